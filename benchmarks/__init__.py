@@ -1,0 +1,1 @@
+"""Benchmarks: ``python -m benchmarks.NAME [--json -]``. Figures are ratios within one run."""

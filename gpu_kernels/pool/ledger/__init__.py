@@ -1,0 +1,1 @@
+"""The database: models, migrations and the transactions. Imports ``policy``; knows nothing of HTTP."""

@@ -1,0 +1,1 @@
+"""The HTTP service: thin tornado handlers, authentication, metrics. Imports ``policy`` and ``ledger``."""

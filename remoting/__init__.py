@@ -1,0 +1,3 @@
+"""The CUDA-forwarding runtime: native client, worker and software GPU, the agent that starts workers,
+and ``environment``, which says what a process needs to run under it. Knows no courses.
+"""

@@ -1,0 +1,1 @@
+"""The daemon on a GPU server: finds GPUs, reports to the controller, starts a worker for each lease."""
