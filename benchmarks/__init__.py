@@ -1,1 +1,6 @@
-"""Benchmarks: ``python -m benchmarks.NAME [--json -]``. Figures are ratios within one run."""
+"""Benchmarks: ``python -m benchmarks.NAME [--json FILE]``; ``make bench`` runs them all.
+
+Each module has ``measure() -> list[Figure]`` and ends in ``main(measure, ...)`` from ``benchmarks.figures``.
+A figure is measured beside a peer or a physical limit in the same run, so that it means something on
+another machine. Benchmarks print; they never fail a build.
+"""

@@ -1,0 +1,64 @@
+"""What a benchmark prints: a list of figures, as a table for people or as JSON for programs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured figure. ``aim`` is what the project wants it to be, or None where nothing was set."""
+
+    name: str
+    value: float
+    unit: str
+    better: Literal["lower", "higher"]
+    aim: float | None = None
+
+    def meets_aim(self) -> bool | None:
+        if self.aim is None:
+            return None
+        return self.value <= self.aim if self.better == "lower" else self.value >= self.aim
+
+
+def median(samples: Iterable[float]) -> float:
+    """The median, which is what every figure quotes: these machines are shared and noisy."""
+    return statistics.median(samples)
+
+
+def table(figures: list[Figure]) -> str:
+    rows = [("figure", "value", "unit", "aim", "")]
+    verdicts = {True: "met", False: "missed", None: ""}
+    for figure in figures:
+        aim = "" if figure.aim is None else f"{'≤' if figure.better == 'lower' else '≥'} {figure.aim:.4g}"
+        rows.append((figure.name, f"{figure.value:.4g}", figure.unit, aim, verdicts[figure.meets_aim()]))
+    widths = [max(len(row[i]) for row in rows) for i in range(5)]
+    lines = []
+    for row in rows:
+        name, value, *rest = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        lines.append("  ".join([name, value.strip().rjust(widths[1]), *rest]).rstrip())
+    return "\n".join(lines)
+
+
+def main(measure: Callable[[], list[Figure]], description: str | None) -> None:
+    """The command line of every benchmark: ``--json -`` prints JSON on standard output, ``--json FILE`` writes it."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument(
+        "--json", metavar="FILE", help="write the figures as JSON there ('-': standard output)"
+    )
+    arguments = parser.parse_args()
+    figures = measure()
+    text = json.dumps([asdict(figure) for figure in figures], indent=2)
+    if arguments.json == "-":
+        sys.stdout.write(text + "\n")
+        return
+    if arguments.json:
+        Path(arguments.json).write_text(text + "\n")
+    print(table(figures))
