@@ -1,0 +1,68 @@
+"""What must hold of the repository itself."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def requirement_lines(name: str) -> list[str]:
+    lines = (line.split(" #")[0].strip() for line in (ROOT / "requirements" / name).read_text().splitlines())
+    return [line for line in lines if line and not line.startswith(("#", "-r"))]
+
+
+def test_what_pyproject_asks_for_is_what_is_locked():
+    project = PYPROJECT["project"]
+    wanted = [
+        *PYPROJECT["build-system"]["requires"],
+        *project["dependencies"],
+        *(line for extra in project["optional-dependencies"].values() for line in extra),
+    ]
+    assert set(wanted) <= {*requirement_lines("all.in"), *requirement_lines("build.in")}
+
+
+def test_every_locked_requirement_has_a_hash_and_no_address():
+    text = (ROOT / "requirements" / "all.txt").read_text()
+    pinned = re.findall(r"^[a-z0-9][\w.-]*==.*$", text, re.M)
+    assert len(pinned) > 100
+    assert all(line.endswith("\\") for line in pinned)
+    assert "://" not in text
+
+
+def tracked_files() -> list[Path]:
+    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listing.returncode:
+        pytest.skip("not a git checkout")
+    return [ROOT / name for name in listing.stdout.decode().split("\0") if name and (ROOT / name).is_file()]
+
+
+def test_no_tracked_file_is_larger_than_a_megabyte():
+    large = [str(path.relative_to(ROOT)) for path in tracked_files() if path.stat().st_size > 1_000_000]
+    assert large == []
+
+
+CODE = {".py", ".cpp", ".h", ".c", ".hpp"}
+LIMIT = 450
+
+
+def test_modules_stay_small_enough_to_read():
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in tracked_files()
+        if path.suffix in CODE and (lines := len(path.read_text().splitlines())) > LIMIT
+    }
+    assert long == {}
+
+
+def test_only_the_documented_targets_are_public_in_the_makefile():
+    text = (ROOT / "Makefile").read_text()
+    phony = re.search(r"^\.PHONY:(.*)$", text, re.M)
+    assert phony is not None
+    assert sorted(phony.group(1).split()) == ["bench", "demo", "test", "up"]
