@@ -50,9 +50,7 @@ def table(figures: list[Figure]) -> str:
 def main(measure: Callable[[], list[Figure]], description: str | None) -> None:
     """The command line of every benchmark; ``--json -`` prints JSON on standard output."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument(
-        "--json", metavar="FILE", help="write the figures there ('-': standard output)"
-    )
+    parser.add_argument("--json", metavar="FILE", help="write the figures there ('-': standard output)")
     arguments = parser.parse_args()
     figures = measure()
     text = json.dumps([asdict(figure) for figure in figures], indent=2)
