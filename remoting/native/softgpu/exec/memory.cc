@@ -1,0 +1,265 @@
+// DeviceMemory: one reserved range of addresses, handed out first fit from a cursor that only moves forward
+// until the range is used up. Freed ranges go back to the kernel and wait in `holes` until the cursor wraps.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+
+#include "engine.h"
+
+namespace softgpu {
+namespace {
+
+constexpr uint64_t kGranule = 512;
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kMaxAlign = 2u << 20;
+// Where device addresses start when nothing is in the way: far from where Linux puts programs and libraries,
+// so that in a forwarded process they do not look like its own memory.
+constexpr uint64_t kBaseHint = 0x2000'0000'0000;
+// The range is this many times the memory, at least kMinRange, so that a freed address stays unused for long.
+constexpr uint64_t kRangeFactor = 4;
+constexpr uint64_t kMinRange = 1ull << 32;
+
+constexpr uint64_t round_up(uint64_t value, uint64_t to) {
+    return (value + to - 1) / to * to;
+}
+
+std::byte* reserve(uint64_t bytes) {
+    void* hint = reinterpret_cast<void*>(kBaseHint);
+#ifdef __SANITIZE_THREAD__
+    hint = nullptr;  // thread sanitizer accepts mappings in its own ranges only
+#endif
+    void* range =
+        mmap(hint, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return range == MAP_FAILED ? nullptr : static_cast<std::byte*>(range);
+}
+
+}  // namespace
+
+struct DeviceMemory::State {
+    struct Entry {
+        uint64_t bytes;
+        uint64_t reserved;  // granules taken from the range, 0 for host memory
+        bool host;
+    };
+    mutable std::shared_mutex mutex;
+    std::map<uint64_t, Entry> live;       // by base
+    std::map<uint64_t, uint64_t> unused;  // base to bytes: free ranges of the device's range
+    std::byte* range = nullptr;
+    uint64_t range_bytes = 0;
+    uint64_t total = 0;
+    uint64_t used = 0;
+    uint64_t cursor = 0;
+    std::atomic<uint64_t> generation{1};
+
+    ~State() {
+        if (range != nullptr) munmap(range, range_bytes);
+    }
+
+    const std::pair<const uint64_t, Entry>* holder(uint64_t address) const {
+        auto after = live.upper_bound(address);
+        if (after == live.begin()) return nullptr;
+        const auto& candidate = *std::prev(after);
+        return address - candidate.first < candidate.second.bytes ? &candidate : nullptr;
+    }
+
+    // Takes `bytes` out of the first free range at or after `from` that can hold them aligned; 0 when none
+    // can.
+    uint64_t take(uint64_t from, uint64_t bytes, uint64_t align) {
+        auto it = unused.upper_bound(from);
+        if (it != unused.begin() && std::prev(it)->first + std::prev(it)->second > from) --it;
+        for (; it != unused.end(); ++it) {
+            const uint64_t end = it->first + it->second;
+            const uint64_t base = round_up(std::max(it->first, from), align);
+            if (base > end || end - base < bytes) continue;
+            const uint64_t start = it->first;
+            unused.erase(it);
+            if (base > start) unused.emplace(start, base - start);
+            if (base + bytes < end) unused.emplace(base + bytes, end - base - bytes);
+            return base;
+        }
+        return 0;
+    }
+
+    void give_back(uint64_t base, uint64_t bytes) {
+        auto next = unused.lower_bound(base);
+        if (next != unused.end() && next->first == base + bytes) {
+            bytes += next->second;
+            next = unused.erase(next);
+        }
+        if (next != unused.begin() && std::prev(next)->first + std::prev(next)->second == base) {
+            std::prev(next)->second += bytes;
+        } else {
+            unused.emplace(base, bytes);
+        }
+    }
+
+    // Whole pages go back to the host; what is left of shared pages is cleared, so that the next user finds
+    // zeros.
+    void discard(uint64_t base, uint64_t bytes) {
+        const uint64_t first = round_up(base, kPage), last = (base + bytes) / kPage * kPage;
+        if (first >= last) {
+            std::memset(reinterpret_cast<void*>(base), 0, bytes);
+            return;
+        }
+        std::memset(reinterpret_cast<void*>(base), 0, first - base);
+        std::memset(reinterpret_cast<void*>(last), 0, base + bytes - last);
+        if (madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED) != 0) {
+            std::memset(reinterpret_cast<void*>(first), 0, last - first);
+        }
+    }
+};
+
+DeviceMemory::DeviceMemory(std::unique_ptr<State> state) : state_(std::move(state)) {}
+DeviceMemory::~DeviceMemory() = default;
+
+std::unique_ptr<DeviceMemory> DeviceMemory::create(uint64_t total_bytes) noexcept try {
+    auto state = std::make_unique<State>();
+    state->total = total_bytes / kGranule * kGranule;
+    if (state->total == 0 || state->total > (1ull << 44)) return nullptr;
+    const uint64_t smallest = round_up(state->total, kMaxAlign) + kMaxAlign;
+    uint64_t wanted = std::max(state->total * kRangeFactor, kMinRange);
+    while ((state->range = reserve(wanted)) == nullptr) {
+        if (wanted == smallest) return nullptr;
+        wanted = std::max(wanted / 2, smallest);
+    }
+    state->range_bytes = wanted;
+    const uint64_t base = reinterpret_cast<uint64_t>(state->range);
+    // The first and last granules stay unused: an access that runs over an end meets no other device's
+    // memory.
+    state->cursor = base + kGranule;
+    state->unused.emplace(state->cursor, wanted - 2 * kGranule);
+    return std::unique_ptr<DeviceMemory>(new DeviceMemory(std::move(state)));
+} catch (const std::bad_alloc&) {
+    return nullptr;
+}
+
+uint64_t DeviceMemory::allocate(uint64_t bytes, uint64_t align) noexcept try {
+    State& state = *state_;
+    if (bytes == 0 || align == 0 || (align & (align - 1)) != 0 || align > kMaxAlign) return 0;
+    const std::unique_lock lock(state.mutex);
+    if (bytes > state.total - state.used) return 0;
+    const uint64_t reserved = round_up(bytes, kGranule);
+    if (reserved > state.total - state.used) return 0;
+    align = std::max(align, kGranule);
+    uint64_t base = state.take(state.cursor, reserved, align);
+    if (base == 0) base = state.take(0, reserved, align);
+    if (base == 0) return 0;
+    state.live.emplace(base, State::Entry{bytes, reserved, false});
+    state.used += reserved;
+    state.cursor = base + reserved;
+    state.generation.fetch_add(1, std::memory_order_release);
+    return base;
+} catch (const std::bad_alloc&) {
+    return 0;
+}
+
+bool DeviceMemory::free(uint64_t base) noexcept try {
+    State& state = *state_;
+    const std::unique_lock lock(state.mutex);
+    auto it = state.live.find(base);
+    if (it == state.live.end() || it->second.host) return false;
+    const uint64_t reserved = it->second.reserved;
+    state.live.erase(it);
+    state.used -= reserved;
+    state.generation.fetch_add(1, std::memory_order_release);
+    state.discard(base, reserved);
+    state.give_back(base, reserved);
+    return true;
+} catch (const std::bad_alloc&) {
+    return true;  // freed; only its addresses are lost
+}
+
+bool DeviceMemory::map_host(void* memory, uint64_t bytes) noexcept try {
+    State& state = *state_;
+    const uint64_t base = reinterpret_cast<uint64_t>(memory);
+    if (base == 0 || bytes == 0 || bytes > UINT64_MAX - base || base + bytes > Windows::shared) return false;
+    const std::unique_lock lock(state.mutex);
+    const uint64_t range = reinterpret_cast<uint64_t>(state.range);
+    if (base < range + state.range_bytes && base + bytes > range) return false;
+    auto next = state.live.lower_bound(base);
+    if (next != state.live.end() && next->first < base + bytes) return false;
+    if (state.holder(base) != nullptr) return false;
+    state.live.emplace(base, State::Entry{bytes, 0, true});
+    state.generation.fetch_add(1, std::memory_order_release);
+    return true;
+} catch (const std::bad_alloc&) {
+    return false;
+}
+
+bool DeviceMemory::unmap_host(void* memory) noexcept {
+    State& state = *state_;
+    const std::unique_lock lock(state.mutex);
+    auto it = state.live.find(reinterpret_cast<uint64_t>(memory));
+    if (it == state.live.end() || !it->second.host) return false;
+    state.live.erase(it);
+    state.generation.fetch_add(1, std::memory_order_release);
+    return true;
+}
+
+std::optional<Allocation> DeviceMemory::find(uint64_t address) const noexcept {
+    const std::shared_lock lock(state_->mutex);
+    const auto* entry = state_->holder(address);
+    if (entry == nullptr) return std::nullopt;
+    return Allocation{entry->first, entry->second.bytes, entry->second.host};
+}
+
+std::optional<Allocation> DeviceMemory::nearest(uint64_t address) const noexcept {
+    const std::shared_lock lock(state_->mutex);
+    const auto& live = state_->live;
+    auto above = live.upper_bound(address);
+    auto as_allocation = [](const auto& entry) {
+        return Allocation{entry.first, entry.second.bytes, entry.second.host};
+    };
+    if (above == live.begin()) {
+        if (live.empty()) return std::nullopt;
+        return as_allocation(*above);
+    }
+    const auto below = std::prev(above);
+    const uint64_t below_end = below->first + below->second.bytes;
+    if (address < below_end || above == live.end() || address - below_end < above->first - address) {
+        return as_allocation(*below);
+    }
+    return as_allocation(*above);
+}
+
+std::byte* DeviceMemory::host_pointer(uint64_t address, uint64_t bytes) const noexcept {
+    const std::shared_lock lock(state_->mutex);
+    const auto* entry = state_->holder(address);
+    if (entry == nullptr || bytes > entry->second.bytes - (address - entry->first)) return nullptr;
+    return reinterpret_cast<std::byte*>(address);
+}
+
+bool DeviceMemory::read(void* to, uint64_t from, uint64_t bytes) const noexcept {
+    if (bytes == 0) return true;
+    const std::byte* source = host_pointer(from, bytes);
+    if (source == nullptr) return false;
+    std::memcpy(to, source, bytes);
+    return true;
+}
+
+bool DeviceMemory::write(uint64_t to, const void* from, uint64_t bytes) const noexcept {
+    if (bytes == 0) return true;
+    std::byte* target = host_pointer(to, bytes);
+    if (target == nullptr) return false;
+    std::memcpy(target, from, bytes);
+    return true;
+}
+
+uint64_t DeviceMemory::total_bytes() const noexcept {
+    return state_->total;
+}
+
+uint64_t DeviceMemory::used_bytes() const noexcept {
+    const std::shared_lock lock(state_->mutex);
+    return state_->used;
+}
+
+uint64_t DeviceMemory::generation() const noexcept {
+    return state_->generation.load(std::memory_order_acquire);
+}
+
+}  // namespace softgpu
