@@ -1,0 +1,52 @@
+# Entry points: make demo | up | test | bench. None needs root; the first run sets up .venv, the native
+# code and the proxy. Variables: PYTHON (3.11 or newer), and for `make up`: PORT (of 5 in a row) and STATE.
+PYTHON ?= python3
+PORT ?= 8000
+STATE ?= state
+PYTEST_ARGS ?=
+
+BIN := .venv/bin
+PY := $(BIN)/python
+NATIVE := $(CURDIR)/build/native
+READY := .venv/.ready remoting/lib/.built hub_config/proxy/node_modules/.ready
+NATIVE_SOURCES := $(shell find remoting/native -type f -not -name '*.md' 2>/dev/null)
+
+.PHONY: demo up test bench
+.DELETE_ON_ERROR:
+
+demo: $(READY)
+	@$(PY) -m hub_config.lab demo
+
+up: $(READY)
+	@$(PY) -m hub_config.lab up --state "$(STATE)" --port "$(PORT)"
+
+test: $(READY)
+	@$(PY) -m pytest $(PYTEST_ARGS)
+
+bench: $(READY)
+	@for name in forwarding kernel_start pool softgpu; do \
+	  echo; echo "== $$name"; $(PY) -m benchmarks.$$name || exit 1; done
+
+.venv/.ready: requirements/all.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed, and $(PYTHON) is not; say which: make PYTHON=python3.12" >&2; exit 1; }
+	@echo "setting up .venv (once; some minutes)"
+	@$(PYTHON) -m venv .venv
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/all.txt
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . \
+	  -C wheel.cmake=false -C editable.mode=inplace
+	@touch $@
+
+remoting/lib/.built: $(NATIVE_SOURCES) .venv/.ready
+	@command -v c++ >/dev/null || { echo "a C++ compiler is needed (c++, from GCC 12 or newer)" >&2; exit 1; }
+	@echo "building the native code"
+	@$(BIN)/cmake -S remoting/native -B $(NATIVE) -G Ninja -DCMAKE_BUILD_TYPE=Release --log-level=WARNING \
+	  -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DPython3_EXECUTABLE=$(CURDIR)/$(PY) >/dev/null
+	@$(BIN)/cmake --build $(NATIVE) -- --quiet
+	@$(BIN)/cmake --install $(NATIVE) --component runtime --prefix $(CURDIR)/remoting/lib >/dev/null
+	@touch $@
+
+hub_config/proxy/node_modules/.ready: hub_config/proxy/package-lock.json .venv/.ready
+	@echo "fetching JupyterHub's proxy"
+	@cd hub_config/proxy && PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
+	@touch $@
