@@ -1,0 +1,233 @@
+"""Every refusal has one class here: a code for programs, a text for the user, a text for the log.
+
+``PoolError`` and its subclasses travel: the controller writes one as JSON (``to_json``), the client raises
+the same class again (``from_json``). Other parts derive their own errors from ``GPUKernelsError``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+
+class GPUKernelsError(Exception):
+    """Base of the project's errors.
+
+    ``message`` is for the user, verbatim: what, how much, until when, what to do now. ``log_message`` is
+    for the operator's log and may name what a user should not see; it never holds a secret or a token.
+    ``retry_after`` is in seconds, None where trying again will not help. ``details`` holds the numbers of
+    the text, for programs.
+    """
+
+    code: ClassVar[str] = "internal"
+    status: ClassVar[int] = 500
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        log_message: str | None = None,
+        retry_after: float | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.log_message = log_message or message
+        self.retry_after = retry_after
+        self.details: dict[str, Any] = dict(details or {})
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "error": {
+                "code": self.code,
+                "message": self.message,
+                "retry_after": self.retry_after,
+                "details": self.details,
+            }
+        }
+
+
+class PoolError(GPUKernelsError):
+    """What the pool controller answered, or what kept it from answering."""
+
+    code = "internal"
+    status = 500
+
+
+class InvalidRequest(PoolError):
+    """The request itself is wrong; asking again will not help."""
+
+    code = "invalid_request"
+    status = 400
+
+
+class InvalidSize(InvalidRequest, ValueError):
+    """The text of a size could not be read."""
+
+    code = "invalid_size"
+
+
+class CourseAmbiguous(InvalidRequest):
+    """No course was named and the user has none, or several."""
+
+    code = "course_ambiguous"
+
+
+class TooLarge(InvalidRequest):
+    """The body is longer than the controller reads."""
+
+    code = "too_large"
+    status = 413
+
+
+class Unauthenticated(PoolError):
+    """No token, or one that is wrong or has expired."""
+
+    code = "unauthenticated"
+    status = 401
+
+
+class Forbidden(PoolError):
+    """The token is good and does not allow this."""
+
+    code = "forbidden"
+    status = 403
+
+
+class NotAMember(Forbidden):
+    """The user does not belong to the course."""
+
+    code = "not_a_member"
+
+
+class NotFound(PoolError):
+    """No such address, or nothing there that the caller may see."""
+
+    code = "not_found"
+    status = 404
+
+
+class UnknownLease(NotFound):
+    code = "unknown_lease"
+
+
+class UnknownCourse(NotFound):
+    code = "unknown_course"
+
+
+class UnknownAgent(NotFound):
+    """The agent has not registered, or the ledger is a new one: register (again)."""
+
+    code = "unknown_agent"
+
+
+class MethodNotAllowed(PoolError):
+    code = "method_not_allowed"
+    status = 405
+
+
+class Conflict(PoolError):
+    """The request contradicts what the ledger holds."""
+
+    code = "conflict"
+    status = 409
+
+
+class KeyReused(Conflict):
+    """The idempotency key belongs to a living lease that was asked for in other words."""
+
+    code = "key_reused"
+
+
+class AgentReplaced(Conflict):
+    """Another agent process has registered under this name since."""
+
+    code = "agent_replaced"
+
+
+class Refused(PoolError):
+    """The request is right and cannot be granted now, or not by this pool."""
+
+    code = "refused"
+    status = 409
+
+
+class CourseLimit(Refused):
+    """The course already holds what it may hold at once."""
+
+    code = "course_limit"
+
+
+class PoolFull(Refused):
+    """Nothing that fits is free."""
+
+    code = "pool_full"
+
+
+class NoSuchClass(Refused):
+    """The pool has no GPU of that class."""
+
+    code = "no_such_class"
+
+
+class SliceTooLarge(Refused):
+    """More than one GPU (or one GPU server) of the pool can offer even when empty."""
+
+    code = "slice_too_large"
+
+
+class LedgerUnavailable(PoolError):
+    """The ledger cannot be written now (disk full, I/O error, locked); nothing was changed."""
+
+    code = "ledger_unavailable"
+    status = 503
+
+
+class AuthenticationUnavailable(PoolError):
+    """The hub, which knows the tokens, does not answer."""
+
+    code = "hub_unavailable"
+    status = 503
+
+
+class PoolUnavailable(PoolError):
+    """The client could not reach the controller, or what answered is not one."""
+
+    code = "pool_unavailable"
+    status = 503
+
+
+def _all_codes(base: type[PoolError]) -> dict[str, type[PoolError]]:
+    found = {base.code: base}
+    for child in base.__subclasses__():
+        found |= _all_codes(child)
+    return found
+
+
+BY_CODE: Mapping[str, type[PoolError]] = {**_all_codes(PoolError), "internal": PoolError}
+"""Each code that travels, and its class."""
+
+
+def from_json(status: int, body: object) -> PoolError:
+    """The error that a controller sent, as its own class; an unknown code becomes the nearest one by
+    status.
+    """
+    error = body.get("error") if isinstance(body, dict) else None
+    if not isinstance(error, dict) or not isinstance(error.get("message"), str):
+        return PoolUnavailable(
+            f"The GPU pool's address answered with HTTP {status}, but not as a pool controller does.\n"
+            "Check the controller's address, or ask whoever runs the hub.",
+            details={"status": status},
+        )
+    known = BY_CODE.get(str(error.get("code")))
+    if known is None:
+        by_status = {401: Unauthenticated, 403: Forbidden, 404: NotFound, 409: Refused}
+        known = by_status.get(status, InvalidRequest if 400 <= status < 500 else PoolError)
+    retry_after = error.get("retry_after")
+    details = error.get("details")
+    return known(
+        error["message"],
+        log_message=f"{error.get('code')} (HTTP {status}): {error['message']}",
+        retry_after=float(retry_after) if isinstance(retry_after, int | float) else None,
+        details=details if isinstance(details, dict) else None,
+    )
