@@ -31,10 +31,8 @@ _CLASS = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,31}")
 _SIZE = re.compile(r"(?P<number>[^\s]+)(?:\s+(?P<unit>[^\s]+))?(?:\s+(?P<tail>.+))?", re.DOTALL)
 _DECIMAL = re.compile(r"(?P<whole>[0-9]{1,9})(?:\.(?P<places>[0-9]{1,18}))?")
 _RATIO = re.compile(r"(?P<over>[0-9]{1,9})/(?P<under>[0-9]{1,9})")
-_OTHER_UNITS = frozenset(
-    ["b", "byte", "bytes", "k", "kb", "kib", "m", "mb", "mib", "g", "gb", "gib", "t", "tb", "tib"]
-    + ["%", "percent", "core", "cores", "thousandth", "thousandths"]
-)
+_MEMORY_UNITS = {"b", "byte", "bytes", "k", "kb", "kib", "m", "mb", "mib", "g", "gb", "gib", "t", "tb", "tib"}
+_OTHER_UNITS = _MEMORY_UNITS | {"%", "percent", "core", "cores", "thousandth", "thousandths"}
 
 
 @dataclass(frozen=True, slots=True)
