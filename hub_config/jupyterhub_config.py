@@ -1,0 +1,128 @@
+"""A JupyterHub for one machine that gives every kernel its slice of a GPU; `make up` runs it.
+
+To make it your own, keep the parts "courses and rights" and "GPU slices", and replace the logins and the
+spawner by those of your site: `class Spawner(spawner.GPULabMixin, YourSpawner)`.
+"""
+
+import os
+import shutil
+from typing import Any
+
+from hub_config.lab import accounts, services
+from hub_config.lab.authenticator import DemoAuthenticator
+from hub_config.lab.settings import REPOSITORY, Settings, proxy_command
+
+c = get_config()  # type: ignore[name-defined]  # noqa: F821
+lab = Settings.of_this_process()
+lab.make_folders()
+
+# --- addresses: everything on loopback ------------------------------------------------------------------
+
+c.JupyterHub.bind_url = lab.url
+c.JupyterHub.hub_bind_url = f"http://{lab.address}:{lab.hub_port}"
+c.ConfigurableHTTPProxy.api_url = f"http://{lab.address}:{lab.proxy_api_port}"
+c.ConfigurableHTTPProxy.command = services.tied(proxy_command())
+c.ConfigurableHTTPProxy.auth_token = accounts.token(lab.secrets, "proxy")
+c.ConfigurableHTTPProxy.pid_file = str(lab.state / "proxy.pid")
+
+# --- state ----------------------------------------------------------------------------------------------
+
+c.JupyterHub.db_url = f"sqlite:///{lab.state / 'jupyterhub.sqlite'}"
+c.JupyterHub.cookie_secret_file = str(lab.secrets / "hub-cookie")
+
+# --- logins: for a demo on loopback, and refused elsewhere ----------------------------------------------
+
+c.JupyterHub.authenticator_class = DemoAuthenticator
+c.DemoAuthenticator.passwords = {
+    login.name: login.password for login in accounts.logins(lab.secrets).values()
+}
+c.DemoAuthenticator.admin_users = {accounts.ADMIN}
+
+# --- courses and rights ---------------------------------------------------------------------------------
+
+c.JupyterHub.load_groups = {group: {"users": list(users)} for group, users in accounts.GROUPS.items()}
+
+c.JupyterHub.custom_scopes = {
+    "custom:gpu:use": {"description": "Reserve slices of GPUs, and see and end one's own leases"},
+    "custom:gpu:read:usage": {"description": "See who holds what of a course"},
+    "custom:gpu:admin:quota": {
+        "description": "Change the limit of a course",
+        "subscopes": ["custom:gpu:read:usage"],
+    },
+    "custom:gpu:admin:pool": {
+        "description": "See all leases and take them back",
+        "subscopes": ["custom:gpu:read:usage"],
+    },
+    "custom:gpu:admin:*": {
+        "description": "Administer the pool of GPUs and every course",
+        "subscopes": ["custom:gpu:admin:quota", "custom:gpu:admin:pool"],
+    },
+    "custom:gpu:agent": {"description": "Speak for a GPU server"},
+}
+c.JupyterHub.extra_user_scopes = {"custom:gpu:use!user", "access:services!service=gpu"}
+c.JupyterHub.load_roles = [
+    {
+        "name": f"gpu-{accounts.INSTRUCTORS}",
+        "groups": [accounts.INSTRUCTORS],
+        "scopes": [f"custom:gpu:admin:quota!group={accounts.COURSE}"],
+    },
+    {"name": "gpu-admins", "groups": [accounts.ADMINS], "scopes": ["custom:gpu:admin:*"]},
+    {
+        "name": "gpu-servers",
+        "services": [services.AGENT_SERVICE],
+        "scopes": ["custom:gpu:agent", "access:services!service=gpu"],
+    },
+    {
+        # Stops the students' servers before the services that they need, and reads that nothing is left.
+        "name": "lab-runner",
+        "services": [services.RUNNER_SERVICE],
+        "scopes": [
+            "list:users",
+            "read:servers",
+            "delete:servers",
+            "custom:gpu:admin:*",
+            "access:services!service=gpu",
+        ],
+    },
+]
+
+# --- GPU slices: the controller, and what servers need to reach it --------------------------------------
+
+c.JupyterHub.services = [
+    {
+        "name": "gpu",
+        "url": f"http://{lab.address}:{lab.controller_port}",
+        "command": services.tied(services.controller_command(lab)),
+        "environment": services.controller_environment(lab),
+        "cwd": str(lab.state),
+        "display": False,
+    },
+    {"name": services.AGENT_SERVICE, "api_token": accounts.token(lab.secrets, services.AGENT_SERVICE)},
+    {"name": services.RUNNER_SERVICE, "api_token": accounts.token(lab.secrets, services.RUNNER_SERVICE)},
+]
+
+c.JupyterHub.spawner_class = "gpu-simple"
+c.GPULabMixin.gpu_slice_controller = lab.controller_url
+c.GPULabMixin.gpu_slice_courses = [accounts.COURSE]
+
+# --- servers --------------------------------------------------------------------------------------------
+
+c.Spawner.cmd = services.tied(services.server_command())
+c.Spawner.args = ["--allow-root"] if os.geteuid() == 0 else []
+c.Spawner.default_url = "/lab"
+c.Spawner.environment = services.server_environment(lab)
+c.Spawner.start_timeout = 120
+c.Spawner.http_timeout = 120
+c.SimpleLocalProcessSpawner.home_dir_template = str(lab.homes / "{username}")
+
+
+def bring_notebooks(spawner: Any) -> None:
+    """Puts the course's notebooks into the person's home, where theirs does not exist yet."""
+    home = lab.homes / spawner.user.name
+    home.mkdir(exist_ok=True)
+    for notebook in (REPOSITORY / "docs" / "notebooks").glob("*.ipynb"):
+        if not (home / notebook.name).exists():
+            shutil.copy(notebook, home)
+
+
+c.Spawner.pre_spawn_hook = bring_notebooks

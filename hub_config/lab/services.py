@@ -1,0 +1,74 @@
+"""The commands and environments of the services that a lab consists of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from hub_config.lab import accounts
+from hub_config.lab.settings import MARKER_VARIABLE, REPOSITORY, SETTINGS_VARIABLE, Settings, python
+
+AGENT_SERVICE = "gpu-server"
+RUNNER_SERVICE = "lab-runner"
+
+
+def tied(command: list[str]) -> list[str]:
+    """The command, ending when the process that starts it ends."""
+    return [python(), "-m", "hub_config.lab.tied", *command]
+
+
+def hub_command() -> list[str]:
+    return [python(), "-m", "jupyterhub", "--config", str(REPOSITORY / "hub_config" / "jupyterhub_config.py")]
+
+
+def base_environment(settings: Settings) -> dict[str, str]:
+    """What every service gets: this process's environment, without what belongs to another Jupyter."""
+    kept = {name: value for name, value in os.environ.items() if not _belongs_elsewhere(name)}
+    return {**kept, MARKER_VARIABLE: settings.marker, "PYTHONUNBUFFERED": "1"}
+
+
+def hub_environment(settings: Settings) -> dict[str, str]:
+    return {**base_environment(settings), SETTINGS_VARIABLE: str(settings.state / "lab.json")}
+
+
+def server_environment(settings: Settings) -> Mapping[str, str]:
+    """What the hub adds to the environment of each single-user server."""
+    return {
+        MARKER_VARIABLE: settings.marker,
+        "JUPYTER_PATH": str(jupyter_prefix(settings) / "share" / "jupyter"),
+        "JUPYTER_CONFIG_PATH": str(REPOSITORY / "hub_config" / "server"),
+    }
+
+
+def jupyter_prefix(settings: Settings) -> Path:
+    """Where the kernel specs of this lab are installed, apart from those of the machine."""
+    return settings.state / "jupyter"
+
+
+def server_command() -> list[str]:
+    return [python(), "-m", "jupyterhub.singleuser"]
+
+
+def controller_command(settings: Settings) -> list[str]:
+    return [python(), "-m", "gpu_kernels.pool"]
+
+
+def controller_environment(settings: Settings) -> dict[str, str]:
+    return {MARKER_VARIABLE: settings.marker}
+
+
+def agent_command(settings: Settings) -> list[str]:
+    return [python(), "-m", "remoting.agent"]
+
+
+def agent_environment(settings: Settings) -> dict[str, str]:
+    return {
+        **base_environment(settings),
+        "GPU_KERNELS_CONTROLLER": settings.controller_url,
+        "GPU_KERNELS_TOKEN": accounts.token(settings.secrets, AGENT_SERVICE),
+    }
+
+
+def _belongs_elsewhere(name: str) -> bool:
+    return name.startswith(("JUPYTER", "JPY_", "GPU_KERNELS_", "CONFIGPROXY_"))

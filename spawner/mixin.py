@@ -1,0 +1,203 @@
+"""What a JupyterHub spawner needs so that the kernels of its servers get slices of GPUs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from jupyterhub import orm
+from jupyterhub.utils import maybe_future
+from traitlets import Float, List, Unicode, default
+from traitlets.config import LoggingConfigurable
+
+from spawner.courses import NO_COURSE, choose_course, courses_of, options_form, options_from_form
+from spawner.release import release_server
+
+RELEASE_TOKEN_S = 120
+"""Life of the token with which the hub gives a stopped server's leases back; used within seconds."""
+
+
+class GPULabMixin(LoggingConfigurable):
+    """Gives a server its course, the pool controller's address and a token that may reserve.
+
+    Mix it in before any spawner class; it changes no process, only environment and scopes, and it
+    cooperates: every hook it takes part in calls the next class's.
+
+        class GPUKubeSpawner(GPULabMixin, KubeSpawner):
+            pass
+
+        c.JupyterHub.spawner_class = GPUKubeSpawner
+        c.GPULabMixin.gpu_slice_controller = "http://hub.example:8081/services/gpu"
+
+    The hub must know the scope `custom:gpu:use` (`c.JupyterHub.custom_scopes`) and grant it to users
+    (`c.JupyterHub.extra_user_scopes`), beside access to the controller's service.
+
+    A slice belongs to a kernel, not to the server: nothing is reserved here. When the server has stopped,
+    by whatever cause, the hub asks the controller to end what leases it still had. That is the fast way;
+    if it fails, the leases expire.
+    """
+
+    gpu_slice_controller = Unicode(
+        config=True,
+        help="""URL of the pool controller, without `/api/v1`, as servers and the hub reach it.
+
+        For example `http://127.0.0.1:8083/services/gpu`. Empty: servers start without access to GPUs.
+        """,
+    )
+
+    gpu_slice_service = Unicode(
+        "gpu",
+        config=True,
+        help="Name of the controller among the hub's services; servers get the scope to access it.",
+    )
+
+    gpu_slice_courses = List(
+        Unicode(),
+        config=True,
+        help="""Names of the groups that are courses.
+
+        Empty (the default): every group is one. Set it where groups also mean other things.
+        """,
+    )
+
+    gpu_slice_instructors_suffix = Unicode(
+        "-instructors",
+        config=True,
+        help="Members of the group `<course><suffix>` are that course's instructors, and may use its GPUs.",
+    )
+
+    gpu_slice_token_scopes = List(
+        Unicode(),
+        ["custom:gpu:use", "custom:gpu:read:usage", "custom:gpu:admin:quota"],
+        config=True,
+        help="""Scopes to ask for a server's token, beside those of the hub's `server` role.
+
+        The token gets those of them that its user holds: a student's never gets `admin:quota`. Leave that
+        one out if instructors should set limits outside their servers only. `custom:gpu:admin:pool` does
+        not belong here: all code that runs in a notebook can use the token.
+        """,
+    )
+
+    gpu_slice_release_timeout = Float(
+        5.0,
+        config=True,
+        help="""Seconds that the stop of a server may wait for the controller to end its leases.
+
+        After that they end by expiry. Longer delays stops while the controller is away; shorter leaves
+        slices unused for up to a lease's time to live.
+        """,
+    )
+
+    gpu_slice_course = NO_COURSE
+    """The course of the running server; NO_COURSE if it may have no GPU."""
+
+    user: Any
+    user_options: Any
+
+    def gpu_slice_courses_of_user(self) -> list[str]:
+        """The courses that this server could be charged to."""
+        return courses_of(
+            (group.name for group in self.user.groups),
+            known=self.gpu_slice_courses,
+            instructors_suffix=self.gpu_slice_instructors_suffix,
+        )
+
+    async def start(self) -> Any:
+        """Called by the hub. Raises SpawnException with a text for the user if the course is not theirs."""
+        wanted = self.user_options.get("course") if isinstance(self.user_options, dict) else None
+        self.gpu_slice_course = choose_course(self.gpu_slice_courses_of_user(), wanted)
+        return await maybe_future(super().start())  # type: ignore[misc]
+
+    def get_env(self) -> dict[str, str]:
+        """Called by the base class in `start`."""
+        env: dict[str, str] = super().get_env()  # type: ignore[misc]
+        if self.gpu_slice_controller:
+            env["GPU_KERNELS_CONTROLLER"] = self.gpu_slice_controller
+            if self.gpu_slice_course:
+                env["GPU_KERNELS_COURSE"] = self.gpu_slice_course
+        return env
+
+    @default("server_token_scopes")
+    def _gpu_slice_server_token_scopes(self) -> Any:
+        return gpu_token_scopes
+
+    @default("options_form")
+    def _gpu_slice_options_form(self) -> Any:
+        return _form_of
+
+    @default("options_from_form")
+    def _gpu_slice_options_from_form(self) -> Any:
+        return options_from_form
+
+    @default("apply_user_options")
+    def _gpu_slice_apply_user_options(self) -> Any:
+        return _reject_unknown
+
+    def get_state(self) -> dict[str, Any]:
+        """Called by the hub after a start; admins see it in the admin panel, as part of the server."""
+        state: dict[str, Any] = super().get_state()  # type: ignore[misc]
+        if self.gpu_slice_course:
+            state["gpu_course"] = self.gpu_slice_course
+        return state
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Called when the hub has restarted and finds the server running."""
+        super().load_state(state)  # type: ignore[misc]
+        self.gpu_slice_course = state.get("gpu_course", NO_COURSE)
+
+    def clear_state(self) -> None:
+        """Called before a start and after a stop."""
+        super().clear_state()  # type: ignore[misc]
+        self.gpu_slice_course = NO_COURSE
+
+    async def run_post_stop_hook(self) -> None:
+        """Called by the hub once the server has ended: stopped, crashed, or failed to start."""
+        await maybe_future(super().run_post_stop_hook())  # type: ignore[misc]
+        if self.gpu_slice_controller:
+            await self._release_leases()
+
+    async def _release_leases(self) -> None:
+        """Ends what the server still holds, in bounded time. Never raises: a stop must not fail for this."""
+        name = self._log_name  # type: ignore[attr-defined]
+        try:
+            token = self.user.new_api_token(
+                note="Gives back the GPU slices of a stopped server",
+                expires_in=RELEASE_TOKEN_S,
+                scopes=[f"access:services!service={self.gpu_slice_service}", "custom:gpu:use!user"],
+            )
+            released = await asyncio.wait_for(
+                release_server(self.gpu_slice_controller, token, self.name),  # type: ignore[attr-defined]
+                self.gpu_slice_release_timeout,
+            )
+        except Exception as error:
+            self.log.warning(
+                "The GPU leases of %s were not released (%s: %s); they end when they expire.",
+                name, type(error).__name__, error,
+            )  # fmt: skip
+        else:
+            if released:
+                self.log.info("Released %d GPU lease(s) that %s had left.", released, name)
+
+
+def gpu_token_scopes(spawner: Any) -> list[str]:
+    """The scopes of a server's token: what the hub's `server` role gives, and what the pool asks for.
+
+    Called by the hub as `server_token_scopes`. A configuration that sets its own adds the result of this.
+    """
+    role = orm.Role.find(spawner.user.db, "server")
+    scopes = list(role.scopes) if role else ["users:activity!user", "access:servers!server"]
+    if spawner.gpu_slice_controller:
+        scopes += [f"access:services!service={spawner.gpu_slice_service}", *spawner.gpu_slice_token_scopes]
+    return scopes
+
+
+def _form_of(spawner: GPULabMixin) -> str:
+    remembered = spawner.orm_spawner.user_options or {}  # type: ignore[attr-defined]
+    return options_form(spawner.gpu_slice_courses_of_user(), remembered.get("course"))
+
+
+def _reject_unknown(spawner: GPULabMixin, user_options: dict[str, Any]) -> None:
+    """`start` reads the course from the user options; this keeps the hub from warning that nobody does."""
+    unknown = sorted(set(user_options) - {"course", "profile"})
+    if unknown:
+        spawner.log.warning("User options that nothing reads: %s", ", ".join(unknown))
