@@ -10,11 +10,14 @@ from jupyterhub.utils import maybe_future
 from traitlets import Float, List, Unicode, default
 from traitlets.config import LoggingConfigurable
 
+from gpu_kernels.client import AsyncPoolClient
 from spawner.courses import NO_COURSE, choose_course, courses_of, options_form, options_from_form
-from spawner.release import release_server
 
 RELEASE_TOKEN_S = 120
 """Life of the token with which the hub gives a stopped server's leases back; used within seconds."""
+
+NAMELESS = "default"
+"""What leases call a person's nameless server."""
 
 
 class GPULabMixin(LoggingConfigurable):
@@ -165,10 +168,11 @@ class GPULabMixin(LoggingConfigurable):
                 expires_in=RELEASE_TOKEN_S,
                 scopes=[f"access:services!service={self.gpu_slice_service}", "custom:gpu:use!user"],
             )
-            released = await asyncio.wait_for(
-                release_server(self.gpu_slice_controller, token, self.name),  # type: ignore[attr-defined]
-                self.gpu_slice_release_timeout,
-            )
+            async with (
+                asyncio.timeout(self.gpu_slice_release_timeout),
+                AsyncPoolClient(self.gpu_slice_controller, token, self.gpu_slice_release_timeout) as pool,
+            ):
+                released = await pool.release_server(self.name or NAMELESS)  # type: ignore[attr-defined]
         except Exception as error:
             self.log.warning(
                 "The GPU leases of %s were not released (%s: %s); they end when they expire.",

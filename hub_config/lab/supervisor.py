@@ -17,10 +17,13 @@ from typing import IO, Any
 import httpx
 
 import kernelspecs
+from gpu_kernels.client import Lease, PoolClient
+from gpu_kernels.errors import PoolError
 from hub_config.lab import accounts, services
 from hub_config.lab.processes import LabError, Process, kill_marked
 from hub_config.lab.settings import Settings, SettingsError, port_is_free, proxy_command
 
+FINAL = ("released", "freed")
 START_TIMEOUT = 90.0
 SERVERS_STOP_TIMEOUT = 40.0
 LEASES_END_TIMEOUT = 15.0
@@ -134,28 +137,24 @@ class Lab:
         )
         return response.raise_for_status()
 
-    def pool_api(self, method: str, path: str, **options: Any) -> Any:
-        """A call of the controller's API as an admin of the pool; answers the JSON."""
-        response = httpx.request(
-            method,
-            f"{self.settings.controller_url}/api/v1{path}",
-            headers={"Authorization": f"token {self.runner_token}"},
-            timeout=10,
-            **options,
-        )
-        return response.raise_for_status().json()
+    @property
+    def pool(self) -> PoolClient:
+        """The controller's API as an admin of the pool."""
+        return PoolClient(self.settings.controller_url, self.runner_token)
 
     @property
     def runner_token(self) -> str:
         return accounts.token(self.settings.secrets, services.RUNNER_SERVICE)
 
-    def leases(self) -> list[dict[str, Any]]:
+    def leases(self) -> list[Lease]:
         """All leases that hold or want a slice now."""
-        return list(self.pool_api("GET", "/leases", params={"all": "1"})["leases"])
+        with self.pool as pool:
+            return [lease for lease in pool.list(everyone=True) if lease.state not in FINAL]
 
     def gpus(self) -> list[dict[str, Any]]:
         """The pool's GPUs with what is allocatable and used."""
-        return list(self.pool_api("GET", "/pool")["gpus"])
+        with self.pool as pool:
+            return list(pool.pool()["gpus"])
 
     def running_servers(self) -> list[tuple[str, str]]:
         """(user, server name) of every server that the hub has started or is starting."""
@@ -175,7 +174,7 @@ class Lab:
         self._lock = lock
 
     def _gpu_is_offered(self) -> bool:
-        with contextlib.suppress(httpx.HTTPError):
+        with contextlib.suppress(PoolError):
             return bool(self.gpus())
         return False
 
@@ -191,7 +190,7 @@ class Lab:
     def _attempt(self, what: str, action: Callable[[], None]) -> None:
         try:
             action()
-        except (httpx.HTTPError, LabError) as error:
+        except (httpx.HTTPError, PoolError, LabError) as error:
             self.problems.append(f"could not {what}: {error}")
 
     def _sweep(self) -> None:
