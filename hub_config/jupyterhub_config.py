@@ -103,7 +103,7 @@ c.JupyterHub.services = [
 
 c.JupyterHub.spawner_class = "gpu-simple"
 c.GPULabMixin.gpu_slice_controller = lab.controller_url
-c.GPULabMixin.gpu_slice_courses = [accounts.COURSE]
+c.GPULabMixin.gpu_slice_courses = list(accounts.COURSES)
 
 # --- servers --------------------------------------------------------------------------------------------
 

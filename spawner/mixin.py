@@ -16,9 +16,6 @@ from spawner.courses import NO_COURSE, choose_course, courses_of, options_form, 
 RELEASE_TOKEN_S = 120
 """Life of the token with which the hub gives a stopped server's leases back; used within seconds."""
 
-NAMELESS = "default"
-"""What leases call a person's nameless server."""
-
 
 class GPULabMixin(LoggingConfigurable):
     """Gives a server its course, the pool controller's address and a token that may reserve.
@@ -172,7 +169,7 @@ class GPULabMixin(LoggingConfigurable):
                 asyncio.timeout(self.gpu_slice_release_timeout),
                 AsyncPoolClient(self.gpu_slice_controller, token, self.gpu_slice_release_timeout) as pool,
             ):
-                released = await pool.release_server(self.name or NAMELESS)  # type: ignore[attr-defined]
+                released = await pool.release_server(self.name)  # type: ignore[attr-defined]
         except Exception as error:
             self.log.warning(
                 "The GPU leases of %s were not released (%s: %s); they end when they expire.",

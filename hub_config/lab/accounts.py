@@ -18,11 +18,21 @@ ADMIN = "adam"
 GUEST = "gus"
 """In no course: may start a server, and is refused GPUs with a reason."""
 
-GROUPS = {COURSE: [*STUDENTS, INSTRUCTOR], INSTRUCTORS: [INSTRUCTOR], ADMINS: [ADMIN]}
+OTHER_COURSE = "ds200"
+"""Ben is in two courses, and chooses one when he starts a server."""
+
+COURSES = (COURSE, OTHER_COURSE)
+
+GROUPS = {
+    COURSE: [*STUDENTS, INSTRUCTOR],
+    OTHER_COURSE: ["ben"],
+    INSTRUCTORS: [INSTRUCTOR],
+    ADMINS: [ADMIN],
+}
 
 ROLES = {
     "ana": f"student of {COURSE}",
-    "ben": f"student of {COURSE}",
+    "ben": f"student of {COURSE} and {OTHER_COURSE}",
     INSTRUCTOR: f"instructor of {COURSE}",
     ADMIN: "admin",
     GUEST: "in no course",

@@ -120,3 +120,8 @@ def kill_marked(marker: str, grace: float = 3.0) -> list[str]:
                 process.send_signal(signum)
         psutil.wait_procs(left, timeout=grace)
     return killed
+
+
+def marked_commands(marker: str, name: str) -> list[str]:
+    """The lab's processes that run the program `name`."""
+    return [text for text in map(describe, marked(marker)) if name in text]

@@ -10,6 +10,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
+from gpu_kernels.client import PoolClient
 from hub_config.lab.accounts import Login
 from hub_config.lab.kernel_channel import KernelChannel
 
@@ -72,6 +73,13 @@ class Student:
         self._hub_fetch("DELETE", path)
         while self._hub_fetch("GET", f"/hub/api/users/{self.name}").json()["servers"]:
             pass
+
+    def pool_client(self, controller: str) -> PoolClient:
+        """A client of the pool with a token that this person makes on the hub's token page."""
+        path = f"/hub/api/users/{self.name}/tokens"
+        body = {"note": "for the pool of GPUs", "expires_in": 3600}
+        token = self._fetch("POST", path, self._xsrf("/hub/"), json=body).json()["token"]
+        return PoolClient(controller, token)
 
     def _progress(self) -> Iterator[dict[str, Any]]:
         path = f"/hub/api/users/{self.name}/server/progress"

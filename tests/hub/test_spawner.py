@@ -1,0 +1,175 @@
+import asyncio
+import logging
+from types import SimpleNamespace
+
+import pytest
+from jupyterhub.spawner import SpawnException
+from traitlets.config import Config, LoggingConfigurable
+
+from gpu_kernels.provisioner.identity import server_name
+from spawner import GPULabMixin
+
+CLOSED = "http://127.0.0.1:9/services/gpu"
+
+
+class RecordingSpawner(LoggingConfigurable):
+    """What the mixin needs of a spawner, and a list of what was called on it."""
+
+    name = ""
+    _log_name = "ana"
+
+    def __init__(self, groups=(), user_options=None, **kwargs):
+        super().__init__(**kwargs)
+        self.calls = []
+        self.user = SimpleNamespace(
+            name="ana",
+            groups=[SimpleNamespace(name=group) for group in groups],
+            new_api_token=self.new_api_token,
+        )
+        self.user_options = user_options if user_options is not None else {}
+
+    def new_api_token(self, *, note, expires_in, scopes):
+        self.calls.append(("token", expires_in, scopes))
+        return "a" * 32
+
+    def start(self):
+        self.calls.append("start")
+        return ("127.0.0.1", 1234)
+
+    def get_env(self):
+        return {"BASE": "1"}
+
+    def get_state(self):
+        return {"pid": 7}
+
+    def load_state(self, state):
+        self.calls.append(("load", state["pid"]))
+
+    def clear_state(self):
+        self.calls.append("clear")
+
+    def run_post_stop_hook(self):
+        self.calls.append("post_stop")
+
+
+class AsyncSpawner(RecordingSpawner):
+    async def start(self):
+        await asyncio.sleep(0)
+        return super().start()
+
+    async def run_post_stop_hook(self):
+        await asyncio.sleep(0)
+        super().run_post_stop_hook()
+
+
+class GPURecording(GPULabMixin, RecordingSpawner):
+    pass
+
+
+class GPUAsync(GPULabMixin, AsyncSpawner):
+    pass
+
+
+@pytest.mark.parametrize("kind", [GPURecording, GPUAsync])
+async def test_any_spawner_starts_under_the_mixin(kind):
+    spawner = kind(groups=["ml101"])
+    assert await spawner.start() == ("127.0.0.1", 1234)
+    assert spawner.calls == ["start"]
+    assert spawner.gpu_slice_course == "ml101"
+
+
+async def test_the_server_learns_its_controller_and_course():
+    spawner = GPURecording(groups=["ml101"], gpu_slice_controller=CLOSED)
+    await spawner.start()
+    assert spawner.get_env() == {
+        "BASE": "1",
+        "GPU_KERNELS_CONTROLLER": CLOSED,
+        "GPU_KERNELS_COURSE": "ml101",
+    }
+
+
+async def test_a_server_in_no_course_learns_the_controller_only():
+    spawner = GPURecording(gpu_slice_controller=CLOSED)
+    await spawner.start()
+    assert spawner.get_env() == {"BASE": "1", "GPU_KERNELS_CONTROLLER": CLOSED}
+
+
+async def test_without_a_controller_the_mixin_changes_nothing():
+    spawner = GPURecording(groups=["ml101"])
+    await spawner.start()
+    assert spawner.get_env() == {"BASE": "1"}
+    await spawner.run_post_stop_hook()
+    assert spawner.calls == ["start", "post_stop"]
+
+
+async def test_a_refused_course_starts_nothing():
+    spawner = GPURecording(groups=["ml101"], user_options={"course": "ds200"})
+    with pytest.raises(SpawnException):
+        await spawner.start()
+    assert spawner.calls == []
+
+
+@pytest.mark.parametrize("user_options", [None, [], "ml101", 7])
+async def test_user_options_of_any_shape_are_survived(user_options):
+    spawner = GPURecording(groups=["ml101"])
+    spawner.user_options = user_options
+    await spawner.start()
+    assert spawner.gpu_slice_course == "ml101"
+
+
+async def test_the_course_survives_a_restart_of_the_hub():
+    before, after = GPURecording(groups=["ml101"]), GPURecording(groups=["ml101"])
+    await before.start()
+    assert before.get_state() == {"pid": 7, "gpu_course": "ml101"}
+    after.load_state(before.get_state())
+    assert after.gpu_slice_course == "ml101"
+    assert after.calls == [("load", 7)]
+    after.clear_state()
+    assert after.get_state() == {"pid": 7}
+
+
+def test_the_mixin_is_configured_under_its_own_name():
+    config = Config({"GPULabMixin": {"gpu_slice_controller": CLOSED, "gpu_slice_courses": ["ml101"]}})
+    spawner = GPURecording(groups=["ml101", "staff"], config=config)
+    assert spawner.gpu_slice_controller == CLOSED
+    assert spawner.gpu_slice_courses_of_user() == ["ml101"]
+
+
+async def test_a_controller_that_is_down_does_not_fail_the_stop(caplog):
+    spawner = GPURecording(gpu_slice_controller=CLOSED, log=logging.getLogger("test-spawner"))
+    await spawner.run_post_stop_hook()
+    assert spawner.calls[0] == "post_stop"
+    assert "were not released" in caplog.text
+    assert "a" * 32 not in caplog.text
+
+
+async def test_the_release_is_asked_with_a_short_lived_token_that_can_do_no_more():
+    spawner = GPURecording(gpu_slice_controller=CLOSED, gpu_slice_service="gpu")
+    await spawner.run_post_stop_hook()
+    assert ("token", 120, ["access:services!service=gpu", "custom:gpu:use!user"]) in spawner.calls
+
+
+async def test_a_controller_that_never_answers_does_not_hold_up_the_stop(caplog):
+    connected = asyncio.Event()
+
+    async def silent(reader, writer):
+        connected.set()
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    spawner = GPURecording(
+        gpu_slice_controller=f"http://127.0.0.1:{port}",
+        gpu_slice_release_timeout=0.3,
+        log=logging.getLogger("test-spawner"),
+    )
+    async with server:
+        await asyncio.wait_for(spawner.run_post_stop_hook(), 30)
+    assert connected.is_set()
+    assert "they end when they expire" in caplog.text
+
+
+@pytest.mark.parametrize("hub_name", ["", "second"])
+def test_the_hub_and_the_provisioner_call_a_server_the_same(hub_name):
+    assert hub_name == server_name({"JUPYTERHUB_SERVER_NAME": hub_name})
