@@ -69,7 +69,7 @@ def install(
     plain: bool = True,
     python: str = sys.executable,
 ) -> list[SpecOnDisk]:
-    """Install a spec for each of ``sizes`` and, with ``plain``, one without a GPU. Doing it again is harmless.
+    """Install a spec for each of ``sizes`` and, with ``plain``, one without a GPU. Again is harmless.
 
     ``python`` runs the kernels; it needs ``ipykernel`` and this package. Raises for a malformed size before
     anything is written, and ``OSError`` where the folder cannot be written.
@@ -148,7 +148,7 @@ def _fill(value: Any, words: dict[str, str]) -> Any:
 
 
 def _read(path: Path) -> SpecOnDisk | None:
-    """What a kernel.json says, as ``present`` if ours, ``kept`` if not; None if it is absent or not a spec."""
+    """What a kernel.json says, as ``present`` if ours, ``kept`` if not; None if it is no spec."""
     try:
         spec = json.loads(path.read_text())
         metadata = spec.get("metadata") or {}

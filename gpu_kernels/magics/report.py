@@ -1,0 +1,138 @@
+"""What ``%gpu`` shows: gathered from the environment, the controller and the GPU server, each of which may
+fail.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import escape
+
+from gpu_kernels.client import Lease, PoolClient
+from gpu_kernels.errors import PoolError
+from gpu_kernels.magics.query import AgentSilent, SliceStatus, query, transport
+
+CONTROLLER_TIMEOUT_S = 3.0
+NO_GPU = (
+    "This kernel has no GPU.",
+    "To get a slice of one, choose a kernel whose name has a size, such as 'Python 3 (0.02 V100)',",
+    "in the menu Kernel, Change Kernel.",
+)
+TRY_AGAIN = "Restart the kernel to ask again (menu Kernel, Restart Kernel); your files are not affected."
+
+
+@dataclass
+class Report:
+    """A table of rows under a headline, and remarks under it; text for terminals, HTML for notebooks."""
+
+    headline: str
+    rows: list[tuple[str, str]] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    used: tuple[int, int] | None = None
+    """Memory used and total, in MiB, for the bar."""
+
+    def __repr__(self) -> str:
+        width = max((len(name) for name, _ in self.rows), default=0)
+        table = [f"  {name.ljust(width)}  {value}" for name, value in self.rows]
+        return "\n".join([self.headline, *table, *self.remarks])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f'<tr><th style="text-align:left">{escape(name)}</th>'
+            f'<td style="text-align:left">{escape(value)}{self._bar(name)}</td></tr>'
+            for name, value in self.rows
+        )
+        remarks = "".join(f"<div>{escape(remark)}</div>" for remark in self.remarks)
+        table = f"<table>{rows}</table>" if rows else ""
+        return f"<div><strong>{escape(self.headline)}</strong>{table}{remarks}</div>"
+
+    def _bar(self, name: str) -> str:
+        if name != "memory" or self.used is None:
+            return ""
+        used, total = self.used
+        return f' <meter min="0" max="{total}" high="{total * 9 // 10}" value="{used}"></meter>'
+
+
+def look(environ: Mapping[str, str] | None = None) -> Report:
+    """The report for a process with this environment. Never raises: what cannot be learned becomes a
+    remark.
+    """
+    environ = os.environ if environ is None else environ
+    if "GPU_KERNELS_LEASE" not in environ:
+        return _without_lease(environ)
+    report = Report(f"A slice of {environ.get('GPU_KERNELS_SIZE', 'a GPU')}")
+    lease = _ask_controller(environ, report)
+    if lease is not None and not lease.in_force:
+        return _ended(lease)
+    slices = _ask_agent(environ, report)
+    _fill(report, environ, lease, slices)
+    return report
+
+
+def _without_lease(environ: Mapping[str, str]) -> Report:
+    if refusal := environ.get("GPU_KERNELS_REFUSAL"):
+        return Report("This kernel was restarted without a GPU.", remarks=[*refusal.splitlines(), TRY_AGAIN])
+    if environ.get("GPU_KERNELS_DEVICE") == "software":
+        return Report("This process runs straight on a software GPU of its own; no pool is involved.")
+    return Report(NO_GPU[0], remarks=list(NO_GPU[1:]))
+
+
+def _ended(lease: Lease) -> Report:
+    why = [f"Reason: {lease.reason}."] if lease.reason else []
+    return Report(f"This kernel's slice of {lease.size} has been taken back.", remarks=[*why, TRY_AGAIN])
+
+
+def _ask_controller(environ: Mapping[str, str], report: Report) -> Lease | None:
+    try:
+        with PoolClient.from_environment(environ, timeout=CONTROLLER_TIMEOUT_S) as client:
+            return client.get(environ["GPU_KERNELS_LEASE"])
+    except PoolError as error:
+        report.remarks += [line for line in str(error).splitlines() if "Python 3" not in line]
+        return None
+
+
+def _ask_agent(environ: Mapping[str, str], report: Report) -> list[SliceStatus]:
+    try:
+        return query(
+            environ["GPU_KERNELS_AGENT"],
+            environ["GPU_KERNELS_LEASE"],
+            int(environ["GPU_KERNELS_EPOCH"]),
+            bytes.fromhex(environ["GPU_KERNELS_SECRET"]),
+        )
+    except AgentSilent as error:
+        report.remarks += str(error).splitlines()
+    except (KeyError, ValueError):
+        report.remarks.append("The environment of this kernel does not say where its GPU is.")
+    return []
+
+
+def _fill(report: Report, environ: Mapping[str, str], lease: Lease | None, slices: list[SliceStatus]) -> None:
+    rows = report.rows
+    if lease is not None:
+        share = f"{lease.thousandths / 10:g} % of a GPU's time" if lease.thousandths <= 1000 else ""
+        rows.append(("slice", ", ".join(filter(None, [lease.size, f"{lease.mib} MiB", share]))))
+    if slices:
+        used, total = sum(part.used_mib for part in slices), sum(part.total_mib for part in slices)
+        report.used = (used, total)
+        rows.append(("memory", f"{used} of {total} MiB used"))
+        rows += [("GPU", _gpu_text(part)) for part in slices]
+    address = environ.get("GPU_KERNELS_AGENT", "")
+    name = f"{lease.agent}, " if lease is not None and lease.agent else ""
+    rows.append(("server", f"{name}{address}"))
+    rows.append(("transport", transport(address)))
+    if lease is not None:
+        rows.append(("lease", _lease_text(lease)))
+    if course := (lease.course if lease is not None else environ.get("GPU_KERNELS_COURSE")):
+        rows.append(("course", course))
+
+
+def _gpu_text(part: SliceStatus) -> str:
+    kind = " (software GPU, runs on processor cores)" if part.device == "software" else ""
+    busy = "" if part.utilisation is None else f", {part.utilisation:g} % busy"
+    return f"{part.name}{kind}{busy}"
+
+
+def _lease_text(lease: Lease) -> str:
+    left = "" if lease.expires_in is None else f", for {lease.expires_in:.0f} s more if not renewed"
+    return f"{lease.state}{left}; it is renewed while this kernel lives"

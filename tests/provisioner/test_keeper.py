@@ -1,0 +1,166 @@
+"""The keeper: one call renews all leases, an outage loses none, and it ends when nothing is left."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from dataclasses import dataclass, field
+
+import pytest
+
+from gpu_kernels.client import Lost, Renewal
+from gpu_kernels.errors import PoolUnavailable
+from gpu_kernels.keeper import Keeper
+
+
+@dataclass
+class PoolThatRenews:
+    """Renews everything but what it was told is gone; ``renewals`` counts down as calls come in."""
+
+    gone: dict[str, Lost] = field(default_factory=dict)
+    calls: list[list[tuple[str, int]]] = field(default_factory=list)
+    called: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+
+    def renew(self, leases):
+        self.calls.append(list(leases))
+        self.called.release()
+        lost = tuple(self.gone[lease_id] for lease_id, _ in leases if lease_id in self.gone)
+        return Renewal({lease_id: 60.0 for lease_id, _ in leases if lease_id not in self.gone}, lost)
+
+
+class PoolThatIsAway(PoolThatRenews):
+    def renew(self, leases):
+        super().renew(leases)
+        raise PoolUnavailable("The GPU pool does not answer (no connection).")
+
+
+@dataclass
+class Needed:
+    """A lease whose holder needs it as long as ``needed``."""
+
+    lease_id: str
+    ttl: float = 3600.0
+    epoch: int = 1
+    needed: bool = True
+    losses: list[tuple[str, str]] = field(default_factory=list)
+
+    def wanted(self) -> bool:
+        return self.needed
+
+    def lost(self, state: str, reason: str) -> None:
+        self.losses.append((state, reason))
+
+
+def stop(keeper: Keeper) -> None:
+    thread = keeper._thread
+    for lease_id in keeper.keeps():
+        keeper.forget(lease_id)
+    if thread is not None:
+        thread.join(10)
+    assert not keeper.running()
+
+
+@pytest.fixture
+def keeper():
+    keeper = Keeper()
+    yield keeper
+    stop(keeper)
+
+
+def test_one_call_renews_all_leases_of_a_client(keeper):
+    pool = PoolThatRenews()
+    for name in "abc":
+        keeper.keep(pool, Needed(name, epoch=ord(name)))
+    keeper.round()
+    assert pool.calls == [[("a", 97), ("b", 98), ("c", 99)]]
+
+
+def test_the_thread_renews_by_itself_before_the_life_of_the_shortest_lease_is_over(keeper):
+    pool = PoolThatRenews()
+    keeper.keep(pool, Needed("long"))
+    keeper.keep(pool, Needed("short", ttl=0.6))
+    assert pool.called.acquire(timeout=10)
+    assert pool.called.acquire(timeout=10)
+
+
+def test_the_thread_ends_when_nothing_is_left_and_starts_again(keeper):
+    pool = PoolThatRenews()
+    keeper.keep(pool, Needed("a"))
+    assert keeper.running()
+    stop(keeper)
+    keeper.keep(pool, Needed("b"))
+    assert keeper.running()
+
+
+def test_a_lost_lease_is_told_once_and_kept_no_longer(keeper):
+    pool = PoolThatRenews(gone={"a": Lost("a", "revoked", "maintenance")})
+    a, b = Needed("a"), Needed("b")
+    keeper.keep(pool, a)
+    keeper.keep(pool, b)
+    keeper.round()
+    keeper.round()
+    assert a.losses == [("revoked", "maintenance")]
+    assert b.losses == []
+    assert pool.calls[1] == [("b", 1)]
+
+
+def test_a_lease_that_nobody_needs_is_left_to_expire(keeper):
+    pool = PoolThatRenews()
+    dead = Needed("dead", needed=False)
+    keeper.keep(pool, dead)
+    keeper.round()
+    assert pool.calls == []
+    assert keeper.keeps() == []
+    assert dead.losses == []
+
+
+def test_a_lease_given_back_during_the_call_is_not_reported_lost(keeper):
+    a = Needed("a")
+
+    class PoolThatIsOvertaken(PoolThatRenews):
+        def renew(self, leases):
+            keeper.forget("a")
+            return super().renew(leases)
+
+    keeper.keep(PoolThatIsOvertaken(gone={"a": Lost("a", "draining", "")}), a)
+    keeper.round()
+    assert a.losses == []
+
+
+def test_an_outage_loses_no_lease_and_is_logged_when_it_begins_and_when_it_ends(keeper, caplog):
+    caplog.set_level(logging.INFO, "gpu_kernels")
+    pool = PoolThatIsAway()
+    keeper.keep(pool, Needed("a"))
+    for _ in range(3):
+        keeper.round()
+    pool.__class__ = PoolThatRenews
+    keeper.round()
+    keeper.round()
+    assert keeper.keeps() == ["a"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "Cannot renew 1 GPU lease(s), will go on trying: The GPU pool does not answer (no connection).",
+        "GPU leases are renewed again.",
+    ]
+
+
+def test_one_pool_that_is_away_does_not_keep_another_from_being_asked(keeper):
+    here, away = PoolThatRenews(), PoolThatIsAway()
+    keeper.keep(away, Needed("a"))
+    keeper.keep(here, Needed("b"))
+    keeper.round()
+    assert here.calls == [[("b", 1)]]
+
+
+def test_a_forked_child_keeps_nothing():
+    from gpu_kernels.keeper import KEEPER
+
+    KEEPER.keep(PoolThatRenews(), Needed("mine"))
+    try:
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if KEEPER.keeps() == [] and not KEEPER.running() else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert KEEPER.keeps() == ["mine"]
+    finally:
+        stop(KEEPER)
