@@ -70,6 +70,8 @@ class GPUMappingKernelManager(AsyncMappingKernelManager):
     async def _end(self, km: KernelManager) -> None:
         """End what is left of a failed kernel. Harmless if nothing is; never raises."""
         try:
+            km.shutting_down = True  # or the restarter would bring it back
+            km.stop_restarter()
             if km.has_kernel:
                 await km._async_kill_kernel()
             await km._async_cleanup_resources(restart=False)
