@@ -75,4 +75,6 @@ def options_from_form(form: dict[str, list[str]]) -> dict[str, str]:
 
 
 def _refusal(message: str, reason: str) -> SpawnException:
-    return SpawnException(message, reason=reason, status_code=403)
+    refusal = SpawnException(message, reason=reason, status_code=403)
+    refusal.jupyterhub_message = message  # the page with the form would show the exception's repr
+    return refusal

@@ -54,10 +54,18 @@ class Student:
         if answer.url.path != "/hub/home":
             raise Refused(answer.status_code, _error_on(answer.text))
 
-    def start_server(self) -> list[str]:
-        """Presses "Start My Server", follows the progress bar to its end; returns the progress messages."""
+    def start_server(self, course: str | None = None) -> list[str]:
+        """Presses "Start My Server", follows the progress bar to its end; returns the progress messages.
+
+        `course` is what to choose on the form that people in several courses get.
+        """
         page = self._visit("/hub/spawn")
-        if page.url.path.startswith("/hub/spawn") and page.is_error:
+        if 'id="spawn_form"' in page.text:
+            action = f"/hub/spawn?_xsrf={quote(self._xsrf('/hub/'))}"
+            page = self._http.post(action, data={"course": course or ""}, headers=NAVIGATE)
+        elif course is not None:
+            raise Refused(page.status_code, "the hub asks for no course")
+        if page.is_error:
             raise Refused(page.status_code, _error_on(page.text))
         return [event.get("message", "") for event in self._progress()]
 

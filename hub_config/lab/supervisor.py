@@ -108,8 +108,8 @@ class Lab:
     def stop(self) -> None:
         """Stops everything, by force where it must, and never raises. Harmless when nothing runs."""
         if self.hub is not None and self.hub.is_alive():
-            self._attempt("stop the servers", self._stop_servers)
-            self._attempt("see all leases end", self._wait_for_leases)
+            self._attempt("stop the servers", self.stop_servers)
+            self._attempt("see all leases end", self.wait_for_leases)
         if self.agent is not None:
             self.agent.stop(SERVICE_STOP_TIMEOUT)
         if self.hub is not None:
@@ -178,13 +178,15 @@ class Lab:
             return bool(self.gpus())
         return False
 
-    def _stop_servers(self) -> None:
+    def stop_servers(self) -> None:
+        """Stops every student's server through the hub, and waits until they have ended."""
         for user, server in self.running_servers():
             path = f"/users/{user}/servers/{server}" if server else f"/users/{user}/server"
             self.hub_api("DELETE", path)
         wait(lambda: not self.running_servers(), SERVERS_STOP_TIMEOUT, "servers still run")
 
-    def _wait_for_leases(self) -> None:
+    def wait_for_leases(self) -> None:
+        """Waits until nothing is held any longer. Raises LabError if that takes too long."""
         wait(lambda: not self.leases(), LEASES_END_TIMEOUT, "leases are still in force")
 
     def _attempt(self, what: str, action: Callable[[], None]) -> None:

@@ -1,0 +1,67 @@
+"""One lab for the whole session: hub, proxy, controller and agent as real processes on free loopback ports.
+
+Leases live for seconds here, so that the tests see expiry happen. The tests share the lab and leave it as
+they found it: no server, no lease, every service up. `restored` checks that after each one.
+"""
+
+import pytest
+
+from hub_config.lab import accounts
+from hub_config.lab.settings import Settings
+from hub_config.lab.student import Student
+from hub_config.lab.supervisor import Lab, wait
+
+LEASE_TTL = 6
+ROOMY = 1000
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory):
+    settings = Settings.on_free_ports(tmp_path_factory.mktemp("lab"), lease_ttl=LEASE_TTL)
+    with Lab(settings) as running:
+        yield running
+    assert running.problems == []
+
+
+@pytest.fixture(autouse=True)
+def restored(lab):
+    """Ends each test with the lab as it began, and each course with room for everyone."""
+    set_limit(lab, ROOMY)
+    yield
+    lab.check_alive()
+    lab.stop_servers()
+    wait(lambda: not lab.leases(), 30, "a test left leases")
+
+
+@pytest.fixture
+def person(lab):
+    """`person("ana")` is ana at her browser, logged in."""
+    people = []
+
+    def arrive(name):
+        someone = Student(lab.settings.url, accounts.logins(lab.settings.secrets)[name])
+        people.append(someone)
+        someone.log_in()
+        return someone
+
+    yield arrive
+    for someone in people:
+        someone.close()
+
+
+@pytest.fixture
+def at_work(person):
+    """`at_work("ana")` is ana in JupyterLab, on a running server."""
+
+    def start(name):
+        someone = person(name)
+        someone.start_server()
+        someone.open_lab()
+        return someone
+
+    return start
+
+
+def set_limit(lab, thousandths, course=accounts.COURSE):
+    with lab.pool as pool:
+        pool.set_limit(course, {lab.settings.gpu_class: thousandths})

@@ -1,0 +1,99 @@
+"""What a server gets from the hub, and what its people are told."""
+
+import httpx
+import pytest
+
+from hub_config.lab import accounts
+from hub_config.lab.accounts import Login
+from hub_config.lab.student import Refused, Student
+from hub_config.lab.student_path import SPEC
+
+pytestmark = [pytest.mark.hub, pytest.mark.native]
+
+PRINT_ENVIRONMENT = "import json, os; print(json.dumps(dict(os.environ)))"
+
+
+def environment_of(someone):
+    """The environment of a plain kernel on someone's server."""
+    import json
+
+    session = someone.start_kernel("python3", "environment.ipynb")
+    with someone.channel(session["kernel"]["id"]) as channel:
+        return json.loads(channel.execute(PRINT_ENVIRONMENT).text)
+
+
+def scopes_of(lab, token):
+    url = f"http://{lab.settings.address}:{lab.settings.hub_port}/hub/api/user"
+    answer = httpx.get(url, headers={"Authorization": f"token {token}"}).raise_for_status()
+    return set(answer.json()["scopes"])
+
+
+def test_a_students_server_is_charged_to_their_course(lab, at_work):
+    environment = environment_of(at_work("ana"))
+    assert environment["GPU_KERNELS_COURSE"] == accounts.COURSE
+    assert environment["GPU_KERNELS_CONTROLLER"] == lab.settings.controller_url
+
+
+def test_a_students_token_can_reserve_and_nothing_above_that(lab, at_work):
+    scopes = scopes_of(lab, environment_of(at_work("ana"))["JUPYTERHUB_API_TOKEN"])
+    assert "custom:gpu:use!user=ana" in scopes
+    assert "access:services!service=gpu" in scopes
+    assert not [scope for scope in scopes if "admin" in scope or "agent" in scope]
+
+
+def test_an_instructors_token_can_set_the_limit_of_their_course_only(lab, at_work):
+    scopes = scopes_of(lab, environment_of(at_work("iris"))["JUPYTERHUB_API_TOKEN"])
+    assert {scope for scope in scopes if "quota" in scope} == {"custom:gpu:admin:quota!group=ml101"}
+    assert not [scope for scope in scopes if "admin:pool" in scope]
+
+
+def test_no_secret_of_the_lab_reaches_a_server(lab, at_work):
+    values = " ".join(environment_of(at_work("ana")).values())
+    secrets = [path.read_text().strip() for path in lab.settings.secrets.glob("*.token")]
+    assert secrets
+    assert not [secret for secret in secrets if secret in values]
+
+
+def test_whoever_is_in_no_course_works_without_a_gpu_and_is_told_why(lab, at_work):
+    guest = at_work(accounts.GUEST)
+    assert "GPU_KERNELS_COURSE" not in environment_of(guest)
+    with pytest.raises(Refused) as refusal:
+        guest.start_kernel(SPEC, "gpu.ipynb")
+    assert "course" in str(refusal.value)
+    assert lab.leases() == []
+
+
+def test_a_person_in_two_courses_is_charged_to_the_chosen_one(at_work, person):
+    ben = person("ben")
+    ben.start_server(course="ds200")
+    ben.open_lab()
+    assert environment_of(ben)["GPU_KERNELS_COURSE"] == "ds200"
+
+
+def test_a_course_that_is_not_ones_own_is_refused_with_a_reason(person):
+    with pytest.raises(Refused, match="You are not in the course 'zz9'. Your courses: ds200, ml101."):
+        person("ben").start_server(course="zz9")
+
+
+@pytest.mark.parametrize("login", [Login("ana", "guess", ""), Login("nobody", "", ""), Login("", "", "")])
+def test_a_wrong_login_is_refused(lab, login):
+    with (
+        Student(lab.settings.url, login) as intruder,
+        pytest.raises(Refused, match="Invalid username or password"),
+    ):
+        intruder.log_in()
+
+
+def test_the_stop_of_a_server_gives_its_slice_back(lab, at_work):
+    ana = at_work("ana")
+    ana.start_kernel(SPEC, "first.ipynb")
+    assert len(lab.leases()) == 1
+    ana.stop_server()
+    lab.wait_for_leases()
+    assert [gpu["used_mib"] for gpu in lab.gpus()] == [0]
+
+
+def test_two_students_hold_a_slice_each(lab, at_work):
+    for name in ("ana", "iris"):
+        at_work(name).start_kernel(SPEC, "same-name.ipynb")
+    assert sorted(lease.user for lease in lab.leases()) == ["ana", "iris"]
