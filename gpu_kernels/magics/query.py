@@ -43,7 +43,7 @@ class SliceStatus:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SliceStatus:
-        utilisation = data.get("utilisation")
+        utilisation = data["utilisation"]
         return cls(
             name=str(data["name"]),
             uuid=str(data["uuid"]),
