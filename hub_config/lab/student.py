@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from html import unescape
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -176,12 +177,11 @@ def _hidden_xsrf(page: str) -> str:
 
 def _error_on(page: str) -> str:
     """The error text of one of the hub's pages."""
-    found = re.search(
-        r'class="(?:login_error|[^"]*alert-danger|error)"[^>]*>(.*?)</(?:p|div)>', page, re.DOTALL
-    )
-    return (
-        re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", found[1])).strip() if found else "refused without a text"
-    )
+    marks = r'class="(?:login_error|[^"]*alert-danger|error)"'
+    found = re.search(marks + r"[^>]*>(.*?)</(?:p|div)>", page, re.DOTALL)
+    if found is None:
+        return "refused without a text"
+    return unescape(" ".join(re.sub(r"<[^>]+>", " ", found[1]).split()))
 
 
 def _message_of(answer: httpx.Response) -> str:

@@ -1,0 +1,95 @@
+"""JupyterLab in a real browser: the launcher's cards, a notebook's output, the refusal's dialog.
+
+Screenshots are left in tests/output.
+"""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+from hub_config.lab import accounts
+from tests.e2e.conftest import set_limit
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+OUTPUT = Path(__file__).parents[1] / "output"
+PATIENCE_MS = 60_000
+
+pytestmark = [
+    pytest.mark.hub,
+    pytest.mark.native,
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here"),
+    pytest.mark.timeout(300),
+]
+
+
+@pytest.fixture
+def page():
+    OUTPUT.mkdir(exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.set_default_timeout(PATIENCE_MS)
+        expect.set_options(timeout=PATIENCE_MS)
+        yield page
+        browser.close()
+
+
+def shoot(page, name):
+    page.screenshot(path=OUTPUT / f"{name}.png")
+
+
+def log_in(lab, page, name):
+    login = accounts.logins(lab.settings.secrets)[name]
+    page.goto(f"{lab.settings.url}/hub/login")
+    page.fill("#username_input", login.name)
+    page.fill("#password_input", login.password)
+    page.click("#login_submit")
+
+
+def open_lab(lab, page, name):
+    log_in(lab, page, name)
+    page.wait_for_selector(".jp-Launcher")
+    # The splash screen fades out above the launcher.
+    expect(page.locator("#jupyterlab-splash")).to_have_count(0)
+
+
+def test_a_person_in_several_courses_chooses_one(lab, page):
+    log_in(lab, page, "ben")
+    expect(page.locator("#course option")).to_have_text(["ds200", "ml101", "none (a server without GPUs)"])
+    shoot(page, "course")
+
+
+def test_the_launcher_the_notebook_and_the_refusal(lab, page):
+    set_limit(lab, 20)
+    open_lab(lab, page, "ana")
+    cards = page.locator('.jp-LauncherCard[data-category="Notebook"] .jp-LauncherCard-label')
+    expect(cards).to_have_text(
+        ["Python 3", "Python 3 (0.02 V100)", "Python 3 (0.1 V100)", "Python 3 (1 V100)"]
+    )
+    shoot(page, "launcher")
+
+    run_the_notebook(page)
+    shoot(page, "notebook")
+
+    page.keyboard.press("Control+Shift+L")
+    page.locator('.jp-LauncherCard[data-category="Notebook"][title*="0.1 V100"]').last.click()
+    dialog = page.locator(".jp-Dialog-content")
+    expect(dialog).to_contain_text("Error Starting Kernel")
+    expect(dialog).to_contain_text(accounts.COURSE)
+    shoot(page, "refusal")
+
+
+def run_the_notebook(page):
+    page.locator(".jp-DirListing-item", has_text="first_steps.ipynb").dblclick()
+    notebook = page.locator(".jp-Notebook")
+    expect(notebook).to_be_visible()
+    expect(page.locator(".jp-KernelName")).to_contain_text("Python 3 (0.02 V100)")
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_text("Run All Cells", exact=True).click()
+    expect(notebook).to_contain_text(re.compile("ILLEGAL_ADDRESS"))
+    expect(notebook).to_contain_text("sums, each equal to NumPy's")
+    notebook.get_by_text("What the program sees").scroll_into_view_if_needed()

@@ -1,0 +1,106 @@
+"""Whatever is killed, nothing is lost, doubled or leaked. Real processes, SIGKILL."""
+
+import signal
+
+import psutil
+import pytest
+
+from hub_config.lab.processes import marked
+from hub_config.lab.student_path import SPEC
+from hub_config.lab.supervisor import answers, wait
+from tests.e2e.conftest import LEASE_TTL
+
+pytestmark = [pytest.mark.hub, pytest.mark.native]
+
+SOON = 30.0
+COMPUTE = """
+import numpy as np
+from numba import cuda
+print(int(cuda.to_device(np.arange(5)).copy_to_host().sum()))
+"""
+
+
+def processes(lab, words, environment=None):
+    """The lab's processes whose command line holds `words` (and whose environment holds those pairs)."""
+    found = []
+    for process in marked(lab.settings.marker):
+        try:
+            fits = words in " ".join(process.cmdline())
+            if fits and (environment or {}).items() <= process.environ().items():
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def the_process(lab, words, environment=None):
+    (process,) = processes(lab, words, environment)
+    return process
+
+
+def the_lease(lab):
+    (lease,) = lab.leases()
+    return lease
+
+
+def start_and_compute(someone, path="work.ipynb"):
+    """A kernel that has used its GPU: its session and its open channel."""
+    session = someone.start_kernel(SPEC, path)
+    channel = someone.channel(session["kernel"]["id"])
+    assert channel.execute(COMPUTE).text.strip() == "10"
+    return session, channel
+
+
+def test_a_killed_server_gives_its_slice_back_within_the_time_to_live(lab, at_work):
+    start_and_compute(at_work("ana"))
+    assert the_lease(lab).ttl == LEASE_TTL
+    server = the_process(lab, "jupyterhub.singleuser", {"JUPYTERHUB_USER": "ana"})
+    server.send_signal(signal.SIGKILL)
+    psutil.wait_procs([server], timeout=SOON)
+    assert the_lease(lab).expires_in <= LEASE_TTL
+    wait(lambda: not lab.leases(), LEASE_TTL + SOON, "the slice is not back")
+    wait(lambda: not processes(lab, "gpu-worker"), SOON, "the worker lives")
+    assert [gpu["used_mib"] for gpu in lab.gpus()] == [0]
+
+
+def test_a_killed_kernel_comes_back_on_the_same_lease(lab, at_work):
+    ana = at_work("ana")
+    session, channel = start_and_compute(ana)
+    before = the_lease(lab)
+    channel.close()
+    kernel = the_process(lab, "ipykernel_launcher", {"JUPYTERHUB_USER": "ana"})
+    kernel.send_signal(signal.SIGKILL)
+    psutil.wait_procs([kernel], timeout=SOON)
+    wait(lambda: processes(lab, "ipykernel_launcher", {"JUPYTERHUB_USER": "ana"}), SOON, "it stays dead")
+    with ana.channel(session["kernel"]["id"]) as channel:
+        channel.kernel_info()
+        assert channel.execute(COMPUTE).text.strip() == "10"
+    assert (the_lease(lab).id, the_lease(lab).epoch) == (before.id, before.epoch)
+
+
+def test_a_killed_controller_forgets_no_lease_and_doubles_none(lab, at_work):
+    _, channel = start_and_compute(at_work("ana"))
+    before = the_lease(lab)
+    controller = the_process(lab, "gpu_kernels.pool")
+    controller.send_signal(signal.SIGKILL)
+    assert channel.execute(COMPUTE).text.strip() == "10"
+    wait(lambda: answers(f"{lab.settings.controller_url}/health"), SOON, "the controller stays away")
+    after = the_lease(lab)
+    assert (after.id, after.epoch, after.slices) == (before.id, before.epoch, before.slices)
+    assert sum(gpu["used_mib"] for gpu in lab.gpus()) == after.mib
+    assert channel.execute(COMPUTE).text.strip() == "10"
+    channel.close()
+
+
+def test_a_killed_agent_takes_its_workers_along_and_its_leases_end(lab, at_work):
+    _, channel = start_and_compute(at_work("ana"))
+    lease = the_lease(lab)
+    lab.agent.kill()
+    assert processes(lab, "gpu-worker") == []
+    assert channel.execute(COMPUTE).error is not None
+    channel.close()
+    wait(lambda: the_lease(lab).state == "quarantined", LEASE_TTL + SOON, "the lease goes on")
+    assert sum(gpu["used_mib"] for gpu in lab.gpus()) == lease.mib
+    lab.start_agent()
+    wait(lambda: not lab.leases(), SOON, "the slice stays quarantined")
+    assert sum(gpu["used_mib"] for gpu in lab.gpus()) == 0
