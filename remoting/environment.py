@@ -1,0 +1,137 @@
+"""What a process needs in its environment to run under the runtime. Nothing else sets these variables.
+
+Pure functions over dictionaries. Each first takes away what an outer lease put there, so that applying one
+again, or one after the other, gives what applying the last alone gives; the user's own entries in
+``LD_LIBRARY_PATH`` and ``LD_PRELOAD`` stay, in their order, behind ours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from gpu_kernels.client import Lease
+from gpu_kernels.errors import GPUKernelsError
+from remoting.paths import native_build
+
+AGENT = "GPU_KERNELS_AGENT"
+LEASE = "GPU_KERNELS_LEASE"
+EPOCH = "GPU_KERNELS_EPOCH"
+SECRET = "GPU_KERNELS_SECRET"  # noqa: S105 - the variable's name
+SIZE = "GPU_KERNELS_SIZE"
+COURSE = "GPU_KERNELS_COURSE"
+DEVICE = "GPU_KERNELS_DEVICE"
+LEASE_VARIABLES = (AGENT, LEASE, EPOCH, SECRET, SIZE, DEVICE)
+"""What belongs to one lease. The course stays when a lease goes: a server has it of its own."""
+
+SOFTGPU_MEMORY = "GPU_KERNELS_SOFTGPU_MEMORY_MIB"
+SOFTGPU_NAME = "GPU_KERNELS_SOFTGPU_NAME"
+SOFTGPU_THREADS = "GPU_KERNELS_SOFTGPU_THREADS"
+SOFTGPU_LOG = "GPU_KERNELS_SOFTGPU_LOG"
+
+SOFTWARE = "software"
+"""A lease's ``device`` when its GPU is a software GPU."""
+
+
+class NoEnvironment(GPUKernelsError):
+    """No environment can be made for this process; the text says why."""
+
+    code = "no_environment"
+
+
+def client_environment(lease: Lease, base_env: Mapping[str, str]) -> dict[str, str]:
+    """``base_env`` for a process that uses ``lease`` through the forwarding client.
+
+    Raises ``NoEnvironment`` for a lease that is not in force (it has no agent or no secret).
+    """
+    if lease.address is None or lease.secret is None:
+        raise NoEnvironment(f"The lease {lease.id} is {lease.state}: it has no GPU to use.")
+    native = native_build(base_env)
+    env = _without_lease(base_env)
+    env |= {
+        AGENT: lease.address,
+        LEASE: lease.id,
+        EPOCH: str(lease.epoch),
+        SECRET: lease.secret,
+        SIZE: lease.size,
+        COURSE: lease.course,
+        DEVICE: lease.device or "",
+    }
+    _put_first(env, "LD_LIBRARY_PATH", [native.client])
+    if lease.device == SOFTWARE:
+        _put_first(env, "LD_PRELOAD", native.linker_stand_ins)
+    return env
+
+
+def software_environment(
+    base_env: Mapping[str, str],
+    *,
+    memory_mib: int | None = None,
+    name: str | None = None,
+    threads: int | None = None,
+    log: str | None = None,
+) -> dict[str, str]:
+    """``base_env`` for a process that runs straight on a software GPU, without any pool.
+
+    What is None is left as ``base_env`` has it, else to the software GPU. ``memory_mib``: the device's
+    memory; ``name``: the device's name; ``threads``: cores it uses; ``log``: ``stderr`` or a path.
+    """
+    native = native_build(base_env)
+    env = _without_lease(base_env)
+    given = {SOFTGPU_MEMORY: memory_mib, SOFTGPU_NAME: name, SOFTGPU_THREADS: threads, SOFTGPU_LOG: log}
+    env |= {variable: str(value) for variable, value in given.items() if value is not None}
+    env[DEVICE] = SOFTWARE
+    _put_first(env, "LD_LIBRARY_PATH", [native.softgpu])
+    _put_first(env, "LD_PRELOAD", native.linker_stand_ins)
+    return env
+
+
+def without_gpu(base_env: Mapping[str, str]) -> dict[str, str]:
+    """``base_env`` with nothing of the runtime in it; where the pool is stays known."""
+    env = _without_lease(base_env)
+    for variable in (SOFTGPU_MEMORY, SOFTGPU_NAME, SOFTGPU_THREADS, SOFTGPU_LOG):
+        env.pop(variable, None)
+    return env
+
+
+def _without_lease(base_env: Mapping[str, str]) -> dict[str, str]:
+    native = native_build(base_env)
+    env = {name: value for name, value in base_env.items() if name not in LEASE_VARIABLES}
+    _take_out(env, "LD_LIBRARY_PATH", (native.client, native.softgpu))
+    _take_out(env, "LD_PRELOAD", native.linker_stand_ins)
+    return env
+
+
+def _put_first(env: dict[str, str], variable: str, paths: Iterable[Path]) -> None:
+    ours = [_loadable(path) for path in paths]
+    # An empty value must not become an empty entry: the loader reads that as the current folder.
+    theirs = [env[variable]] if env.get(variable) else []
+    env[variable] = ":".join(ours + theirs)
+
+
+def _take_out(env: dict[str, str], variable: str, paths: Iterable[Path]) -> None:
+    value = env.get(variable)
+    if not value:
+        return
+    ours = {str(path) for path in paths}
+    # The loader splits LD_PRELOAD at spaces too. Separators are kept: what is not ours stays as it was.
+    words = re.split(r"([ :])" if variable == "LD_PRELOAD" else r"(:)", value)
+    entries, separators = words[::2], [*words[1::2], ""]
+    kept = [(entry, after) for entry, after in zip(entries, separators, strict=True) if entry not in ours]
+    if len(kept) == len(entries):
+        return
+    if not kept:
+        del env[variable]
+        return
+    env[variable] = "".join(entry + after for entry, after in kept[:-1]) + kept[-1][0]
+
+
+def _loadable(path: Path) -> str:
+    text = str(path)
+    if set(text) & set(": ;"):
+        raise NoEnvironment(
+            f"The runtime is installed in {str(path.parent)!r}; the loader can read no folder with a space, a "
+            "colon or a semicolon in its name. Install it elsewhere."
+        )
+    return text

@@ -1,0 +1,57 @@
+"""Where the native build is: ``remoting/lib``, or the folder that ``GPU_KERNELS_NATIVE`` names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+NATIVE_VARIABLE = "GPU_KERNELS_NATIVE"
+
+
+@dataclass(frozen=True)
+class NativeBuild:
+    """The files of a native build under ``folder``; none is promised to exist."""
+
+    folder: Path
+
+    @property
+    def client(self) -> Path:
+        """The folder of the forwarding client's libraries."""
+        return self.folder / "client"
+
+    @property
+    def softgpu(self) -> Path:
+        """The folder of the software GPU's libraries."""
+        return self.folder / "softgpu"
+
+    @property
+    def softgpu_driver(self) -> Path:
+        return self.softgpu / "libcuda.so.1"
+
+    @property
+    def linker_stand_ins(self) -> tuple[Path, ...]:
+        """The stand-ins for nvJitLink that hand PTX through, one for each SONAME in use."""
+        return self.softgpu / "libnvJitLink.so.13", self.softgpu / "libnvJitLink.so.12"
+
+    @property
+    def worker(self) -> Path:
+        return self.folder / "bin" / "gpu-worker"
+
+    def all_files(self) -> tuple[Path, ...]:
+        """Everything that a whole build has."""
+        return (
+            self.client / "libcuda.so.1",
+            self.client / "libnvidia-ml.so.1",
+            self.softgpu_driver,
+            *self.linker_stand_ins,
+            self.worker,
+        )
+
+
+def native_build(environment: Mapping[str, str] | None = None) -> NativeBuild:
+    """The native build that a process with this environment (default: this one's) uses."""
+    values = os.environ if environment is None else environment
+    named = values.get(NATIVE_VARIABLE)
+    return NativeBuild(Path(named).absolute() if named else Path(__file__).parent.absolute() / "lib")

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remoting.environment import (
+    LEASE_VARIABLES,
+    NoEnvironment,
+    client_environment,
+    software_environment,
+    without_gpu,
+)
+from remoting.paths import native_build
+from tests.agent.leases import lease
+
+NATIVE = native_build({})
+
+paths = st.lists(st.sampled_from(["/usr/lib", "/opt/a b", "", "lib", "$ORIGIN/x"]), max_size=4).map(":".join)
+preloads = st.lists(st.sampled_from(["/usr/lib/libjemalloc.so", "libc.so", ""]), max_size=3)
+environments = st.fixed_dictionaries(
+    {},
+    optional={
+        "LD_LIBRARY_PATH": paths,
+        "LD_PRELOAD": st.one_of(preloads.map(":".join), preloads.map(" ".join)),
+        "PATH": st.just("/usr/bin"),
+        "GPU_KERNELS_CONTROLLER": st.just("http://127.0.0.1:1"),
+        "GPU_KERNELS_TOKEN": st.just("t"),
+        "GPU_KERNELS_LOG": st.just("stderr"),
+    },
+)
+leases = st.sampled_from([lease(), lease("lease-b", epoch=7), lease("lease-c", device="nvidia")])
+
+
+def same_for_the_loader(env: dict[str, str]) -> dict[str, str]:
+    """An empty list of libraries is no list."""
+    return {name: value for name, value in env.items() if not (name.startswith("LD_") and value == "")}
+
+
+@given(environments, leases)
+def test_taking_the_gpu_away_gives_the_environment_that_was_there(base, held):
+    env = without_gpu(client_environment(held, base))
+    env.pop("GPU_KERNELS_COURSE")
+    assert same_for_the_loader(env) == same_for_the_loader(base)
+
+
+@given(environments, leases, leases)
+def test_the_last_lease_counts_alone(base, outer, inner):
+    nested = client_environment(inner, client_environment(outer, base))
+    assert same_for_the_loader(nested) == same_for_the_loader(client_environment(inner, base))
+
+
+@given(environments, leases)
+def test_a_software_gpu_inside_a_lease_is_like_one_outside(base, outer):
+    nested = software_environment(client_environment(outer, base), memory_mib=64)
+    nested.pop("GPU_KERNELS_COURSE")
+    assert nested == software_environment(base, memory_mib=64)
+
+
+@given(environments)
+def test_the_users_own_entries_stay_in_their_order(base):
+    env = client_environment(lease(), base)
+    assert env["LD_LIBRARY_PATH"].split(":")[0] == str(NATIVE.client)
+    if base.get("LD_LIBRARY_PATH"):
+        assert env["LD_LIBRARY_PATH"] == f"{NATIVE.client}:{base['LD_LIBRARY_PATH']}"
+    if base.get("LD_PRELOAD"):
+        assert env["LD_PRELOAD"].endswith(":" + base["LD_PRELOAD"])
+
+
+def test_no_list_of_libraries_names_the_current_folder_by_accident():
+    env = client_environment(lease(), {"LD_LIBRARY_PATH": "", "LD_PRELOAD": ""})
+    assert "" not in env["LD_LIBRARY_PATH"].split(":")
+    assert "LD_LIBRARY_PATH" not in without_gpu(env)
+
+
+def test_a_lease_is_told_as_the_design_says():
+    env = client_environment(lease(), {})
+    assert env == {
+        "GPU_KERNELS_AGENT": "tcp://127.0.0.1:7000",
+        "GPU_KERNELS_LEASE": "lease-a",
+        "GPU_KERNELS_EPOCH": "1",
+        "GPU_KERNELS_SECRET": "ab" * 32,
+        "GPU_KERNELS_SIZE": "0.02 V100",
+        "GPU_KERNELS_COURSE": "ml101",
+        "GPU_KERNELS_DEVICE": "software",
+        "LD_LIBRARY_PATH": str(NATIVE.client),
+        "LD_PRELOAD": ":".join(map(str, NATIVE.linker_stand_ins)),
+    }
+
+
+def test_a_real_gpu_gets_no_stand_in_linker():
+    assert "LD_PRELOAD" not in client_environment(lease(device="nvidia"), {})
+
+
+def test_the_software_gpus_settings_are_told_where_given():
+    env = software_environment({"GPU_KERNELS_SOFTGPU_THREADS": "3"}, memory_mib=64, name="Toy")
+    assert env["GPU_KERNELS_SOFTGPU_MEMORY_MIB"] == "64"
+    assert env["GPU_KERNELS_SOFTGPU_NAME"] == "Toy"
+    assert env["GPU_KERNELS_SOFTGPU_THREADS"] == "3"
+    assert env["LD_LIBRARY_PATH"] == str(NATIVE.softgpu)
+    assert not set(env) & (set(LEASE_VARIABLES) - {"GPU_KERNELS_DEVICE"})
+
+
+@pytest.mark.parametrize("lack", ["address", "secret"])
+def test_a_lease_that_is_not_in_force_gives_no_environment(lack):
+    ended = dataclasses.replace(lease(), state="released", **{lack: None})
+    with pytest.raises(NoEnvironment, match="lease-a is released"):
+        client_environment(ended, {})
+
+
+def test_a_native_build_elsewhere_is_used():
+    env = client_environment(lease(), {"GPU_KERNELS_NATIVE": "/opt/gpu"})
+    assert env["LD_LIBRARY_PATH"] == "/opt/gpu/client"
+
+
+def test_a_folder_that_the_loader_cannot_read_is_refused():
+    with pytest.raises(NoEnvironment, match="space"):
+        client_environment(lease(), {"GPU_KERNELS_NATIVE": str(Path("/opt/my gpu"))})
