@@ -1,0 +1,168 @@
+"""`make up`: what it leaves behind (nothing), what it finds again (everything), what it refuses."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from hub_config.lab import accounts
+from hub_config.lab.processes import marked
+from hub_config.lab.settings import REPOSITORY, SETTINGS_VARIABLE, Settings, port_is_free
+from hub_config.lab.student import Student
+from hub_config.lab.student_path import SPEC
+
+pytestmark = [pytest.mark.hub, pytest.mark.native, pytest.mark.timeout(240)]
+
+SOON = 60.0
+
+
+def ports_in_a_row():
+    for first in range(18000, 30000, 5):
+        if all(port_is_free("127.0.0.1", first + offset) for offset in range(5)):
+            return first
+    raise AssertionError("no five free ports in a row")
+
+
+class Up:
+    """`make up`'s command as a child with a terminal's signals."""
+
+    def __init__(self, state: Path, port: int, *extra: str) -> None:
+        self.settings = Settings.in_a_row(state, port)
+        self.popen = subprocess.Popen(
+            [sys.executable, "-m", "hub_config.lab", "up", "--state", state, "--port", str(port), *extra],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=REPOSITORY,
+        )
+        self.output = ""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if self.popen.poll() is None:
+            self.popen.send_signal(signal.SIGTERM)
+        self.finish()
+
+    def wait_until_it_says(self, text):
+        while text not in self.output:
+            line = self.popen.stdout.readline()
+            assert line, f"it ended, having said:\n{self.output}"
+            self.output += line
+
+    def finish(self):
+        """The exit status, after everything it said was read."""
+        self.output += self.popen.stdout.read()
+        return self.popen.wait()
+
+    def login(self, name):
+        return Student(self.settings.url, accounts.logins(self.settings.secrets)[name])
+
+
+@pytest.fixture
+def state(tmp_path):
+    return tmp_path / "state"
+
+
+def test_ctrl_c_leaves_nothing_and_the_next_start_finds_its_state(state):
+    port = ports_in_a_row()
+    with Up(state, port) as up:
+        up.wait_until_it_says("Ctrl-C stops everything")
+        with up.login("iris") as iris:
+            iris.log_in()
+            with iris.pool_client(up.settings.controller_url) as pool:
+                pool.set_limit(accounts.COURSE, {up.settings.gpu_class: 77})
+        with up.login("ana") as ana:
+            ana.log_in()
+            ana.start_server()
+            ana.open_lab()
+            ana.start_kernel(SPEC, "first.ipynb")
+        up.popen.send_signal(signal.SIGINT)
+        assert up.finish() == 0, up.output
+    assert "no process, no port and no lease is left" in up.output
+    assert marked(up.settings.marker) == []
+    up.settings.check_ports_free()
+
+    with Up(state, port) as again:
+        again.wait_until_it_says("Ctrl-C stops everything")
+        with again.login("iris") as iris:
+            iris.log_in()
+            with iris.pool_client(again.settings.controller_url) as pool:
+                course = pool.course(accounts.COURSE)
+                held = pool.list(accounts.COURSE)
+        again.popen.send_signal(signal.SIGTERM)
+        assert again.finish() == 0, again.output
+    assert course["limit"] == {again.settings.gpu_class: {"thousandths": 77}}
+    assert [lease for lease in held if lease.in_force] == []
+
+
+def test_a_killed_runner_takes_everything_along(state):
+    with Up(state, ports_in_a_row()) as up:
+        up.wait_until_it_says("Ctrl-C stops everything")
+        with up.login("ana") as ana:
+            ana.log_in()
+            ana.start_server()
+        up.popen.kill()
+        _, alive = psutil.wait_procs(marked(up.settings.marker), timeout=SOON)
+    assert alive == []
+    up.settings.check_ports_free()
+
+
+def test_a_taken_port_is_said_before_anything_starts(state):
+    port = ports_in_a_row()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port + 3))
+        with Up(state, port) as up:
+            assert up.finish() == 2
+    assert f"port {port + 3} (the pool controller)" in up.output
+    assert marked(up.settings.marker) == []
+
+
+def test_two_labs_do_not_share_a_state_folder(state):
+    port = ports_in_a_row()
+    with Up(state, port) as up:
+        up.wait_until_it_says("Ctrl-C stops everything")
+        with Up(state, port) as second:
+            assert second.finish() == 2
+        assert "Another lab runs with its state in" in second.output
+        assert up.popen.poll() is None
+        assert marked(up.settings.marker) != []
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "192.0.2.1", "::"])
+def test_an_address_that_others_reach_is_refused(state, address):
+    with Up(state, ports_in_a_row(), "--address", address) as up:
+        assert up.finish() == 2
+    assert "does not listen on" in up.output
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", ""])
+def test_the_hub_refuses_demo_logins_on_an_address_given_by_hand(state, address):
+    settings = Settings.on_free_ports(state)
+    settings.make_folders()
+    config = REPOSITORY / "hub_config" / "jupyterhub_config.py"
+    hub = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "jupyterhub",
+            "--config",
+            config,
+            "--url",
+            f"http://{address}:{settings.port}",
+        ],
+        env={**os.environ, SETTINGS_VARIABLE: str(settings.save())},
+        cwd=state,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert hub.returncode != 0
+    assert "The demo lab does not listen on" in hub.stdout + hub.stderr
+    assert port_is_free("127.0.0.1", settings.port)
