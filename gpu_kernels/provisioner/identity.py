@@ -55,9 +55,15 @@ def identify(
 
 
 def _bounded(path: str) -> str:
-    """``path``, or for a long one its end and a digest of the whole, which is as unmistakable."""
-    return path if len(path) <= MAX_PATH else f"{_digest(path)}...{path[-MAX_PATH // 2 :]}"
+    """``path``, or for one that is long or cannot be shown, its end and a digest: as unmistakable, and plain."""
+    plain = printable(path)
+    return path if plain == path and len(path) <= MAX_PATH else f"{_digest(path)} {plain[-MAX_PATH // 2 :]}"
+
+
+def printable(text: str) -> str:
+    """``text`` without what a ledger or a log should not hold: control characters, halves of characters."""
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def _digest(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]

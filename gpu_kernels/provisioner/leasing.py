@@ -22,6 +22,7 @@ from gpu_kernels.errors import (
 )
 from gpu_kernels.keeper import KEEPER
 from gpu_kernels.provisioner.identity import Identity
+from remoting.environment import client_environment, without_gpu
 
 log = logging.getLogger("gpu_kernels")
 
@@ -31,9 +32,6 @@ AWAY = (PoolUnavailable, LedgerUnavailable, AuthenticationUnavailable)
 CALL_TIMEOUT_S = 5.0
 RETRY_S = 0.5
 LOOK_UP_S = 5.0
-LEASE_VARIABLES = frozenset(
-    f"GPU_KERNELS_{name}" for name in ("AGENT", "LEASE", "EPOCH", "SECRET", "SIZE", "DEVICE")
-)
 REFUSAL_VARIABLE = "GPU_KERNELS_REFUSAL"
 MAX_REFUSAL = 2000
 
@@ -223,13 +221,12 @@ def hold(client: PoolClient, lease: Lease, holder: str, alive: Callable[[], bool
 def environment(held: HeldLease | None, refusal: str | None, base: Mapping[str, str]) -> dict[str, str]:
     """The environment of a kernel that holds this lease, or that must do without one and can say why."""
     if held is not None:
-        from remoting.environment import client_environment
-
-        return client_environment(held.lease, base)
-    without = {name: value for name, value in base.items() if name not in LEASE_VARIABLES}
-    if refusal:
-        without[REFUSAL_VARIABLE] = refusal[:MAX_REFUSAL]
-    return without
+        env = client_environment(held.lease, base)
+        env.pop(REFUSAL_VARIABLE, None)
+        return env
+    env = without_gpu(base)
+    env[REFUSAL_VARIABLE] = (refusal or "")[:MAX_REFUSAL]
+    return env
 
 
 def resume(lease_id: str, holder: str, alive: Callable[[], bool]) -> HeldLease | None:

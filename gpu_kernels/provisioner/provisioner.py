@@ -21,7 +21,7 @@ from traitlets import Float, Unicode, default
 
 from gpu_kernels.errors import GPUKernelsError
 from gpu_kernels.provisioner import leasing
-from gpu_kernels.provisioner.identity import identify
+from gpu_kernels.provisioner.identity import identify, printable
 from gpu_kernels.provisioner.leasing import HeldLease, NoSlice, Wish
 from gpu_kernels.provisioner.watch import StderrTail, died_within, ending
 
@@ -199,7 +199,7 @@ class GPUSliceProvisioner(LocalProvisioner):
         identity = identify(self._holder, (spec_name, self.size, course or ""), given, os.environ)
         labels = {"kernel_spec": spec_name[:LABEL_LENGTH]}
         if identity.notebook:
-            labels["notebook"] = os.path.basename(identity.notebook)[:LABEL_LENGTH]
+            labels["notebook"] = printable(os.path.basename(identity.notebook))[:LABEL_LENGTH]
         return Wish(self.size, course, identity, self._holder, labels)
 
     async def _release(self) -> None:

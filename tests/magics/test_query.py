@@ -65,7 +65,12 @@ def test_an_agent_tells_of_each_slice(agent, unix):
     other = SLICE | {"uuid": "GPU-2", "utilisation": None}
     address = agent(answer(0, json.dumps([SLICE, other]).encode()), unix=unix)
     first, second = query(address, "lease-1", 7, SECRET)
-    assert (first.name, first.used_mib, first.total_mib, first.utilisation) == ("V100 (software)", 100, 655, 12)
+    assert (first.name, first.used_mib, first.total_mib, first.utilisation) == (
+        "V100 (software)",
+        100,
+        655,
+        12,
+    )
     assert (second.uuid, second.utilisation) == ("GPU-2", None)
 
 
