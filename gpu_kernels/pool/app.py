@@ -1,0 +1,248 @@
+"""``python -m gpu_kernels.pool``: the pool controller, as a JupyterHub service or on its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+from traitlets import Dict, Float, Int, List, TraitError, Unicode, default, validate
+from traitlets.config import Application, Config
+
+from gpu_kernels import __version__
+from gpu_kernels.errors import GPUKernelsError
+from gpu_kernels.pool.ledger import Ledger, Timing
+from gpu_kernels.pool.service.application import make_application
+from gpu_kernels.pool.service.authentication import Authenticator, HubTokens, TokenFile, TokenSource
+from gpu_kernels.pool.service.base import Service
+from gpu_kernels.pool.service.desk import Desk
+from gpu_kernels.pool.service.metrics import Metrics
+from gpu_kernels.pool.service.proofs import Proofs
+from gpu_kernels.pool.service.sweeper import Sweeper
+from gpu_kernels.pool.service.waiting import Bells
+from gpu_kernels.units import parse_size, valid_class
+
+MOST_BUFFERED = 16 * 1024 * 1024
+"""Bodies beyond ``base.MAX_BODY`` are answered in the API's shape up to here; longer ones end the
+connection.
+"""
+
+
+class PoolController(Application):
+    """Owns the ledger of who holds which slice of which GPU."""
+
+    name = "gpu-pool"
+    version = __version__
+    description = __doc__ or ""
+
+    aliases = {  # noqa: RUF012 - traitlets reads it
+        "config": "PoolController.config_file",
+        "address": "PoolController.address",
+        "port": "PoolController.port",
+        "state-dir": "PoolController.state_dir",
+        "log-level": "Application.log_level",
+    }
+
+    config_file = Unicode("", help="Configuration file to load, Python or JSON.").tag(config=True)
+    address = Unicode("127.0.0.1", help="Address to listen on. Under a hub, the service's URL says it.").tag(
+        config=True
+    )
+    port = Int(
+        8250, help="Port to listen on, 0 for any free one. Under a hub, the service's URL says it."
+    ).tag(config=True)
+    prefix = Unicode("/", help="URL prefix. Under a hub, the service's prefix.").tag(config=True)
+    state_dir = Unicode(
+        "gpu-pool", help="Folder (mode 0700) of the ledger and the key that lease secrets are made with."
+    ).tag(config=True)
+    database_url = Unicode(
+        help="SQLAlchemy URL of the ledger; by default ledger.sqlite in state_dir. Not on NFS."
+    ).tag(config=True)
+    token_file = Unicode(
+        help="Without a hub: the JSON file (mode 0600) of tokens; by default tokens.json in state_dir."
+    ).tag(config=True)
+    url_file = Unicode(
+        "", help="Where to write the controller's URL once it listens; for tests and scripts."
+    ).tag(config=True)
+
+    courses = Dict(
+        help="""Courses of a new ledger: {"ml101": {"V100": {"thousandths": 100}}}.
+
+        Read at the first start only: from then on limits belong to the instructors, who change them through
+        the API.
+        """
+    ).tag(config=True)
+    sizes = Dict(
+        help="""Sizes on offer, in GPUs, by GPU class; "" stands for every other class.""",
+        value_trait=List(Unicode()),
+        default_value={"": ["0.02", "0.1", "1"]},
+    ).tag(config=True)
+
+    lease_ttl = Float(60.0, help="Seconds that a lease lives after its last renewal.").tag(config=True)
+    agent_ttl = Float(30.0, help="Seconds of silence after which nothing new is placed on a GPU server.").tag(
+        config=True
+    )
+    queue_ttl = Float(
+        45.0, help="Seconds after which a queued request ends whose owner stopped asking; more than 30."
+    ).tag(config=True)
+    swap_rest = Float(
+        600.0,
+        help="""Seconds in which a user may overlap two leases of one notebook once.
+
+        Longer: a second change of kernel in that time ends the old kernel's lease at once. Shorter: more room
+        to hold two slices for the price of one, see docs/design/pool.md.
+        """,
+    ).tag(config=True)
+    max_wait = Float(600.0, help="The longest time in seconds that a request may stand in the queue.").tag(
+        config=True
+    )
+    sweep_interval = Float(1.0, help="Seconds between two looks for leases that are over.").tag(config=True)
+    token_cache = Float(
+        15.0,
+        help="Seconds for which the hub's word on a token is believed; it delays revocation by as much.",
+    ).tag(config=True)
+    keep_days = Float(
+        90.0, help="Days for which ended leases and the audit trail are kept; accounts are kept for good."
+    ).tag(config=True)
+
+    @default("log_level")
+    def _default_log_level(self) -> int:
+        return 20
+
+    @default("database_url")
+    def _default_database_url(self) -> str:
+        return f"sqlite:///{Path(self.state_dir).resolve() / 'ledger.sqlite'}"
+
+    @default("token_file")
+    def _default_token_file(self) -> str:
+        return str(Path(self.state_dir) / "tokens.json")
+
+    @validate("lease_ttl", "agent_ttl", "queue_ttl", "sweep_interval", "max_wait", "keep_days")
+    def _positive(self, proposal: Any) -> float:
+        if proposal["value"] <= 0:
+            raise TraitError(f"PoolController.{proposal['trait'].name} must be more than 0 seconds")
+        return float(proposal["value"])
+
+    @validate("courses")
+    def _checked_courses(self, proposal: Any) -> Any:
+        for course, limit in proposal["value"].items():
+            for gpu_class, value in limit.items():
+                if not valid_class(gpu_class) or not isinstance(value.get("thousandths"), int):
+                    raise TraitError(
+                        f"PoolController.courses[{course!r}][{gpu_class!r}] must be "
+                        f'{{"thousandths": <integer>}} for a GPU class, not {value!r}'
+                    )
+        return proposal["value"]
+
+    @validate("sizes")
+    def _checked_sizes(self, proposal: Any) -> Any:
+        for gpu_class, numbers in proposal["value"].items():
+            for number in numbers:
+                parse_size(f"{number} {gpu_class or 'GPU'}")
+        return proposal["value"]
+
+    @property
+    def under_hub(self) -> bool:
+        """Whether a hub runs this process as its service."""
+        return bool(os.environ.get("JUPYTERHUB_SERVICE_NAME"))
+
+    def initialize(self, argv: Sequence[str] | None = None) -> None:
+        self.parse_command_line(list(sys.argv[1:] if argv is None else argv))
+        if self.config_file:
+            command_line = Config(self.cli_config)
+            self.load_config_file(str(Path(self.config_file).resolve()))
+            self.update_config(command_line)
+        for name in ("gpu_kernels", "tornado"):
+            logger = logging.getLogger(name)
+            logger.handlers, logger.level = self.log.handlers, self.log.level
+        if self.under_hub:
+            self._listen_where_the_hub_says()
+
+    def _listen_where_the_hub_says(self) -> None:
+        url = urlsplit(os.environ.get("JUPYTERHUB_SERVICE_URL", ""))
+        if url.hostname:
+            self.address, self.port = url.hostname, url.port or self.port
+        self.prefix = os.environ.get("JUPYTERHUB_SERVICE_PREFIX", self.prefix)
+
+    def start(self) -> None:
+        """Serve until SIGTERM or SIGINT. What cannot start says why and exits with 1."""
+        try:
+            Path(self.state_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
+            asyncio.run(self._serve())
+        except (GPUKernelsError, OSError, ValueError) as error:
+            self.log.critical("The pool controller cannot run: %s", error)
+            self.exit(1)
+
+    async def _serve(self) -> None:
+        state = Path(self.state_dir)
+        sockets = bind_sockets(self.port, self.address)
+        bells = Bells()
+        ledger = Ledger(self.database_url, self.timing())
+        ledger.start(self.first_courses())
+        desk = Desk(ledger, bells)
+        service = Service(
+            desk=desk,
+            bells=bells,
+            authenticator=Authenticator(self._token_source(), self.token_cache),
+            proofs=Proofs.from_file(state / "lease-secret.key"),
+            metrics=Metrics(),
+            max_wait=self.max_wait,
+            sizes={name: tuple(numbers) for name, numbers in self.sizes.items()},
+        )
+        server = HTTPServer(make_application(service, self.prefix), max_body_size=MOST_BUFFERED)
+        server.add_sockets(sockets)
+        port = sockets[0].getsockname()[1]
+        self._announce(f"http://{self.address}:{port}{self.prefix.rstrip('/')}")
+        sweeper = Sweeper(desk, service.metrics, self.sweep_interval, self.keep_days)
+        sweeping = asyncio.create_task(sweeper.run())
+        await _told_to_stop()
+        self.log.info("stopping")
+        server.stop()
+        sweeping.cancel()
+        bells.ring_all()
+        await server.close_all_connections()
+        desk.close()
+
+    def timing(self) -> Timing:
+        return Timing(
+            lease_ttl=int(self.lease_ttl * 1000),
+            agent_ttl=int(self.agent_ttl * 1000),
+            queue_ttl=int(self.queue_ttl * 1000),
+            swap_rest=int(self.swap_rest * 1000),
+        )
+
+    def first_courses(self) -> dict[str, dict[str, int]]:
+        return {
+            name: {gpu_class: value["thousandths"] for gpu_class, value in limit.items()}
+            for name, limit in self.courses.items()
+        }
+
+    def _token_source(self) -> TokenSource:
+        return HubTokens() if self.under_hub else TokenFile(Path(self.token_file))
+
+    def _announce(self, url: str) -> None:
+        self.log.info("the pool controller listens at %s", url)
+        if self.url_file:
+            temporary = Path(f"{self.url_file}.new")
+            temporary.write_text(url)
+            temporary.replace(self.url_file)
+
+
+async def _told_to_stop() -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await stop.wait()
+
+
+def main(argv: list[str] | None = None) -> None:
+    """The entry point of the module and of ``jupyter gpu controller``."""
+    PoolController.launch_instance(argv)

@@ -1,0 +1,202 @@
+"""From a token to an identity: by the hub that issued it, or by a token file where there is no hub."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import stat
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from gpu_kernels.errors import AuthenticationUnavailable, GPUKernelsError, Unauthenticated
+from gpu_kernels.pool.service.identity import Identity
+
+MAX_TOKEN = 4096
+
+
+class TokenSource(Protocol):
+    """Knows tokens. ``identify`` raises ``AuthenticationUnavailable`` when it cannot tell now."""
+
+    async def identify(self, token: str) -> Identity | None: ...
+
+
+class InsecureFile(GPUKernelsError):
+    """A file that holds secrets can be read by others, or is not what it should be."""
+
+    code = "insecure_file"
+
+
+def require_private(path: Path) -> None:
+    """Refuse a secret file that others may read. Raises ``InsecureFile``."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o077 or status.st_uid != os.geteuid():
+        raise InsecureFile(
+            f"{path} must be a file of the controller's own user with mode 0600; "
+            f"it has mode {stat.S_IMODE(status.st_mode):04o}. Run: chmod 600 {path}"
+        )
+
+
+class HubTokens:
+    """Asks the hub. The service's own credential and the hub's address come from the hub's environment."""
+
+    def __init__(self) -> None:
+        from jupyterhub.services.auth import HubAuth
+
+        self._auth = HubAuth()
+
+    async def identify(self, token: str) -> Identity | None:
+        from tornado.web import HTTPError
+
+        try:
+            model = await self._auth.user_for_token(token, use_cache=False, sync=False)
+        except HTTPError as error:
+            raise _hub_away(str(error.log_message)) from None
+        except (TimeoutError, OSError, ValueError) as error:
+            raise _hub_away(f"{type(error).__name__}: {error}") from None
+        return None if model is None else Identity.from_model(model)
+
+
+def _hub_away(why: str) -> AuthenticationUnavailable:
+    return AuthenticationUnavailable(
+        "The GPU pool cannot check who you are: the hub does not answer.\n"
+        "Try again in a minute, or choose 'Python 3' to work without a GPU.",
+        log_message=f"hub authentication: {why}",
+        retry_after=10.0,
+    )
+
+
+class TokenFile:
+    """A file (mode 0600) that maps the SHA-256 of tokens to name, groups, scopes, and when they expire.
+
+    ``{"<hex>": {"name": "ada", "groups": ["ml101"], "scopes": ["custom:gpu:use"], "expires_at":
+    "2027-01-31T00:00Z"}}`` It is read again when it changes. A file that has become unreadable lets nobody
+    in.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp: tuple[int, int] | None = None
+        self._entries: dict[str, tuple[Identity, datetime | None]] = {}
+        self.load()
+
+    def load(self) -> None:
+        """Read the file. Raises ``InsecureFile``, ``OSError``, or ``ValueError`` with what is wrong in it."""
+        require_private(self._path)
+        status = self._path.stat()
+        content = json.loads(self._path.read_text())
+        if not isinstance(content, dict):
+            raise ValueError(f"{self._path}: must be an object of SHA-256 digests")
+        self._entries = {digest: _entry(self._path, digest, value) for digest, value in content.items()}
+        self._stamp = (status.st_mtime_ns, status.st_ino)
+
+    async def identify(self, token: str) -> Identity | None:
+        try:
+            status = self._path.stat()
+            if (status.st_mtime_ns, status.st_ino) != self._stamp:
+                self.load()
+        except (OSError, ValueError, GPUKernelsError) as error:
+            raise AuthenticationUnavailable(
+                "The GPU pool cannot check who you are now.\nTry again in a minute.",
+                log_message=f"token file: {error}",
+                retry_after=10.0,
+            ) from None
+        entry = self._entries.get(hashlib.sha256(token.encode()).hexdigest())
+        if entry is None:
+            return None
+        identity, expires_at = entry
+        return identity if expires_at is None or datetime.now(UTC) < expires_at else None
+
+
+def _entry(path: Path, digest: str, value: Any) -> tuple[Identity, datetime | None]:
+    if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
+        raise ValueError(f"{path}: {digest[:70]!r} is not the SHA-256 of a token in hex")
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str) or not value["name"]:
+        raise ValueError(f"{path}: the entry {digest[:8]}... has no name")
+    unknown = value.keys() - {"name", "groups", "scopes", "admin", "expires_at"}
+    if unknown:
+        raise ValueError(
+            f"{path}: the entry of {value['name']} has unknown fields: {', '.join(sorted(unknown))}"
+        )
+    for name in ("groups", "scopes"):
+        texts = value.get(name, [])
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise ValueError(f"{path}: {name} of {value['name']} must be a list of texts")
+    expires_at = None
+    if value.get("expires_at") is not None:
+        expires_at = datetime.fromisoformat(value["expires_at"])
+        if expires_at.tzinfo is None:
+            raise ValueError(f"{path}: expires_at of {value['name']} needs a time zone, such as Z")
+    return Identity.from_model(value), expires_at
+
+
+class Authenticator:
+    """Identifies tokens, asking the source once a token and remembering the answer shortly.
+
+    The memory is bounded, keeps digests and no tokens, and shares one question among requests that come
+    together.
+    """
+
+    def __init__(
+        self,
+        source: TokenSource,
+        keep_seconds: float,
+        *,
+        most: int = 10_000,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._source = source
+        self._keep = keep_seconds
+        self._most = most
+        self._clock = clock
+        self._known: OrderedDict[bytes, tuple[float, Identity | None]] = OrderedDict()
+        self._asking: dict[bytes, asyncio.Task[Identity | None]] = {}
+
+    async def identify(self, header: str | None) -> Identity:
+        """The identity of an ``Authorization`` header. Raises ``Unauthenticated`` or what the source
+        raises.
+        """
+        token = _token(header)
+        digest = hashlib.sha256(token.encode()).digest()
+        at, identity = self._known.get(digest, (float("-inf"), None))
+        if self._clock() - at >= self._keep:
+            identity = await self._ask_once(digest, lambda: self._source.identify(token))
+        if identity is None:
+            raise Unauthenticated(
+                "The GPU pool does not know this token, or it has expired.\n"
+                "Start the server again from the hub, or ask whoever runs it."
+            )
+        return identity
+
+    async def _ask_once(
+        self, digest: bytes, ask: Callable[[], Awaitable[Identity | None]]
+    ) -> Identity | None:
+        task = self._asking.get(digest)
+        if task is None:
+            task = asyncio.ensure_future(ask())
+            assert task is not None
+            self._asking[digest] = task
+            task.add_done_callback(lambda done: self._remember(digest, done))
+        return await asyncio.shield(task)
+
+    def _remember(self, digest: bytes, done: asyncio.Task[Identity | None]) -> None:
+        del self._asking[digest]
+        if done.cancelled() or done.exception() is not None:
+            return
+        self._known[digest] = (self._clock(), done.result())
+        self._known.move_to_end(digest)
+        while len(self._known) > self._most:
+            self._known.popitem(last=False)
+
+
+def _token(header: str | None) -> str:
+    scheme, _, token = (header or "").strip().partition(" ")
+    token = token.strip()
+    if scheme.lower() not in ("token", "bearer") or not token or len(token) > MAX_TOKEN:
+        raise Unauthenticated("The GPU pool needs a token: send the header 'Authorization: token ...'.")
+    return token

@@ -1,0 +1,71 @@
+"""Who asks, and what they may do. An identity comes from a token and from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_kernels.pool.ledger.courses import INSTRUCTORS
+
+USE = "custom:gpu:use"
+READ_USAGE = "custom:gpu:read:usage"
+ADMIN_QUOTA = "custom:gpu:admin:quota"
+ADMIN_POOL = "custom:gpu:admin:pool"
+AGENT = "custom:gpu:agent"
+
+IMPLIED_BY = {READ_USAGE: (ADMIN_QUOTA, ADMIN_POOL), ADMIN_QUOTA: (ADMIN_POOL,)}
+"""What each right comes with. Whoever may take any lease back may also set limits, and see what they
+change.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A token's user or service, as the hub or the token file describes it."""
+
+    name: str
+    groups: frozenset[str]
+    scopes: frozenset[str]
+    admin: bool = False
+
+    @classmethod
+    def from_model(cls, model: Mapping[str, Any]) -> Identity:
+        """From a hub's user model. A hub's admin role has no custom scopes, so ``admin`` stands for them."""
+        return cls(
+            name=str(model["name"]),
+            groups=frozenset(str(group) for group in model.get("groups") or ()),
+            scopes=frozenset(str(scope) for scope in model.get("scopes") or ()),
+            admin=bool(model.get("admin")),
+        )
+
+    def may(self, scope: str, *, course: str | None = None, server: str | None = None) -> bool:
+        """Whether the token allows this; a filtered scope only where its filter is met.
+
+        ``course`` is the course that it is about (a group to the hub), ``server`` the Jupyter server's name.
+        """
+        if self.admin and scope in (ADMIN_POOL, ADMIN_QUOTA, READ_USAGE):
+            return True
+        wanted = (scope, *IMPLIED_BY.get(scope, ()))
+        held = (s.partition("!") for s in self.scopes)
+        return any(name in wanted and self._meets(where, course, server) for name, _, where in held)
+
+    def _meets(self, where: str, course: str | None, server: str | None) -> bool:
+        kind, _, value = where.partition("=")
+        if kind == "":
+            return True
+        if kind == "user":
+            return value in ("", self.name)
+        if kind == "group":
+            return course is not None and value == course
+        if kind == "server":
+            user, _, server_name = value.partition("/")
+            return user == self.name and server is not None and server_name == server
+        return False
+
+    def teaches(self, course: str) -> bool:
+        """Whether the course's limit is theirs to set."""
+        return f"{course}{INSTRUCTORS}" in self.groups or self.may(ADMIN_QUOTA, course=course)
+
+    def belongs_to(self, course: str) -> bool:
+        return course in self.groups or f"{course}{INSTRUCTORS}" in self.groups

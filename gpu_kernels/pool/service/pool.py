@@ -1,0 +1,132 @@
+"""The part of the API that everyone reads: the pool, courses and their limits, health, metrics."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from gpu_kernels import __version__
+from gpu_kernels.errors import Forbidden, InvalidRequest
+from gpu_kernels.pool.ledger import courses, reading
+from gpu_kernels.pool.ledger.transaction import Transaction
+from gpu_kernels.pool.policy import refusals
+from gpu_kernels.pool.service.base import Handler
+from gpu_kernels.pool.service.identity import ADMIN_POOL, ADMIN_QUOTA, AGENT, READ_USAGE, USE
+from gpu_kernels.units import THOUSANDTHS, valid_class
+
+MOST_CLASSES = 64
+MOST_THOUSANDTHS = 100_000 * THOUSANDTHS
+COURSE_NAME = re.compile(r"[^\s\x00-\x1f!=/,][^\x00-\x1f!=/,]{0,199}")
+
+
+class Pool(Handler):
+    """``/pool``"""
+
+    async def get(self) -> None:
+        held = {name.partition("!")[0] for name in self.identity.scopes}
+        if not (self.identity.admin or held & {USE, READ_USAGE, ADMIN_QUOTA, ADMIN_POOL, AGENT}):
+            self.require(USE)
+        state = await self.service.desk.read(reading.pool)
+        self.answer({"classes": self._classes(state["gpus"]), **state})
+
+    def _classes(self, gpus: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        by_class: dict[str, list[dict[str, Any]]] = {}
+        for gpu in gpus:
+            by_class.setdefault(gpu["gpu_class"], []).append(gpu)
+        return [
+            {
+                "gpu_class": name,
+                "gpus": len(group),
+                "available": sum(gpu["available"] for gpu in group),
+                "allocatable_mib": max(gpu["allocatable_mib"] for gpu in group),
+                "used_thousandths": sum(gpu["used_thousandths"] for gpu in group),
+                "sizes": [
+                    f"{n} {name}" for n in self.service.sizes.get(name, self.service.sizes.get("", ()))
+                ],
+            }
+            for name, group in sorted(by_class.items())
+        ]
+
+
+class Courses(Handler):
+    """``/courses``"""
+
+    async def get(self) -> None:
+        identity = self.identity
+        sees_all = identity.may(READ_USAGE)
+
+        def own(tx: Transaction) -> list[dict[str, Any]]:
+            views = reading.courses(tx, None if sees_all else courses.own_courses(tx, identity.groups))
+            return [{**view, "instructor": identity.teaches(view["name"])} for view in views]
+
+        self.answer({"courses": await self.service.desk.read(own)})
+
+
+class OneCourse(Handler):
+    """``/courses/NAME``"""
+
+    async def get(self, name: str) -> None:
+        self._check_visible(name)
+        view = await self.service.desk.read(lambda tx: reading.course(tx, name))
+        self.answer({**view, "instructor": self.identity.teaches(name)})
+
+    async def put(self, name: str) -> None:
+        body = self.fields()
+        limits = body.fields("limit")
+        body.finish()
+        limit = {}
+        for gpu_class in limits.names():
+            if not valid_class(gpu_class):
+                raise InvalidRequest(f"{gpu_class[:40]!r} is not the name of a GPU class.")
+            inner = limits.fields(gpu_class)
+            limit[gpu_class] = inner.integer("thousandths", 0, MOST_THOUSANDTHS)
+            inner.finish()
+        if len(limit) > MOST_CLASSES:
+            raise InvalidRequest(f"'limit' may name at most {MOST_CLASSES} GPU classes.")
+        if not COURSE_NAME.fullmatch(name):
+            raise InvalidRequest(f"A course is named like its group in the hub; {name[:40]!r} cannot be one.")
+        create = self.identity.may(ADMIN_QUOTA)
+        if not (create or self.identity.teaches(name)):
+            self._check_visible(name)
+            raise Forbidden(
+                f"{self.identity.name} may not change the limit of {name}; its instructors may.",
+                details={"course": name},
+            )
+        actor = self.identity.name
+
+        def change(tx: Transaction) -> dict[str, Any]:
+            courses.set_limit(tx, name, limit, actor=actor, create=create)
+            return reading.course(tx, name)
+
+        view = await self.service.desk.write(change)
+        self.answer({**view, "instructor": self.identity.teaches(name)})
+
+    def _check_visible(self, name: str) -> None:
+        identity = self.identity
+        if not (identity.belongs_to(name) or identity.teaches(name) or identity.may(READ_USAGE, course=name)):
+            raise refusals.not_a_member(identity.name, name[:200], [])
+
+
+class Health(Handler):
+    """``/health``: whether the ledger can be read."""
+
+    anonymous = True
+
+    async def get(self) -> None:
+        await self.require_trusted(READ_USAGE, USE, AGENT)
+        mismatch = await self.service.desk.read(reading.mismatch)
+        self.answer({"status": "ok", "version": __version__, "ledger_mismatch": mismatch})
+
+
+class MetricsPage(Handler):
+    """``/metrics``: for Prometheus."""
+
+    anonymous = True
+
+    async def get(self) -> None:
+        await self.require_trusted(READ_USAGE)
+        sums = await self.service.desk.read(reading.sums)
+        self.set_header("Content-Type", CONTENT_TYPE_LATEST)
+        self.finish(self.service.metrics.text(sums))
