@@ -13,254 +13,44 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import httpx
 
 from gpu_kernels.errors import PoolError, PoolUnavailable, Unauthenticated, from_json
+from gpu_kernels.pool_api import (
+    AssignedLease,
+    Assignment,
+    Call,
+    Calls,
+    Lease,
+    LeaseSlice,
+    Lost,
+    Parsed,
+    Renewal,
+    Slot,
+)
+
+__all__ = [
+    "AssignedLease",
+    "Assignment",
+    "AsyncPoolClient",
+    "Lease",
+    "LeaseSlice",
+    "Lost",
+    "PoolClient",
+    "Renewal",
+    "Slot",
+]
 
 T = TypeVar("T")
 
 CONTROLLER_VARIABLE = "GPU_KERNELS_CONTROLLER"
 TOKEN_VARIABLES = ("GPU_KERNELS_TOKEN", "JUPYTERHUB_API_TOKEN")
-MAX_LONG_POLL = 30.0
 ATTEMPTS = 3
 BETWEEN_ATTEMPTS = (0.1, 0.4)
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """What a lease is for. ``server`` is the Jupyter server's name ('' for a hub's default server)."""
-
-    server: str
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseSlice:
-    """A part of one GPU; ``gpu`` is its UUID, ``index`` its number on its server."""
-
-    gpu: str
-    index: int
-    mib: int
-    thousandths: int
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """A lease as the controller tells it. ``secret`` is there for the owner only, while it is in force."""
-
-    id: str
-    state: str
-    epoch: int
-    user: str
-    course: str
-    size: str
-    gpu_class: str | None
-    device: str | None
-    slot: Slot
-    holder: str
-    slices: tuple[LeaseSlice, ...]
-    agent: str | None
-    address: str | None
-    secret: str | None = field(repr=False)
-    position: int | None
-    expires_in: float | None
-    ttl: float
-    reason: str | None
-    created_at: str
-    labels: Mapping[str, str]
-
-    @property
-    def queued(self) -> bool:
-        return self.state == "queued"
-
-    @property
-    def in_force(self) -> bool:
-        """Whether its owner may use its slices now."""
-        return self.state in ("reserved", "active")
-
-    @property
-    def mib(self) -> int:
-        return sum(part.mib for part in self.slices)
-
-    @property
-    def thousandths(self) -> int:
-        return sum(part.thousandths for part in self.slices)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Lease:
-        agent = data.get("agent") or {}
-        return cls(
-            id=data["id"],
-            state=data["state"],
-            epoch=data["epoch"],
-            user=data["user"],
-            course=data["course"],
-            size=data["size"],
-            gpu_class=data["gpu_class"],
-            device=data["device"],
-            slot=Slot(data["slot"]["server"], data["slot"]["path"]),
-            holder=data["holder"],
-            slices=_slices(data["slices"]),
-            agent=agent.get("name"),
-            address=agent.get("address"),
-            secret=data.get("secret"),
-            position=data["position"],
-            expires_in=data["expires_in"],
-            ttl=data["ttl"],
-            reason=data["reason"],
-            created_at=data["created_at"],
-            labels=dict(data["labels"]),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """A lease that can no longer be renewed, and why."""
-
-    id: str
-    state: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Renewal:
-    """``renewed`` holds the seconds each lease has left."""
-
-    renewed: Mapping[str, float]
-    lost: tuple[Lost, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AssignedLease:
-    """A lease that an agent should serve. ``expires_in`` is how long it may do so without another word."""
-
-    id: str
-    epoch: int
-    secret_sha256: str
-    expires_in: float
-    slices: tuple[LeaseSlice, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """Everything that an agent should serve; what is not named here must not live."""
-
-    target_seq: int
-    leases: tuple[AssignedLease, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """One request; ``wait`` is how long the controller itself may take over it, on purpose."""
-
-    method: str
-    path: str
-    body: Any = None
-    params: Mapping[str, str] = field(default_factory=dict)
-    wait: float = 0.0
-
-
-_Parsed = tuple[_Call, Callable[[Any], T]]
-
-
-class _Calls:
-    """What both clients ask, in one place: each method gives a call and how to read its answer."""
-
-    @staticmethod
-    def reserve(
-        size: str,
-        key: str,
-        slot: Slot,
-        holder: str,
-        course: str | None,
-        wait: float,
-        labels: Mapping[str, str] | None,
-    ) -> _Parsed[Lease]:
-        body = {
-            "size": size,
-            "key": key,
-            "slot": {"server": slot.server, "path": slot.path},
-            "holder": holder,
-            "wait": wait,
-            "labels": dict(labels or {}),
-        }
-        if course is not None:
-            body["course"] = course
-        return _Call("POST", "/leases", body), Lease.from_json
-
-    @staticmethod
-    def get(lease_id: str, wait: float) -> _Parsed[Lease]:
-        wait = min(wait, MAX_LONG_POLL)
-        params = {"wait": f"{wait:.3f}"} if wait > 0 else {}
-        return _Call("GET", _path("leases", lease_id), params=params, wait=wait), Lease.from_json
-
-    @staticmethod
-    def leases(course: str | None, everyone: bool) -> _Parsed[list[Lease]]:
-        params = {} if course is None else {"course": course}
-        if everyone:
-            params["all"] = "1"
-        return _Call("GET", "/leases", params=params), _lease_list
-
-    @staticmethod
-    def renew(leases: Iterable[tuple[str, int]]) -> _Parsed[Renewal]:
-        body = {"leases": [{"id": lease_id, "epoch": epoch} for lease_id, epoch in leases]}
-        return _Call("POST", "/leases/renew", body), _renewal
-
-    @staticmethod
-    def release(lease_id: str, holder: str) -> _Parsed[Lease]:
-        return _Call("POST", _path("leases", lease_id, "release"), {"holder": holder}), Lease.from_json
-
-    @staticmethod
-    def release_server(server: str, user: str | None) -> _Parsed[list[Lease]]:
-        body = {"server": server}
-        if user is not None:
-            body["user"] = user
-        return _Call("POST", "/leases/release", body), _lease_list
-
-    @staticmethod
-    def revoke(lease_id: str, reason: str) -> _Parsed[Lease]:
-        return _Call("POST", _path("leases", lease_id, "revoke"), {"reason": reason}), Lease.from_json
-
-    @staticmethod
-    def pool() -> _Parsed[dict[str, Any]]:
-        return _Call("GET", "/pool"), dict
-
-    @staticmethod
-    def courses() -> _Parsed[list[dict[str, Any]]]:
-        return _Call("GET", "/courses"), lambda answer: list(answer["courses"])
-
-    @staticmethod
-    def course(name: str) -> _Parsed[dict[str, Any]]:
-        return _Call("GET", _path("courses", name)), dict
-
-    @staticmethod
-    def set_limit(course: str, limit: Mapping[str, int]) -> _Parsed[dict[str, Any]]:
-        body = {"limit": {gpu_class: {"thousandths": value} for gpu_class, value in limit.items()}}
-        return _Call("PUT", _path("courses", course), body), dict
-
-    @staticmethod
-    def register_agent(
-        name: str, boot_id: str, address: str, version: str, gpus: Sequence[Mapping[str, Any]]
-    ) -> _Parsed[dict[str, Any]]:
-        body = {"boot_id": boot_id, "address": address, "version": version, "gpus": [dict(g) for g in gpus]}
-        return _Call("PUT", _path("agents", name), body), dict
-
-    @staticmethod
-    def report_agent(
-        name: str, boot_id: str, target_seq: int, leases: Sequence[Mapping[str, Any]], wait: float
-    ) -> _Parsed[Assignment]:
-        body = {
-            "boot_id": boot_id,
-            "target_seq": target_seq,
-            "wait": wait,
-            "leases": [dict(lease) for lease in leases],
-        }
-        return _Call("POST", _path("agents", name, "report"), body, wait=wait), _assignment
 
 
 class _Connection:
@@ -311,7 +101,7 @@ class _Connection:
             "follow_redirects": False,
         }
 
-    def _request_arguments(self, call: _Call, time_left: float) -> dict[str, Any]:
+    def _request_arguments(self, call: Call, time_left: float) -> dict[str, Any]:
         arguments: dict[str, Any] = {
             "method": call.method,
             "url": call.path,
@@ -360,7 +150,7 @@ def _passing(response: httpx.Response) -> bool:
 class _Attempts:
     """How often and how long one call is tried."""
 
-    def __init__(self, call: _Call, timeout: float) -> None:
+    def __init__(self, call: Call, timeout: float) -> None:
         self._end = time.monotonic() + timeout + call.wait
         self._left = list(BETWEEN_ATTEMPTS[: ATTEMPTS - 1])
 
@@ -408,7 +198,7 @@ class PoolClient(_Connection):
                 self._pid = os.getpid()
             return self._http
 
-    def _do(self, parsed: _Parsed[T]) -> T:
+    def _do(self, parsed: Parsed[T]) -> T:
         call, parse = parsed
         attempts = _Attempts(call, self.timeout)
         while True:
@@ -439,7 +229,7 @@ class PoolClient(_Connection):
 
         Raises what was refused, e.g. ``CourseLimit``, ``PoolFull``, ``NoSuchClass``, ``InvalidSize``.
         """
-        return self._do(_Calls.reserve(size, key, slot, holder, course, wait, labels))
+        return self._do(Calls.reserve(size, key, slot, holder, course, wait, labels))
 
     def wait_for(self, lease: Lease, seconds: float) -> Lease:
         """Wait while ``lease`` is queued, at most so long; the lease as it then is."""
@@ -450,46 +240,46 @@ class PoolClient(_Connection):
 
     def get(self, lease_id: str, wait: float = 0.0) -> Lease:
         """The lease; with ``wait``, when it is no longer queued or after that time (30 seconds at most)."""
-        return self._do(_Calls.get(lease_id, wait))
+        return self._do(Calls.get(lease_id, wait))
 
     def list(self, course: str | None = None, *, everyone: bool = False) -> list[Lease]:
         """Own leases; those of a course for its instructor; everyone's for an admin."""
-        return self._do(_Calls.leases(course, everyone))
+        return self._do(Calls.leases(course, everyone))
 
     def renew(self, leases: Iterable[tuple[str, int]]) -> Renewal:
         """Renew all of these (id, epoch) in one call."""
-        return self._do(_Calls.renew(leases))
+        return self._do(Calls.renew(leases))
 
     def release(self, lease_id: str, holder: str) -> Lease:
         """Give a lease back; nothing changes when another holder has it now."""
-        return self._do(_Calls.release(lease_id, holder))
+        return self._do(Calls.release(lease_id, holder))
 
     def release_server(self, server: str, user: str | None = None) -> Sequence[Lease]:
         """End all leases of a Jupyter server; for another ``user`` only with the pool admin's scope."""
-        return self._do(_Calls.release_server(server, user))
+        return self._do(Calls.release_server(server, user))
 
     def revoke(self, lease_id: str, reason: str) -> Lease:
         """Take a lease back (pool admin)."""
-        return self._do(_Calls.revoke(lease_id, reason))
+        return self._do(Calls.revoke(lease_id, reason))
 
     def pool(self) -> dict[str, Any]:
-        return self._do(_Calls.pool())
+        return self._do(Calls.pool())
 
     def courses(self) -> Sequence[dict[str, Any]]:
-        return self._do(_Calls.courses())
+        return self._do(Calls.courses())
 
     def course(self, name: str) -> dict[str, Any]:
-        return self._do(_Calls.course(name))
+        return self._do(Calls.course(name))
 
     def set_limit(self, course: str, limit: Mapping[str, int]) -> dict[str, Any]:
         """Set what a course may hold at once: GPU class to thousandths."""
-        return self._do(_Calls.set_limit(course, limit))
+        return self._do(Calls.set_limit(course, limit))
 
     def register_agent(
         self, name: str, *, boot_id: str, address: str, version: str, gpus: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
         """Register an agent; leases that ran under another boot of it are revoked."""
-        return self._do(_Calls.register_agent(name, boot_id, address, version, gpus))
+        return self._do(Calls.register_agent(name, boot_id, address, version, gpus))
 
     def report_agent(
         self,
@@ -503,7 +293,7 @@ class PoolClient(_Connection):
         """Report the inventory; the answer is everything to serve, at once or when it changes within
         ``wait``.
         """
-        return self._do(_Calls.report_agent(name, boot_id, target_seq, leases, wait))
+        return self._do(Calls.report_agent(name, boot_id, target_seq, leases, wait))
 
 
 class AsyncPoolClient(_Connection):
@@ -535,7 +325,7 @@ class AsyncPoolClient(_Connection):
             http = self._by_loop[loop] = httpx.AsyncClient(**self._client_arguments())
         return http
 
-    async def _do(self, parsed: _Parsed[T]) -> T:
+    async def _do(self, parsed: Parsed[T]) -> T:
         call, parse = parsed
         attempts = _Attempts(call, self.timeout)
         while True:
@@ -564,7 +354,7 @@ class AsyncPoolClient(_Connection):
         labels: Mapping[str, str] | None = None,
     ) -> Lease:
         """See ``PoolClient.reserve``."""
-        return await self._do(_Calls.reserve(size, key, slot, holder, course, wait, labels))
+        return await self._do(Calls.reserve(size, key, slot, holder, course, wait, labels))
 
     async def wait_for(self, lease: Lease, seconds: float) -> Lease:
         """Wait while ``lease`` is queued, at most so long; the lease as it then is."""
@@ -574,39 +364,39 @@ class AsyncPoolClient(_Connection):
         return lease
 
     async def get(self, lease_id: str, wait: float = 0.0) -> Lease:
-        return await self._do(_Calls.get(lease_id, wait))
+        return await self._do(Calls.get(lease_id, wait))
 
     async def list(self, course: str | None = None, *, everyone: bool = False) -> list[Lease]:
-        return await self._do(_Calls.leases(course, everyone))
+        return await self._do(Calls.leases(course, everyone))
 
     async def renew(self, leases: Iterable[tuple[str, int]]) -> Renewal:
-        return await self._do(_Calls.renew(leases))
+        return await self._do(Calls.renew(leases))
 
     async def release(self, lease_id: str, holder: str) -> Lease:
-        return await self._do(_Calls.release(lease_id, holder))
+        return await self._do(Calls.release(lease_id, holder))
 
     async def release_server(self, server: str, user: str | None = None) -> Sequence[Lease]:
-        return await self._do(_Calls.release_server(server, user))
+        return await self._do(Calls.release_server(server, user))
 
     async def revoke(self, lease_id: str, reason: str) -> Lease:
-        return await self._do(_Calls.revoke(lease_id, reason))
+        return await self._do(Calls.revoke(lease_id, reason))
 
     async def pool(self) -> dict[str, Any]:
-        return await self._do(_Calls.pool())
+        return await self._do(Calls.pool())
 
     async def courses(self) -> Sequence[dict[str, Any]]:
-        return await self._do(_Calls.courses())
+        return await self._do(Calls.courses())
 
     async def course(self, name: str) -> dict[str, Any]:
-        return await self._do(_Calls.course(name))
+        return await self._do(Calls.course(name))
 
     async def set_limit(self, course: str, limit: Mapping[str, int]) -> dict[str, Any]:
-        return await self._do(_Calls.set_limit(course, limit))
+        return await self._do(Calls.set_limit(course, limit))
 
     async def register_agent(
         self, name: str, *, boot_id: str, address: str, version: str, gpus: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
-        return await self._do(_Calls.register_agent(name, boot_id, address, version, gpus))
+        return await self._do(Calls.register_agent(name, boot_id, address, version, gpus))
 
     async def report_agent(
         self,
@@ -618,31 +408,4 @@ class AsyncPoolClient(_Connection):
         wait: float = 0.0,
     ) -> Assignment:
         """See ``PoolClient.report_agent``."""
-        return await self._do(_Calls.report_agent(name, boot_id, target_seq, leases, wait))
-
-
-def _path(*parts: str) -> str:
-    return "/" + "/".join(quote(part, safe="") for part in parts)
-
-
-def _slices(items: Iterable[Mapping[str, Any]]) -> tuple[LeaseSlice, ...]:
-    return tuple(LeaseSlice(i["gpu"], i["index"], i["mib"], i["thousandths"]) for i in items)
-
-
-def _lease_list(answer: Any) -> list[Lease]:
-    return [Lease.from_json(item) for item in answer["leases"]]
-
-
-def _renewal(answer: Any) -> Renewal:
-    return Renewal(
-        {item["id"]: item["expires_in"] for item in answer["renewed"]},
-        tuple(Lost(item["id"], item["state"], item["reason"]) for item in answer["lost"]),
-    )
-
-
-def _assignment(answer: Any) -> Assignment:
-    leases = tuple(
-        AssignedLease(i["id"], i["epoch"], i["secret_sha256"], i["expires_in"], _slices(i["slices"]))
-        for i in answer["leases"]
-    )
-    return Assignment(answer["target_seq"], leases)
+        return await self._do(Calls.report_agent(name, boot_id, target_seq, leases, wait))

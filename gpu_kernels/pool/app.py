@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import logging
 import os
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 from tornado.httpserver import HTTPServer
@@ -177,11 +178,13 @@ class PoolController(Application):
             Path(self.state_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
             asyncio.run(self._serve())
         except (GPUKernelsError, OSError, ValueError) as error:
-            self.log.critical("The pool controller cannot run: %s", error)
+            why = error.log_message if isinstance(error, GPUKernelsError) else error
+            self.log.critical("The pool controller cannot run: %s", why)
             self.exit(1)
 
     async def _serve(self) -> None:
         state = Path(self.state_dir)
+        lock = only_controller(state)
         sockets = bind_sockets(self.port, self.address)
         bells = Bells()
         ledger = Ledger(self.database_url, self.timing())
@@ -209,6 +212,7 @@ class PoolController(Application):
         bells.ring_all()
         await server.close_all_connections()
         desk.close()
+        lock.close()
 
     def timing(self) -> Timing:
         return Timing(
@@ -233,6 +237,27 @@ class PoolController(Application):
             temporary = Path(f"{self.url_file}.new")
             temporary.write_text(url)
             temporary.replace(self.url_file)
+
+
+class AnotherController(GPUKernelsError):
+    """Another process serves this ledger."""
+
+    code = "another_controller"
+
+
+def only_controller(state: Path) -> IO[str]:
+    """Hold the state folder for this process. Raises ``AnotherController``.
+
+    Transactions of two controllers would exclude each other, but neither would wake those who wait at the
+    other.
+    """
+    lock = (state / "lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise AnotherController(f"Another controller is running on {state}; stop it first.") from None
+    return lock
 
 
 async def _told_to_stop() -> None:

@@ -105,13 +105,8 @@ class Handler(RequestHandler):
                 details={"scope": scope},
             )
 
-    def require_trusted(self, *scopes: str) -> Any:
-        """For what anyone on this machine may see: an awaitable that refuses others without one of
-        ``scopes``.
-        """
-        return self._require_trusted(scopes)
-
-    async def _require_trusted(self, scopes: tuple[str, ...]) -> None:
+    async def require_trusted(self, *scopes: str) -> None:
+        """For what anyone on this machine may see: refuse others without one of ``scopes``."""
         if _is_local(self.request):
             return
         self.identity = await self.service.authenticator.identify(self.request.headers.get("Authorization"))
@@ -197,8 +192,6 @@ def _is_local(request: HTTPServerRequest) -> bool:
     """Whether the request comes from this machine, and not through a proxy that stands on it."""
     if any(name.lower().startswith(("x-forwarded", "forwarded", "x-real")) for name in request.headers):
         return False
-    if request.connection is not None and request.remote_ip in ("", "0.0.0.0"):  # noqa: S104 - unix socket
-        return True
     try:
         return ipaddress.ip_address(request.remote_ip or "").is_loopback
     except ValueError:

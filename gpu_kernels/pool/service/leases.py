@@ -28,6 +28,11 @@ class LeaseHandler(Handler):
             view["secret"] = self.service.proofs.secret(view["id"], view["epoch"]).hex()
         return view
 
+    def require_any_server(self, scope: str) -> None:
+        """The scope, be it for one server or course only; what it is for is checked once that is known."""
+        if not any(name.partition("!")[0] == scope for name in self.identity.scopes):
+            self.require(scope)
+
 
 class Leases(LeaseHandler):
     """``/leases``"""
@@ -49,17 +54,13 @@ class Leases(LeaseHandler):
         )
         self.answer({"leases": [self.with_secret(view) if user else view for view in views]})
 
-    def require_any_server(self, scope: str) -> None:
-        """The scope, be it for one server only."""
-        if not any(name.partition("!")[0] == scope for name in self.identity.scopes):
-            self.require(scope)
-
     async def post(self) -> None:
+        self.require_any_server(USE)
         wish = self._wish(self.fields())
-        self.require(USE, course=wish.course, server=wish.server)
 
         def reserve(tx: Transaction) -> tuple[View, bool]:
             lease = asking.reserve(tx, wish)
+            self.require(USE, course=lease.course, server=wish.server)
             tx.session.flush()
             return reading.lease_view(tx, lease), lease.created_at == tx.now
 
@@ -132,8 +133,7 @@ class Renew(LeaseHandler):
             wanted.append((item.text("id", 64), item.integer("epoch", 0, 2**62)))
             item.finish()
         body.finish()
-        if not any(name.partition("!")[0] == USE for name in self.identity.scopes):
-            self.require(USE)
+        self.require_any_server(USE)
         user = self.identity.name
         renewal = await self.service.desk.write(lambda tx: asking.renew(tx, user, wanted))
         self.answer(
