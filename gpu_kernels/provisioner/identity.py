@@ -55,7 +55,7 @@ def identify(
 
 
 def _bounded(path: str) -> str:
-    """``path``, or for one that is long or cannot be shown, its end and a digest: as unmistakable, and plain."""
+    """``path``, or for one that is long or cannot be shown, its end and a digest, as unmistakable."""
     plain = printable(path)
     return path if plain == path and len(path) <= MAX_PATH else f"{_digest(path)} {plain[-MAX_PATH // 2 :]}"
 

@@ -1,0 +1,186 @@
+"""The table of docs/design/jupyter.md, run against the installed jupyter_client: which hooks are called, in what
+order, and whether the kernel has its lease afterwards. When a new release changes the order, this says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+
+import pytest
+from jupyter_client.ioloop import AsyncIOLoopKernelManager
+from jupyter_client.provisioning.factory import KernelProvisionerFactory
+
+from gpu_kernels.keeper import KEEPER
+from gpu_kernels.provisioner import GPUSliceProvisioner
+
+START = ["pre_launch", "launch_kernel", "post_launch"]
+STUBBORN = [
+    sys.executable,
+    "-c",
+    "import signal, time; [signal.signal(number, signal.SIG_IGN) for number in (2, 15)];"
+    "print(flush=True); time.sleep(600)",
+    "{connection_file}",
+]
+
+
+class Traced(GPUSliceProvisioner):
+    """Notes each hook as it is called, with the argument that could tell a restart from a stop."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.trace = []
+
+    def traced(self) -> list[str]:
+        calls, self.trace = self.trace, []
+        return calls
+
+    async def pre_launch(self, **kwargs):
+        self.trace.append("pre_launch")
+        return await super().pre_launch(**kwargs)
+
+    async def launch_kernel(self, cmd, **kwargs):
+        self.trace.append("launch_kernel")
+        return await super().launch_kernel(cmd, **kwargs)
+
+    async def post_launch(self, **kwargs):
+        self.trace.append("post_launch")
+        await super().post_launch(**kwargs)
+
+    async def send_signal(self, signum):
+        self.trace.append(f"send_signal({int(signum)})")
+        await super().send_signal(signum)
+
+    async def shutdown_requested(self, restart=False):
+        self.trace.append(f"shutdown_requested({restart})")
+        await super().shutdown_requested(restart=restart)
+
+    async def terminate(self, restart=False):
+        self.trace.append(f"terminate({restart})")
+        await super().terminate(restart=restart)
+
+    async def kill(self, restart=False):
+        self.trace.append(f"kill({restart})")
+        await super().kill(restart=restart)
+
+    async def cleanup(self, restart=False):
+        self.trace.append(f"cleanup({restart})")
+        await super().cleanup(restart=restart)
+
+
+@pytest.fixture
+def traced(monkeypatch, make_kernel):
+    """A kernel manager with a restarter, whose provisioner notes its calls."""
+
+    def instance(self, kernel_id, spec, parent):
+        config = spec.metadata["kernel_provisioner"]["config"]
+        return Traced(kernel_id=kernel_id, kernel_spec=spec, parent=parent, **config)
+
+    monkeypatch.setattr(KernelProvisionerFactory, "create_provisioner_instance", instance)
+
+    def make(name: str = "small", **config):
+        restarter = {"time_to_dead": 0.05, **config}
+        return make_kernel(name, cls=AsyncIOLoopKernelManager, KernelRestarter=restarter)
+
+    return make
+
+
+async def until(condition) -> None:
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_start_and_stop(pool, traced):
+    kernel = traced()
+    await kernel.start_kernel()
+    assert kernel.provisioner.traced() == START
+    assert len(pool.in_force()) == 1
+    await kernel.shutdown_kernel()
+    assert kernel.provisioner.traced()[:2] == ["send_signal(2)", "shutdown_requested(False)"]
+    assert pool.in_force() == []
+
+
+async def test_stop_now(pool, traced):
+    kernel = traced()
+    await kernel.start_kernel()
+    kernel.provisioner.traced()
+    await kernel.shutdown_kernel(now=True)
+    assert kernel.provisioner.traced() == [
+        "send_signal(2)",
+        "kill(False)",
+        "send_signal(9)",
+        "cleanup(False)",
+    ]
+    assert pool.in_force() == []
+
+
+async def test_restart_by_the_user_of_a_kernel_that_does_not_end_by_itself(pool, traced, specs):
+    # The row that proves why terminate and kill must not give a lease back: here it is a restart, and terminate
+    # says False, and an automatic restart's kill does too.
+    specs("stubborn", argv=STUBBORN)
+    kernel = traced("stubborn")
+    await kernel.start_kernel(stdout=(pipe := os.pipe())[1])
+    os.close(pipe[1])
+    os.read(pipe[0], 1)
+    os.close(pipe[0])
+    kernel.provisioner.traced()
+    (before,) = pool.in_force()
+    kernel._launch_args.pop("stdout")
+    await kernel.restart_kernel()
+    assert kernel.provisioner.traced() == [
+        "send_signal(2)",
+        "shutdown_requested(True)",
+        "terminate(False)",
+        "send_signal(15)",
+        "kill(True)",
+        "send_signal(9)",
+        "cleanup(True)",
+        *START,
+    ]
+    assert [lease.id for lease in pool.in_force()] == [before.id]
+    await kernel.shutdown_kernel(now=True)
+
+
+async def test_the_process_dies_and_is_restarted(pool, traced):
+    kernel = traced()
+    await kernel.start_kernel()
+    (before,) = pool.in_force()
+    kernel.provisioner.traced()
+    os.kill(kernel.provisioner.process.pid, signal.SIGKILL)
+    await until(lambda: "post_launch" in kernel.provisioner.trace and kernel.ready.done())
+    calls = kernel.provisioner.traced()
+    assert calls == ["send_signal(2)", "kill(False)", "send_signal(9)", "cleanup(True)", *START]
+    assert [lease.id for lease in pool.in_force()] == [before.id]
+    await kernel.shutdown_kernel(now=True)
+    assert pool.in_force() == []
+
+
+async def test_a_kernel_given_up_by_the_restarter_is_told_nothing_and_its_lease_is_no_longer_renewed(
+    pool, traced, specs, monkeypatch
+):
+    specs("dies", argv=[sys.executable, "-c", ""])
+    kernel = traced("dies", restart_limit=2)
+    given_up = asyncio.Event()
+    await kernel.start_kernel()
+    kernel.add_restart_callback(given_up.set, "dead")
+    async with asyncio.timeout(30):
+        await given_up.wait()
+    calls = kernel.provisioner.traced()
+    assert calls.count("pre_launch") == 3
+    assert "cleanup(False)" not in calls
+    assert KEEPER.keeps() == [lease.id for lease in pool.in_force()]
+    monkeypatch.setattr("gpu_kernels.provisioner.leasing.DEAD_GRACE_S", 0.0)
+    KEEPER.round()
+    assert KEEPER.keeps() == []
+
+
+async def test_a_launch_that_fails_is_followed_by_no_hook_at_all(pool, traced, specs):
+    specs("absent", argv=["/no/such/program"])
+    kernel = traced("absent")
+    with pytest.raises(FileNotFoundError):
+        await kernel.start_kernel()
+    assert kernel.provisioner.traced() == ["pre_launch", "launch_kernel"]
+    assert pool.in_force() == []
