@@ -11,6 +11,7 @@ from hub_config.lab.settings import MARKER_VARIABLE, REPOSITORY, SETTINGS_VARIAB
 
 AGENT_SERVICE = "gpu-server"
 RUNNER_SERVICE = "lab-runner"
+CONFIGURATION = REPOSITORY / "hub_config"
 
 
 def tied(command: list[str]) -> list[str]:
@@ -19,7 +20,7 @@ def tied(command: list[str]) -> list[str]:
 
 
 def hub_command() -> list[str]:
-    return [python(), "-m", "jupyterhub", "--config", str(REPOSITORY / "hub_config" / "jupyterhub_config.py")]
+    return [python(), "-m", "jupyterhub", "--config", str(CONFIGURATION / "jupyterhub_config.py")]
 
 
 def base_environment(settings: Settings) -> dict[str, str]:
@@ -29,7 +30,7 @@ def base_environment(settings: Settings) -> dict[str, str]:
 
 
 def hub_environment(settings: Settings) -> dict[str, str]:
-    return {**base_environment(settings), SETTINGS_VARIABLE: str(settings.state / "lab.json")}
+    return {**base_environment(settings), SETTINGS_VARIABLE: str(settings.file)}
 
 
 def server_environment(settings: Settings) -> Mapping[str, str]:
@@ -37,7 +38,7 @@ def server_environment(settings: Settings) -> Mapping[str, str]:
     return {
         MARKER_VARIABLE: settings.marker,
         "JUPYTER_PATH": str(jupyter_prefix(settings) / "share" / "jupyter"),
-        "JUPYTER_CONFIG_PATH": str(REPOSITORY / "hub_config" / "server"),
+        "JUPYTER_CONFIG_PATH": str(CONFIGURATION / "server"),
     }
 
 
@@ -50,12 +51,12 @@ def server_command() -> list[str]:
     return [python(), "-m", "jupyterhub.singleuser"]
 
 
-def controller_command(settings: Settings) -> list[str]:
-    return [python(), "-m", "gpu_kernels.pool"]
+def controller_command() -> list[str]:
+    return [python(), "-m", "gpu_kernels.pool", "--config", str(CONFIGURATION / "controller_config.py")]
 
 
 def controller_environment(settings: Settings) -> dict[str, str]:
-    return {MARKER_VARIABLE: settings.marker}
+    return {MARKER_VARIABLE: settings.marker, SETTINGS_VARIABLE: str(settings.file)}
 
 
 def agent_command(settings: Settings) -> list[str]:

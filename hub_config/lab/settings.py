@@ -80,9 +80,10 @@ class Settings:
         return cls.load(Path(path)) if path else cls.in_a_row(Path("state"), 8000)
 
     def save(self) -> Path:
-        path = self.state / "lab.json"
-        path.write_text(json.dumps({**dataclasses.asdict(self), "state": str(self.state)}, indent=2) + "\n")
-        return path
+        self.file.write_text(
+            json.dumps({**dataclasses.asdict(self), "state": str(self.state)}, indent=2) + "\n"
+        )
+        return self.file
 
     def ports(self) -> dict[str, int]:
         return {
@@ -113,6 +114,10 @@ class Settings:
     def controller_url(self) -> str:
         """The controller past the proxy: agents and servers of one machine need no detour."""
         return f"http://{self.address}:{self.controller_port}/services/gpu"
+
+    @property
+    def file(self) -> Path:
+        return self.state / "lab.json"
 
     @property
     def logs(self) -> Path:

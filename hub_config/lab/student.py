@@ -34,7 +34,9 @@ class Student:
         self.url = url
         self.name = login.name
         self._password = login.password
-        self._http = httpx.Client(base_url=url, follow_redirects=True, timeout=90, headers={"Origin": url})
+        self._http = httpx.Client(
+            base_url=url, follow_redirects=True, timeout=90, headers={"Origin": url}, trust_env=False
+        )
 
     def __enter__(self) -> Student:
         return self

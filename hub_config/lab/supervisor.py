@@ -23,7 +23,6 @@ from hub_config.lab import accounts, services
 from hub_config.lab.processes import LabError, Process, kill_marked
 from hub_config.lab.settings import Settings, SettingsError, port_is_free, proxy_command
 
-FINAL = ("released", "freed")
 START_TIMEOUT = 90.0
 SERVERS_STOP_TIMEOUT = 40.0
 LEASES_END_TIMEOUT = 15.0
@@ -133,6 +132,7 @@ class Lab:
             f"http://{self.settings.address}:{self.settings.hub_port}/hub/api{path}",
             headers={"Authorization": f"token {self.runner_token}"},
             timeout=10,
+            trust_env=False,
             **options,
         )
         return response.raise_for_status()
@@ -149,7 +149,7 @@ class Lab:
     def leases(self) -> list[Lease]:
         """All leases that hold or want a slice now."""
         with self.pool as pool:
-            return [lease for lease in pool.list(everyone=True) if lease.state not in FINAL]
+            return pool.list(everyone=True)
 
     def gpus(self) -> list[dict[str, Any]]:
         """The pool's GPUs with what is allocatable and used."""
@@ -205,7 +205,7 @@ class Lab:
 
 def answers(url: str) -> bool:
     with contextlib.suppress(httpx.HTTPError):
-        return httpx.get(url, timeout=2).is_success
+        return httpx.get(url, timeout=2, trust_env=False).is_success
     return False
 
 
