@@ -61,7 +61,7 @@ class GPUMappingKernelManager(AsyncMappingKernelManager):
         """Called by DELETE and at the server's end; the stock one drops a kernel whose restart failed."""
         km = self._kernels.get(kernel_id)
         failed = km is not None and start_failed(km)
-        await super()._async_shutdown_kernel(kernel_id, now=now, restart=restart)  # type: ignore[no-untyped-call]
+        await super()._async_shutdown_kernel(kernel_id, now, restart)  # type: ignore[no-untyped-call]
         if km is not None and failed and not restart:
             await self._end(km)
 
