@@ -131,7 +131,7 @@ def _loadable(path: Path) -> str:
     text = str(path)
     if set(text) & set(": ;"):
         raise NoEnvironment(
-            f"The runtime is installed in {str(path.parent)!r}; the loader can read no folder with a space, a "
+            f"The runtime is installed in {str(path.parent)!r}; the loader reads no folder with a space, a "
             "colon or a semicolon in its name. Install it elsewhere."
         )
     return text

@@ -1,0 +1,3 @@
+from remoting.agent.app import main
+
+main()

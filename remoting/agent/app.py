@@ -1,0 +1,302 @@
+"""``jupyter gpu agent``: the agent's command line and configuration file."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import signal
+import socket
+import sys
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from traitlets import Dict, Enum, Float, Integer, List, Unicode, default
+from traitlets.config import Application, Config
+
+import gpu_kernels
+from gpu_kernels.client import CONTROLLER_VARIABLE, TOKEN_VARIABLES, AsyncPoolClient
+from gpu_kernels.errors import GPUKernelsError
+from gpu_kernels.units import valid_class
+from remoting.agent.gpus import (
+    CLASS_PATTERNS,
+    Inventory,
+    NoGpu,
+    nvidia_driver,
+    nvml_gpus,
+    software_gpus,
+)
+from remoting.agent.listeners import CannotListen
+from remoting.agent.server import Agent
+from remoting.agent.settings import Limits, Settings, WorkerSettings
+from remoting.paths import native_build
+
+FAILED = 1
+
+
+class AgentApp(Application):
+    """Serves this machine's GPUs to the pool: registers them, and runs a worker for each lease."""
+
+    name = "jupyter-gpu-agent"
+    version = gpu_kernels.__version__
+    description = """Serves this machine's GPUs to the pool.
+
+    Registers them with the controller and runs a worker for each lease. Where NVML finds no GPU, it offers
+    a software GPU, labelled as such.
+    """
+    examples = """
+    export GPU_KERNELS_CONTROLLER=http://10.0.0.1:8010 GPU_KERNELS_TOKEN=...
+    jupyter gpu agent --listen tcp://10.0.0.7:7720
+    jupyter gpu agent --device software --software-class V100 --software-memory-mib 32768
+    """
+    raise_config_file_errors = True
+
+    agent_name = Unicode(
+        help="This agent's name in the pool (letters, digits, '.', '_', '-'). Default: the host's name. Two "
+        "agents must not share one: the later takes the place of the earlier, whose leases end."
+    ).tag(config=True)
+    controller = Unicode(
+        help="URL of the pool controller. Default: the environment's GPU_KERNELS_CONTROLLER. The token comes "
+        "from GPU_KERNELS_TOKEN or --token-file, never from the command line, which every account can read."
+    ).tag(config=True)
+    token_file = Unicode(
+        help="File that holds the agent's token (scope custom:gpu:agent). Default: none; GPU_KERNELS_TOKEN."
+    ).tag(config=True)
+    listen = List(
+        Unicode(),
+        default_value=["tcp://127.0.0.1:0"],
+        help="Addresses of the data port: tcp://HOST:PORT or unix:///PATH. Port 0 is any free port, the last "
+        "run's if possible. Default: loopback. The data port does not encrypt: listen on a network that only "
+        "the Jupyter hosts share.",
+    ).tag(config=True)
+    advertise = Unicode(
+        help="Address that clients are told. Default: the first of 'listen', as it really is. Needed where "
+        "that is 0.0.0.0 or behind a translation of addresses."
+    ).tag(config=True)
+    state = Unicode(
+        help="Folder for what must outlive a restart (epochs, port). Default: gpu-kernels/agent-NAME in "
+        "XDG_STATE_HOME. One agent a folder."
+    ).tag(config=True)
+    device = Enum(
+        ["auto", "nvidia", "software"],
+        default_value="auto",
+        help="Which GPUs to serve: NVIDIA's, software GPUs, or (auto, the default) software only where NVML "
+        "finds none. 'nvidia' fails rather than offer a software GPU in a real one's place.",
+    ).tag(config=True)
+    class_patterns: List[Any] = List(
+        help="Pairs [regular expression, GPU class] over NVML's device names, tried before the built-in "
+        "ones; the class may use the expression's groups. Default: none."
+    ).tag(config=True)
+    software_class = Unicode(
+        "V100",
+        help="GPU class that a software GPU stands for. Default: V100. It is always shown as software.",
+    ).tag(config=True)
+    software_memory_mib = Integer(
+        32768,
+        min=16,
+        help="Memory of each software GPU, in MiB. Default: 32768. It is the host's memory, taken when used: "
+        "more lets more kernels in, and more than the host has can exhaust it.",
+    ).tag(config=True)
+    software_count = Integer(
+        1, min=1, max=64, help="How many software GPUs. Default: 1. All share the host's cores."
+    ).tag(config=True)
+    software_threads = Integer(
+        0,
+        min=0,
+        help="Cores that one lease's software GPU uses. Default: 0, all. Fewer: slower, but more even.",
+    ).tag(config=True)
+    report_every = Float(
+        10.0,
+        min=0.2,
+        help="Seconds between reports when nothing changes. Default: 10. Changes are reported at once; "
+        "longer means less load and older figures of use.",
+    ).tag(config=True)
+    worker = Unicode(
+        help="The worker program. Default: bin/gpu-worker of the native build. Choose another to debug."
+    ).tag(config=True)
+    nvidia_driver = Unicode(help="The genuine libcuda.so.1. Default: where distributions put it.").tag(
+        config=True
+    )
+    worker_user = Unicode(
+        help="Account that workers run under; needs root. Default: the agent's own. An account without "
+        "rights keeps a client that breaks out of its worker away from the agent's token."
+    ).tag(config=True)
+    worker_rlimits = Dict(
+        default_value={"CORE": 0, "NOFILE": 4096},
+        help="Resource limits of a worker, as in {'NOFILE': 4096}. Default: no core dumps (they would hold "
+        "users' data), 4096 descriptors (one a lane).",
+    ).tag(config=True)
+    keep_environment = List(
+        Unicode(),
+        default_value=["TZ", "TMPDIR"],
+        help="Variables of the agent's environment that workers get; all others are taken away. "
+        "Default: TZ, TMPDIR. Never name one that holds a secret.",
+    ).tag(config=True)
+    pending_limit = Integer(
+        512,
+        min=1,
+        help="Connections that may be unproved at once. Default: 512. More stands a bigger rush, at a "
+        "descriptor each.",
+    ).tag(config=True)
+    pending_of_a_peer = Integer(
+        128,
+        min=1,
+        help="Of these, how many one address or local account may have. Default: 128, as all kernels of a "
+        "Jupyter host are one peer.",
+    ).tag(config=True)
+    config_file = Unicode(help="Configuration file (Python or JSON). Default: none.").tag(config=True)
+    aliases = {  # noqa: RUF012 - traitlets' way
+        "name": "AgentApp.agent_name",
+        "controller": "AgentApp.controller",
+        "token-file": "AgentApp.token_file",
+        "listen": "AgentApp.listen",
+        "advertise": "AgentApp.advertise",
+        "state": "AgentApp.state",
+        "device": "AgentApp.device",
+        "software-class": "AgentApp.software_class",
+        "software-memory-mib": "AgentApp.software_memory_mib",
+        "software-count": "AgentApp.software_count",
+        "software-threads": "AgentApp.software_threads",
+        "worker-user": "AgentApp.worker_user",
+        "keep-environment": "AgentApp.keep_environment",
+        "report-every": "AgentApp.report_every",
+        "config": "AgentApp.config_file",
+        "log-level": "AgentApp.log_level",
+    }
+
+    @default("agent_name")
+    def _default_agent_name(self) -> str:
+        return re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname())[:64].strip("-._") or "gpu-server"
+
+    @default("controller")
+    def _default_controller(self) -> str:
+        return os.environ.get(CONTROLLER_VARIABLE, "")
+
+    @default("state")
+    def _default_state(self) -> str:
+        base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+        return str(Path(base) / "gpu-kernels" / f"agent-{self.agent_name}")
+
+    @default("worker")
+    def _default_worker(self) -> str:
+        return str(native_build().worker)
+
+    @default("nvidia_driver")
+    def _default_nvidia_driver(self) -> str:
+        return nvidia_driver()
+
+    @default("log_level")
+    def _default_log_level(self) -> int:
+        return logging.INFO
+
+    @default("log_format")
+    def _default_log_format(self) -> str:
+        return "[%(levelname)1.1s %(asctime)s.%(msecs)03d agent] %(message)s"
+
+    def initialize(self, argv: list[str] | None = None) -> None:
+        super().initialize(argv)
+        if self.extra_args:
+            raise BadSettings(f"not understood: {' '.join(self.extra_args)}; see --help")
+        if self.config_file:
+            path = Path(self.config_file)
+            if not path.is_file():
+                raise BadSettings(f"there is no configuration file {path}")
+            from_command_line = deepcopy(self.cli_config)
+            self.load_config_file(path.name, path=str(path.parent.absolute()))
+            self.update_config(Config(from_command_line))
+
+    def start(self) -> None:
+        """Serve until SIGTERM or SIGINT. Exits with 1, and the reason on standard error, if it cannot."""
+        if "GPU_KERNELS_LEASE" in os.environ:
+            raise BadSettings("an agent cannot run inside a GPU kernel: it would serve that kernel's slice")
+        try:
+            asyncio.run(self._serve())
+        except (BadSettings, CannotListen, NoGpu, GPUKernelsError, OSError, ValueError) as error:
+            self.log.critical("%s", getattr(error, "log_message", error))
+            sys.exit(FAILED)
+
+    async def _serve(self) -> None:
+        pool = (
+            AsyncPoolClient(self.controller, self._token()) if self.controller else self._from_environment()
+        )
+        agent = Agent(self.settings(), self._inventory(), pool, self.log)
+        serving = asyncio.ensure_future(agent.run())
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, serving.cancel)
+        try:
+            await serving
+        except asyncio.CancelledError:
+            self.log.info("ended")
+        finally:
+            await pool.aclose()
+
+    def settings(self) -> Settings:
+        """What the options say. Raises ``BadSettings``."""
+        if not self.listen:
+            raise BadSettings("'listen' names no address")
+        return Settings(
+            name=self.agent_name,
+            state=Path(self.state).absolute(),
+            listen=tuple(self.listen),
+            advertised=self.advertise or None,
+            workers=WorkerSettings(
+                native=native_build(),
+                program=Path(self.worker).absolute(),
+                nvidia_driver=self.nvidia_driver,
+                user=self.worker_user or None,
+                rlimits=self.worker_rlimits,
+                kept_variables=tuple(self.keep_environment),
+                software_threads=self.software_threads or None,
+            ),
+            limits=Limits(pending=self.pending_limit, pending_of_a_peer=self.pending_of_a_peer),
+            report_every_s=self.report_every,
+        )
+
+    def _inventory(self) -> Inventory:
+        if self.device != "software":
+            try:
+                return nvml_gpus([*map(_pattern, self.class_patterns), *CLASS_PATTERNS])
+            except NoGpu as error:
+                if self.device == "nvidia":
+                    raise
+                self.log.info("%s; offering a software GPU", error)
+        if not valid_class(self.software_class):
+            raise BadSettings(f"a GPU class cannot be called {self.software_class!r}")
+        return software_gpus(
+            self.agent_name, self.software_class, self.software_memory_mib, self.software_count, self.version
+        )
+
+    def _token(self) -> str:
+        if self.token_file:
+            return Path(self.token_file).read_text().strip()
+        return next((os.environ[name] for name in TOKEN_VARIABLES if os.environ.get(name)), "")
+
+    def _from_environment(self) -> AsyncPoolClient:
+        return AsyncPoolClient.from_environment()
+
+
+class BadSettings(Exception):
+    """The agent cannot start as it was told; the text is for who runs it."""
+
+
+def _pattern(pair: Any) -> tuple[str, str]:
+    try:
+        pattern, gpu_class = pair
+        re.compile(pattern)
+    except (TypeError, ValueError, re.error) as error:
+        raise BadSettings(f"{pair!r} is no pair [regular expression, GPU class]: {error}") from None
+    return str(pattern), str(gpu_class)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry point of ``jupyter gpu agent`` and ``python -m remoting.agent``."""
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    app = AgentApp()
+    try:
+        app.initialize(argv)
+        app.start()
+    except BadSettings as error:
+        sys.exit(f"jupyter gpu agent: {error}")

@@ -1,0 +1,140 @@
+"""The GPUs of this server: found with NVML, or software GPUs where there is none."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from gpu_kernels.units import valid_class
+
+MIB = 1024 * 1024
+_SOFTWARE_GPUS = uuid.UUID("6f1b7c0a-5d0e-4f0b-9a55-0c1d2f3e4a5b")
+
+CLASS_PATTERNS: tuple[tuple[str, str], ...] = (
+    (r"\bH(100|200|800)\b", r"H\1"),
+    (r"\bGH200\b", "GH200"),
+    (r"\b(B200|GB200|B300)\b", r"\1"),
+    (r"\bA(2|10|16|30|40|100|800)\b", r"A\1"),
+    (r"\bL(4|40|40S)\b", r"L\1"),
+    (r"\bV100\b", "V100"),
+    (r"\bP(4|40|100)\b", r"P\1"),
+    (r"\bT(4|1000)\b", r"T\1"),
+    (r"\bRTX (?:PRO )?A?(\d{4})(?: (Ti|SUPER|Ada))?\b", r"RTX\1\2"),
+    (r"\bGTX (\d{3,4})(?: (Ti|SUPER))?\b", r"GTX\1\2"),
+)
+"""A regular expression over NVML's device name, and the GPU class it stands for; the first match counts."""
+
+# Where distributions, containers and WSL put the driver's library, in the order of the loader's own search.
+DRIVER_PATHS = (
+    "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
+    "/usr/lib/aarch64-linux-gnu/libcuda.so.1",
+    "/usr/lib64/libcuda.so.1",
+    "/usr/lib/wsl/lib/libcuda.so.1",
+    "/usr/local/nvidia/lib64/libcuda.so.1",
+    "/run/opengl-driver/lib/libcuda.so.1",
+)
+
+
+class NoGpu(Exception):
+    """This server has no GPU of the kind that was asked for; the text is for who runs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU as the pool knows it; memory in MiB. Slices are cut from ``allocatable_mib``."""
+
+    uuid: str
+    index: int
+    gpu_class: str
+    device: Literal["software", "nvidia"]
+    name: str
+    total_mib: int
+    allocatable_mib: int
+
+    def offered(self) -> dict[str, Any]:
+        """As it is registered with the controller."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    gpus: tuple[Gpu, ...]
+    driver_version: str
+
+    def by_uuid(self) -> dict[str, Gpu]:
+        return {gpu.uuid: gpu for gpu in self.gpus}
+
+
+def gpu_class_of(name: str, patterns: Sequence[tuple[str, str]] = CLASS_PATTERNS) -> str:
+    """The class of a device that NVML calls ``name``; without a match, the name made into one word."""
+    for pattern, template in patterns:
+        match = re.search(pattern, name)
+        if match is not None:
+            found = match.expand(template)
+            if valid_class(found):
+                return found
+    word = re.sub(r"[^A-Za-z0-9._-]+", "-", name.removeprefix("NVIDIA ")).strip("-._")[:32]
+    return word if valid_class(word) else "unknown"
+
+
+def software_gpus(agent_name: str, gpu_class: str, memory_mib: int, count: int, version: str) -> Inventory:
+    """``count`` software GPUs that stand for ``gpu_class``; their UUIDs stay the same for an agent's name."""
+    gpus = tuple(
+        Gpu(
+            uuid=f"GPU-{uuid.uuid5(_SOFTWARE_GPUS, f'{agent_name}/{index}')}",
+            index=index,
+            gpu_class=gpu_class,
+            device="software",
+            name=f"{gpu_class} (software GPU)",
+            total_mib=memory_mib,
+            allocatable_mib=memory_mib,
+        )
+        for index in range(count)
+    )
+    return Inventory(gpus, version)
+
+
+def nvml_gpus(patterns: Sequence[tuple[str, str]] = CLASS_PATTERNS) -> Inventory:
+    """The GPUs that NVML shows. Raises ``NoGpu`` where it has none, or is not there."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        raise NoGpu(f"NVML finds no NVIDIA driver: {error}") from error
+    try:
+        count = pynvml.nvmlDeviceGetCount()
+        gpus = tuple(_nvml_gpu(pynvml, index, patterns) for index in range(count))
+        version = str(pynvml.nvmlSystemGetDriverVersion())
+    except pynvml.NVMLError as error:
+        raise NoGpu(f"NVML cannot tell about this server's GPUs: {error}") from error
+    finally:
+        pynvml.nvmlShutdown()
+    if not gpus:
+        raise NoGpu("NVML shows no GPU on this server.")
+    return Inventory(gpus, version)
+
+
+def _nvml_gpu(pynvml: Any, index: int, patterns: Sequence[tuple[str, str]]) -> Gpu:
+    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    name = str(pynvml.nvmlDeviceGetName(handle))
+    # Version 1 counts what the driver reserves as used; only version 2 tells it apart.
+    memory = pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)
+    return Gpu(
+        uuid=str(pynvml.nvmlDeviceGetUUID(handle)),
+        index=index,
+        gpu_class=gpu_class_of(name, patterns),
+        device="nvidia",
+        name=name,
+        total_mib=int(memory.total) // MIB,
+        allocatable_mib=(int(memory.total) - int(memory.reserved)) // MIB,
+    )
+
+
+def nvidia_driver() -> str:
+    """The genuine libcuda.so.1: an absolute path, or its name where the loader has to find it."""
+    return next((path for path in DRIVER_PATHS if Path(path).exists()), "libcuda.so.1")

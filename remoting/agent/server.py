@@ -1,0 +1,199 @@
+"""The agent itself: puts the controller's set into force, admits connections, and fences itself.
+
+Its invariant: a worker lives only for a (lease, epoch) that is in force here, or is being killed. Three
+things take a grant out of force, and each kills its worker in the same step: a set that does not name it,
+its own deadline, and another agent under our name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from gpu_kernels.client import Assignment
+from remoting.agent.clock import clock
+from remoting.agent.data_port import DataPort
+from remoting.agent.floors import FloorsFile
+from remoting.agent.gpus import Inventory
+from remoting.agent.grants import ENDED, Grant, Grants
+from remoting.agent.hello import Hello, Refusal, Status
+from remoting.agent.listeners import CannotListen, open_listener
+from remoting.agent.reporter import Pool, Reporter
+from remoting.agent.settings import Settings
+from remoting.agent.slice_status import status_json
+from remoting.agent.worker import WorkerGone
+from remoting.agent.workers import NO_WORKER, Workers
+
+FENCE_EVERY_S = 0.25
+
+
+class Agent:
+    """One GPU server's agent. ``run`` serves until it is cancelled, and leaves no worker behind."""
+
+    def __init__(self, settings: Settings, inventory: Inventory, pool: Pool, log: logging.Logger) -> None:
+        """Takes the state folder and the addresses. Raises ``CannotListen``, ``OSError`` or ``ValueError``
+        where it cannot."""
+        self._settings = settings
+        self._inventory = inventory
+        self._log = log
+        settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock = self._take_folder()
+        self._floors = FloorsFile(settings.state)
+        self._grants = Grants(inventory.by_uuid(), self._floors.load())
+        self._workers = Workers(inventory, settings.workers, log, self._worker_changed)
+        opened = [open_listener(address, settings.state) for address in settings.listen]
+        self._listeners = [listener for listener, _ in opened]
+        self.address = settings.advertised or opened[0][1]
+        self._reporter = Reporter(
+            pool,
+            self,
+            name=settings.name,
+            address=self.address,
+            gpus=[gpu.offered() for gpu in inventory.gpus],
+            every_s=settings.report_every_s,
+            log=log,
+        )
+
+    async def run(self) -> None:
+        """Serve until cancelled; then kill every worker, tell the controller, and return."""
+        port = DataPort(self._settings.limits, self._serve, self._log)
+        for listener in self._listeners:
+            port.listen(listener)
+        self._log.info("serving %s", self.address)
+        tasks = [asyncio.ensure_future(self._reporter.run()), asyncio.ensure_future(self._fence())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                if task.done():
+                    task.result()
+        finally:
+            await self._stop(port, tasks)
+
+    async def _stop(self, port: DataPort, tasks: list[asyncio.Task[None]]) -> None:
+        await port.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if not await self._workers.kill_all(self._settings.stop_within_s):
+            self._log.error("some workers do not die; their slices stay taken")
+        await self._reporter.last_report(self._settings.stop_within_s / 2)
+        for address in self._settings.listen:
+            if address.startswith("unix://"):
+                with contextlib.suppress(OSError):
+                    os.unlink(address.removeprefix("unix://"))
+        os.close(self._lock)
+
+    # What the reporter asks and tells (``reporter.Server``).
+
+    def inventory(self) -> tuple[int, list[dict[str, Any]]]:
+        """What lives is named, dying or not. So the newest set counts as carried out as soon as it is in
+        force: what it ended and is not named is dead, and what is named is not freed."""
+        leases = [
+            {
+                "id": worker.grant.lease_id,
+                "epoch": worker.grant.epoch,
+                "state": "draining" if worker.dying else "active",
+                "used_mib": worker.usage.used_mib,
+                "peak_mib": worker.usage.peak_mib,
+                "sessions": worker.usage.sessions,
+                "launches": worker.usage.launches,
+            }
+            for worker in self._workers.alive()
+        ]
+        return self._grants.applied_seq, leases
+
+    async def take(self, assignment: Assignment, anchored_at: float) -> None:
+        change = self._grants.apply(assignment, anchored_at)
+        if change is None:
+            self._log.warning("an older set of leases came after a newer one; it is ignored")
+            return
+        self._kill_unserved()
+        for why in change.refused:
+            self._log.error("the controller asks for what cannot be served: %s", why)
+        if change.floors_raised:
+            try:
+                await asyncio.to_thread(self._floors.keep, self._grants.floors)
+            except OSError as error:
+                self._log.error("cannot keep the epochs on disk (they hold until a restart): %s", error)
+
+    def registered_anew(self) -> None:
+        self._grants.forget_sequence()
+
+    def replaced(self) -> None:
+        self._grants.drop_all()
+        self._kill_unserved()
+
+    def shortest_life_s(self) -> float | None:
+        deadline = self._grants.next_deadline()
+        return None if deadline is None else deadline - clock()
+
+    # What the data port asks.
+
+    async def _serve(self, hello: Hello) -> str | Callable[[bytes, socket.socket], Awaitable[None]]:
+        try:
+            grant = self._grants.admit(hello, clock())
+        except Refusal as refusal:
+            if refusal.status != Status.UNKNOWN_LEASE:
+                raise
+            # It may be newer than what we have heard: ask once before refusing.
+            await self._reporter.fresh_round(self._settings.limits.lookup_s)
+            grant = self._grants.admit(hello, clock())
+        if hello.is_status_query:
+            return status_json(grant, self._inventory, self._workers.of(grant.key), clock())
+        await self._have_worker(grant)
+
+        async def hand_over(zeroed: bytes, connection: socket.socket) -> None:
+            try:
+                await self._workers.hand_over(grant, zeroed, connection)
+            except WorkerGone:
+                await self._have_worker(grant)
+                await self._workers.hand_over(grant, zeroed, connection)
+
+        return hand_over
+
+    async def _have_worker(self, grant: Grant) -> None:
+        try:
+            async with asyncio.timeout(self._settings.limits.worker_s):
+                await self._workers.room_for(grant)
+        except TimeoutError:
+            raise Refusal(
+                Status.NO_WORKER, NO_WORKER, f"an earlier worker of lease {grant.lease_id} does not end"
+            ) from None
+        # The set may have changed while a predecessor died.
+        if not self._grants.serves(grant.key, clock()):
+            raise Refusal(Status.LEASE_ENDED, ENDED)
+        self._workers.ensure(grant)
+
+    # What the agent does by itself.
+
+    def _worker_changed(self) -> None:
+        self._reporter.wake()
+
+    def _kill_unserved(self) -> None:
+        now = clock()
+        self._workers.kill_unserved(lambda key: self._grants.serves(key, now))
+
+    async def _fence(self) -> None:
+        """Kill the workers of grants that lapse, whether or not the controller can be reached."""
+        while True:
+            await asyncio.sleep(FENCE_EVERY_S)
+            self._kill_unserved()
+
+    def _take_folder(self) -> int:
+        """The state folder's lock: two agents in one folder would undo each other's fences."""
+        path = self._settings.state / "lock"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise CannotListen(
+                f"another agent uses the state folder {self._settings.state}; give this one its own"
+            ) from None
+        return descriptor

@@ -1,0 +1,48 @@
+"""What an agent is told; ``app`` fills it in from the command line and the configuration file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from remoting.paths import NativeBuild
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What strangers may take of the data port."""
+
+    hello_bytes_within_s: float = 5.0
+    lookup_s: float = 5.0
+    worker_s: float = 10.0
+    pending_of_a_peer: int = 128
+    pending: int = 512
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """How workers are started. ``user`` is an account's name, None for the agent's own; ``rlimits`` maps
+    names such as ``NOFILE`` to a soft and hard limit."""
+
+    native: NativeBuild
+    program: Path
+    nvidia_driver: str
+    user: str | None = None
+    rlimits: Mapping[str, int] = field(default_factory=dict)
+    kept_variables: tuple[str, ...] = ()
+    software_threads: int | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All of an agent's settings; times in seconds."""
+
+    name: str
+    state: Path
+    listen: tuple[str, ...]
+    advertised: str | None
+    workers: WorkerSettings
+    limits: Limits = Limits()
+    report_every_s: float = 10.0
+    stop_within_s: float = 10.0

@@ -1,0 +1,69 @@
+"""The command line and environment of a worker: the whole of what it is told, made from its grant."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+from remoting import environment
+from remoting.agent.gpus import Gpu, Inventory
+from remoting.agent.grants import Grant
+from remoting.agent.settings import WorkerSettings
+
+
+def command(grant: Grant, inventory: Inventory, control_fd: int, settings: WorkerSettings) -> list[str]:
+    """The argument vector of docs/design.md, "Agent and worker". It holds no secret."""
+    gpus = granted_gpus(grant, inventory)
+    software = gpus[0].device == environment.SOFTWARE
+    driver = str(settings.native.softgpu_driver) if software else settings.nvidia_driver
+    return [
+        str(settings.program),
+        *("--control-fd", str(control_fd)),
+        *("--driver", driver),
+        *("--memory-mib", _list(part.mib for part in grant.slices)),
+        *("--thousandths", _list(part.thousandths for part in grant.slices)),
+        *("--name", gpus[0].name),
+        *("--uuid", _list(gpu.uuid for gpu in gpus)),
+    ]
+
+
+def worker_environment(
+    grant: Grant,
+    inventory: Inventory,
+    settings: WorkerSettings,
+    own: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """A clean environment: nothing of the agent's own (it holds the token) but what is named."""
+    values = os.environ if own is None else own
+    env = {name: values[name] for name in settings.kept_variables if name in values}
+    env |= {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/"}
+    gpus = granted_gpus(grant, inventory)
+    if gpus[0].device == environment.SOFTWARE:
+        env |= _software(grant, gpus, settings)
+    else:
+        env["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid for gpu in gpus)
+        env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+        # The driver's cache of compiled kernels would be shared by leases of different users.
+        env["CUDA_CACHE_DISABLE"] = "1"
+    return env
+
+
+def granted_gpus(grant: Grant, inventory: Inventory) -> list[Gpu]:
+    """The GPUs of the grant's slices, in their order."""
+    by_uuid = inventory.by_uuid()
+    return [by_uuid[part.gpu] for part in grant.slices]
+
+
+def _software(grant: Grant, gpus: Sequence[Gpu], settings: WorkerSettings) -> dict[str, str]:
+    env = {
+        environment.SOFTGPU_MEMORY: str(max(part.mib for part in grant.slices)),
+        environment.SOFTGPU_NAME: gpus[0].name,
+        environment.SOFTGPU_LOG: "stderr",
+    }
+    if settings.software_threads is not None:
+        env[environment.SOFTGPU_THREADS] = str(settings.software_threads)
+    return env
+
+
+def _list(items: Iterable[object]) -> str:
+    return ",".join(str(item) for item in items)

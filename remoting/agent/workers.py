@@ -1,0 +1,167 @@
+"""All workers: at most one that lives and takes connections for each grant, and those that are dying.
+
+A worker is in ``alive()`` from before its process exists until nothing of it lives, so the inventory that
+the controller gets never leaves out a process that may still use a slice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from remoting.agent.clock import clock
+from remoting.agent.confine import account, confinement, limit_numbers
+from remoting.agent.gpus import Inventory
+from remoting.agent.grants import Grant
+from remoting.agent.hello import Refusal, Status
+from remoting.agent.settings import WorkerSettings
+from remoting.agent.worker import Worker, WorkerGone
+from remoting.agent.worker_command import command, worker_environment
+
+NO_WORKER = (
+    "The GPU server could not start the program that serves this lease.\n"
+    "Try again in a minute; if it stays so, tell whoever runs the GPU servers."
+)
+SLOW_DEATH_S = 10.0
+BETWEEN_STARTS_S = 0.5
+NEWS_OF_DEATH_S = 2.0
+
+
+class Workers:
+    def __init__(
+        self,
+        inventory: Inventory,
+        settings: WorkerSettings,
+        log: logging.Logger,
+        on_change: Callable[[], None],
+    ) -> None:
+        """Raises ``ValueError`` for settings that cannot work. ``on_change`` is called when a worker has
+        started or ended."""
+        self._inventory = inventory
+        self._settings = settings
+        self._log = log
+        self._on_change = on_change
+        self._alive: set[Worker] = set()
+        self._by_key: dict[tuple[str, int], Worker] = {}
+        self._started_at: dict[str, float] = {}
+        self._popen_arguments: dict[str, Any] = {
+            "preexec_fn": confinement(os.getpid(), limit_numbers(settings.rlimits))
+        }
+        if settings.user is not None:
+            own = account(settings.user)
+            self._popen_arguments |= {"user": own.uid, "group": own.gid, "extra_groups": []}
+
+    def alive(self) -> list[Worker]:
+        return list(self._alive)
+
+    def of(self, key: tuple[str, int]) -> Worker | None:
+        """The worker that takes connections for this lease and epoch."""
+        worker = self._by_key.get(key)
+        return None if worker is None or worker.dying else worker
+
+    async def hand_over(self, grant: Grant, hello: bytes, connection: socket.socket) -> None:
+        """Pass an answered connection to the grant's worker. Raises ``WorkerGone``."""
+        worker = self.of(grant.key)
+        if worker is None:
+            raise WorkerGone("it ended before it got the connection")
+        try:
+            await worker.hand_over(hello, connection)
+        except WorkerGone:
+            # It may have died just now, and we have not been told yet.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(NEWS_OF_DEATH_S):
+                    await worker.ended.wait()
+            raise
+
+    async def room_for(self, grant: Grant) -> None:
+        """Wait until the grant has a worker, or may get one: no two processes ever serve one lease, and one
+        that keeps dying is not started again at once."""
+        while self.of(grant.key) is None:
+            before = [worker for worker in self._alive if worker.grant.lease_id == grant.lease_id]
+            pause = self._started_at.get(grant.lease_id, 0.0) + BETWEEN_STARTS_S - clock()
+            if before:
+                await before[0].ended.wait()
+            elif pause > 0:
+                await asyncio.sleep(pause)
+            else:
+                return
+
+    def ensure(self, grant: Grant) -> None:
+        """Start the grant's worker if it has none; to be called right after ``room_for``, with no wait
+        between. Raises ``Refusal`` (no worker)."""
+        if self.of(grant.key) is None:
+            self._start(grant)
+
+    def kill_unserved(self, serves: Callable[[tuple[str, int]], bool]) -> None:
+        """Kill what may no longer be served; returns at once."""
+        for worker in self.alive():
+            if not worker.dying and not serves(worker.grant.key):
+                self._log.info("lease %s is over: killing worker %d", worker.grant.lease_id, worker.pid)
+                worker.kill()
+                asyncio.get_running_loop().call_later(SLOW_DEATH_S, self._complain, worker)
+
+    async def kill_all(self, within_s: float) -> bool:
+        """Kill every worker and wait; whether all are dead."""
+        self.kill_unserved(lambda key: False)
+        waiting = [asyncio.ensure_future(worker.ended.wait()) for worker in self.alive()]
+        if not waiting:
+            return True
+        _, pending = await asyncio.wait(waiting, timeout=within_s)
+        for task in pending:
+            task.cancel()
+        return not pending
+
+    def _start(self, grant: Grant) -> None:
+        now = clock()
+        self._started_at = {k: at for k, at in self._started_at.items() if at > now - BETWEEN_STARTS_S}
+        self._started_at[grant.lease_id] = now
+        try:
+            worker = Worker(
+                grant,
+                lambda control_fd: command(grant, self._inventory, control_fd, self._settings),
+                worker_environment(grant, self._inventory, self._settings),
+                self._popen_arguments,
+                self._log,
+                self._ended,
+            )
+        except (OSError, ValueError) as error:
+            raise Refusal(
+                Status.NO_WORKER, NO_WORKER, f"no worker for lease {grant.lease_id}: {error}"
+            ) from error
+        self._alive.add(worker)
+        self._by_key[grant.key] = worker
+        self._log.info(
+            "worker %d serves lease %s, epoch %d: %s",
+            worker.pid,
+            grant.lease_id,
+            grant.epoch,
+            ", ".join(f"{part.mib} MiB of GPU {part.index}" for part in grant.slices),
+        )
+        self._on_change()
+
+    def _ended(self, worker: Worker) -> None:
+        self._alive.discard(worker)
+        if self._by_key.get(worker.grant.key) is worker:
+            del self._by_key[worker.grant.key]
+        level = logging.INFO if worker.dying or worker.exit_status == 0 else logging.WARNING
+        self._log.log(
+            level,
+            "worker %d of lease %s ended with status %s",
+            worker.pid,
+            worker.grant.lease_id,
+            worker.exit_status,
+        )
+        self._on_change()
+
+    def _complain(self, worker: Worker) -> None:
+        if not worker.ended.is_set():
+            self._log.error(
+                "worker %d of lease %s does not die; its slices stay taken until it does",
+                worker.pid,
+                worker.grant.lease_id,
+            )
