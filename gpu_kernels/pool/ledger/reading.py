@@ -14,6 +14,7 @@ from gpu_kernels.pool.ledger import models, snapshot
 from gpu_kernels.pool.ledger.models import Lease, LeaseSlice
 from gpu_kernels.pool.ledger.states import HOLDING, IN_FORCE, State
 from gpu_kernels.pool.ledger.transaction import Transaction
+from gpu_kernels.pool.policy import queue
 
 LIST_LIMIT = 5000
 
@@ -67,7 +68,7 @@ def iso(at_ms: int) -> str:
 
 
 def queue_positions(tx: Transaction) -> dict[str, int]:
-    return {lease.id: number for number, lease in enumerate(snapshot.waiting(tx), start=1)}
+    return queue.positions((lease.turn, lease.id) for lease in snapshot.waiting(tx))
 
 
 def leases(

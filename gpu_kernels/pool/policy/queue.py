@@ -65,10 +65,9 @@ def _wanted(ask: Ask, gpus: Sequence[Gpu], course: Course) -> frozenset[str]:
     return frozenset(c for c, thousandths in asked if thousandths <= quota.room(course, ask, c))
 
 
-def positions(asks: Iterable[Ask]) -> dict[str, int]:
-    """Each waiting request's place in the queue, from 1."""
-    ordered = sorted(asks, key=lambda ask: ask.turn)
-    return {ask.id: number for number, ask in enumerate(ordered, start=1)}
+def positions(turns: Iterable[tuple[int, str]]) -> dict[str, int]:
+    """Each waiting request's place in the queue, from 1, by its id; ``turns`` are their turns in any order."""
+    return {ask_id: number for number, (_, ask_id) in enumerate(sorted(turns), start=1)}
 
 
 def granted(verdicts: Mapping[str, Verdict]) -> dict[str, Placement]:

@@ -93,7 +93,7 @@ def pool_full(size: Size, gpus: Sequence[Gpu], *, queued: bool = False) -> PoolF
             retry_after=PATIENCE,
             details=details,
         )
-    used = thousandths_text(details["used"], name)
+    used = thousandths_text(details["used"], name).removesuffix(f" {name}")
     if queued:
         second = "What is free is promised to others who asked earlier."
     elif size.whole_gpus is not None:

@@ -1,0 +1,169 @@
+"""A ledger to play with: a real database, a clock set by the test, agents that do as they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy.orm import Session
+
+from gpu_kernels.pool.ledger import Ledger, Timing, Transaction, agents, asking, courses, ending, reading
+from gpu_kernels.pool.ledger.agents import Alive, OfferedGpu
+from gpu_kernels.units import parse_size
+
+T = TypeVar("T")
+
+TTL = 60_000
+TIMING = Timing(lease_ttl=TTL, agent_ttl=30_000, queue_ttl=45_000, swap_rest=10 * TTL)
+FIRST_COURSES = {"ml101": {"V100": 100}, "cv202": {"V100": 1000, "A100": 500}}
+Lease = dict[str, Any]
+
+
+class Rig:
+    """One controller's ledger, a few agents, and a clock in milliseconds."""
+
+    def __init__(self, path: Path, courses: dict[str, dict[str, int]] | None = None) -> None:
+        self.url = f"sqlite:///{path}"
+        self.now = 1_800_000_000_000
+        self.courses = FIRST_COURSES if courses is None else courses
+        self.boots: dict[str, str] = {}
+        self.open()
+
+    def open(self) -> None:
+        self.ledger = Ledger(self.url, TIMING, self._clock)
+        self.ledger.start(self.courses)
+
+    def restart(self) -> None:
+        """The controller ends and starts again on the same database."""
+        self.ledger.close()
+        self.open()
+
+    def _clock(self, session: Session) -> int:
+        return self.now
+
+    def write(self, work: Callable[[Transaction], T]) -> T:
+        return self.ledger.write(work)[0]
+
+    def read(self, work: Callable[[Transaction], T]) -> T:
+        return self.ledger.read(work)
+
+    def agent(
+        self, name: str = "gpu1", *, gpus: int = 1, mib: int = 32768, gpu_class: str = "V100", boot: str = "1"
+    ) -> None:
+        """An agent registers (again)."""
+        offered = [
+            OfferedGpu(f"GPU-{name}-{index}", index, gpu_class, "software", "Software GPU", mib, mib)
+            for index in range(gpus)
+        ]
+        self.boots[name] = boot
+        self.write(
+            lambda tx: agents.register(
+                tx,
+                name,
+                owner="gpu-server",
+                may_take_over=False,
+                boot_id=boot,
+                address=f"tcp://{name}:1",
+                version="1",
+                gpus=offered,
+            )
+        )
+
+    def target(self, name: str = "gpu1") -> tuple[int, list[reading.Target]]:
+        return self.read(lambda tx: reading.agent_target(tx, name))
+
+    def report(
+        self,
+        name: str = "gpu1",
+        *,
+        done: int | None = None,
+        alive: Collection[Lease] = (),
+        boot: str | None = None,
+    ) -> None:
+        """The agent reports; by default that it has done everything and that nothing lives there."""
+        done_seq = self.target(name)[0] if done is None else done
+        inventory = {
+            lease["id"]: Alive(lease["id"], lease["epoch"], "active", 10, 20, 1, 5) for lease in alive
+        }
+        self.write(
+            lambda tx: agents.report(
+                tx,
+                name,
+                owner="gpu-server",
+                boot_id=boot or self.boots[name],
+                done_seq=done_seq,
+                alive=inventory,
+            )
+        )
+
+    def wish(
+        self,
+        path: str = "a.ipynb",
+        size: str = "0.02 V100",
+        *,
+        user: str = "ada",
+        groups: Collection[str] = ("ml101",),
+        course: str | None = None,
+        key: str | None = None,
+        holder: str = "kernel-1",
+        server: str = "",
+        wait: float = 0,
+    ) -> asking.Wish:
+        key = f"{path} {size}" if key is None else key
+        return asking.Wish(
+            user, groups, course, parse_size(size), key, server, path, holder, int(wait * 1000), {}
+        )
+
+    def reserve(self, path: str = "a.ipynb", size: str = "0.02 V100", **fields: Any) -> Lease:
+        wish = self.wish(path, size, **fields)
+
+        def work(tx: Transaction) -> Lease:
+            lease = asking.reserve(tx, wish)
+            tx.session.flush()
+            return reading.lease_view(tx, lease)
+
+        return self.write(work)
+
+    def lease(self, lease: Lease) -> Lease:
+        """The lease as it is now."""
+        return self.read(lambda tx: reading.lease_view(tx, asking.owned(tx, lease["user"], lease["id"])))
+
+    def state(self, lease: Lease) -> str:
+        return str(self.lease(lease)["state"])
+
+    def leases(self, **fields: Any) -> list[Lease]:
+        return self.read(lambda tx: reading.leases(tx, **fields))
+
+    def release(self, lease: Lease, holder: str | None = None, user: str | None = None) -> None:
+        who = holder or lease["holder"]
+        self.write(lambda tx: asking.release(tx, user or lease["user"], lease["id"], who) and None)
+
+    def renew(self, *leases: Lease, user: str = "ada") -> asking.Renewal:
+        pairs = [(lease["id"], lease["epoch"]) for lease in leases]
+        return self.write(lambda tx: asking.renew(tx, user, pairs))
+
+    def keep_waiting(self, lease: Lease) -> None:
+        self.write(lambda tx: asking.keep_waiting(tx, lease["user"], lease["id"]) and None)
+
+    def set_limit(self, course: str, limit: dict[str, int]) -> None:
+        self.write(lambda tx: courses.set_limit(tx, course, limit, actor="grace", create=True))
+
+    def pass_time(self, milliseconds: int, *, agents_report: bool = True) -> None:
+        """Time passes; agents that are there go on telling what lives, and the sweep runs."""
+        self.now += milliseconds
+        if agents_report:
+            for name in self.boots:
+                living = [lease for lease in self.leases() if lease["state"] == "active"]
+                self.report(name, done=0, alive=living)
+        self.write(ending.sweep)
+
+    def used(self) -> list[tuple[int, int]]:
+        pool = self.read(reading.pool)
+        return [(gpu["used_mib"], gpu["used_thousandths"]) for gpu in pool["gpus"]]
+
+    def mismatch(self) -> int:
+        return self.read(reading.mismatch)
+
+    def close(self) -> None:
+        self.ledger.close()
