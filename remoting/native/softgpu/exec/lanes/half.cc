@@ -1,0 +1,110 @@
+// Arithmetic of f16, bf16 and their pairs: computed wider, rounded once.
+#include "exec/lanes/floats.h"
+
+namespace softgpu::SOFTGPU_ISA {
+namespace {
+
+SOFTGPU_INLINE f16 round_to(f64 x, f16) { return to_half(x); }
+// f32 holds the exact sum or product of two bf16 closely enough that the second rounding changes nothing.
+SOFTGPU_INLINE bf16 round_to(f64 x, bf16) { return to_bfloat(f32(x)); }
+
+enum Mode : int { kPlain = 0, kFlush = 1, kSaturate = 2, kRelu = 4 };
+
+template <int mode>
+SOFTGPU_INLINE f64 entering(f16 h) {
+    const f64 x = widen(h);
+    return (mode & kFlush) && (h.bits & 0x7c00) == 0 ? x * 0.0 : x;
+}
+template <int mode>
+SOFTGPU_INLINE f64 entering(bf16 h) {
+    return widen(h);
+}
+template <int mode, class T>
+SOFTGPU_INLINE T leaving(f64 x) {
+    if constexpr (mode & kSaturate) x = x > 0 ? (x < 1 ? x : 1.0) : 0.0;
+    if constexpr (mode & kRelu) x = x > 0 || is_nan(x) ? x : 0.0;
+    T h = round_to(x, T{});
+    if constexpr (mode & kFlush) h.bits = (h.bits & 0x7c00) == 0 ? u16(h.bits & 0x8000) : h.bits;
+    return h;
+}
+
+template <class T, int mode>
+SOFTGPU_INLINE T plus(T a, T b) {
+    return leaving<mode, T>(entering<mode>(a) + entering<mode>(b));
+}
+template <class T, int mode>
+SOFTGPU_INLINE T minus(T a, T b) {
+    return leaving<mode, T>(entering<mode>(a) - entering<mode>(b));
+}
+template <class T, int mode>
+SOFTGPU_INLINE T times(T a, T b) {
+    return leaving<mode, T>(entering<mode>(a) * entering<mode>(b));
+}
+template <class T, int mode>
+SOFTGPU_INLINE T times_plus(T a, T b, T c) {
+    return leaving<mode, T>(entering<mode>(a) * entering<mode>(b) + entering<mode>(c));
+}
+template <class T, int mode>
+SOFTGPU_INLINE T smaller(T a, T b) {
+    return round_to(least(f32(entering<mode>(a)), f32(entering<mode>(b))), T{});
+}
+template <class T, int mode>
+SOFTGPU_INLINE T larger(T a, T b) {
+    return round_to(most(f32(entering<mode>(a)), f32(entering<mode>(b))), T{});
+}
+template <class T>
+SOFTGPU_INLINE T smaller_nan(T a, T b) {
+    return is_nan(widen(a)) || is_nan(widen(b)) ? T{0x7fff} : smaller<T, 0>(a, b);
+}
+template <class T>
+SOFTGPU_INLINE T larger_nan(T a, T b) {
+    return is_nan(widen(a)) || is_nan(widen(b)) ? T{0x7fff} : larger<T, 0>(a, b);
+}
+
+// Both halves of a pair.
+template <class T, class F, class... S>
+SOFTGPU_INLINE u32 pair(F f, S... in) {
+    return u32(f(T{u16(in)}...).bits) | u32(f(T{u16(in >> 16)}...).bits) << 16;
+}
+
+#define BINARY(NAME, T, TN, FUNCTION)                                                              \
+    {NAME "." TN, lanes<[](T a, T b) { return FUNCTION(a, b); }>},                                 \
+    {NAME "." TN "x2", lanes<[](u32 a, u32 b) {                                                    \
+         return pair<T>([](T x, T y) SOFTGPU_LAMBDA { return FUNCTION(x, y); }, a, b);             \
+     }>},
+#define TERNARY(NAME, T, TN, FUNCTION)                                                             \
+    {NAME "." TN, lanes<[](T a, T b, T c) { return FUNCTION(a, b, c); }>},                         \
+    {NAME "." TN "x2", lanes<[](u32 a, u32 b, u32 c) {                                             \
+         return pair<T>([](T x, T y, T z) SOFTGPU_LAMBDA { return FUNCTION(x, y, z); }, a, b, c);  \
+     }>},
+#define SOFTGPU_LAMBDA __attribute__((always_inline))
+
+#define ALL(T, TN)                                                                                             \
+    BINARY("add", T, TN, (plus<T, kPlain>)) BINARY("sub", T, TN, (minus<T, kPlain>))                           \
+    BINARY("mul", T, TN, (times<T, kPlain>)) TERNARY("fma", T, TN, (times_plus<T, kPlain>))                    \
+    TERNARY("fma.relu", T, TN, (times_plus<T, kRelu>)) BINARY("min", T, TN, (smaller<T, kPlain>))              \
+    BINARY("max", T, TN, (larger<T, kPlain>)) BINARY("min.NaN", T, TN, smaller_nan<T>)                         \
+    BINARY("max.NaN", T, TN, larger_nan<T>)                                                                    \
+    {"neg." TN, lanes<[](u16 a) { return u16(a ^ 0x8000); }>},                                                 \
+    {"abs." TN, lanes<[](u16 a) { return u16(a & 0x7fff); }>},                                                 \
+    {"neg." TN "x2", lanes<[](u32 a) { return a ^ 0x80008000u; }>},                                            \
+    {"abs." TN "x2", lanes<[](u32 a) { return a & 0x7fff7fffu; }>},
+
+#define MODES(T, TN, NAME, MODE)                                                                               \
+    BINARY("add" NAME, T, TN, (plus<T, MODE>)) BINARY("sub" NAME, T, TN, (minus<T, MODE>))                     \
+    BINARY("mul" NAME, T, TN, (times<T, MODE>)) TERNARY("fma" NAME, T, TN, (times_plus<T, MODE>))
+
+const HandlerEntry kEntries[] = {
+    ALL(f16, "f16") ALL(bf16, "bf16")
+    MODES(f16, "f16", ".ftz", kFlush) MODES(f16, "f16", ".sat", kSaturate)
+    MODES(f16, "f16", ".ftz.sat", kFlush | kSaturate)
+    BINARY("min.ftz", f16, "f16", (smaller<f16, kFlush>)) BINARY("max.ftz", f16, "f16", (larger<f16, kFlush>))
+    TERNARY("fma.ftz.relu", f16, "f16", (times_plus<f16, kFlush | kRelu>))
+};
+
+}  // namespace
+
+extern const HandlerTable kHalfHandlers;
+const HandlerTable kHalfHandlers{kEntries, sizeof kEntries / sizeof kEntries[0]};
+
+}  // namespace softgpu::SOFTGPU_ISA

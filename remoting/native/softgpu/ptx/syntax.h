@@ -1,0 +1,116 @@
+// What a PTX text says, before any meaning is given to instructions. Names are views into the text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace softgpu::ptx {
+
+enum class Type : uint8_t { none, pred, b8, b16, b32, b64, b128, u8, u16, u32, u64, s8, s16, s32, s64, f16, bf16,
+                            f16x2, bf16x2, f32, f64 };
+
+struct TypeTraits {
+    std::string_view name;
+    uint8_t bytes;  // 0 for predicates
+};
+const TypeTraits& traits(Type type);
+Type type_named(std::string_view name);  // Type::none when it is no type
+
+enum class Space : uint8_t { none, global, constant, shared, local, param };
+
+constexpr uint32_t kNone = UINT32_MAX;
+
+// A value that an address stands in for: bytes at `offset` of the initialiser hold symbol + addend.
+struct Relocation {
+    uint64_t offset = 0;
+    std::string_view symbol;
+    int64_t addend = 0;
+    uint8_t bytes = 8;
+    bool generic = false;  // generic(sym)
+    unsigned line = 0;
+};
+
+enum class Linkage : uint8_t { internal, visible, weak, common, external };
+
+struct Variable {
+    std::string_view name;
+    Space space = Space::none;
+    Type type = Type::b8;
+    Linkage linkage = Linkage::internal;
+    uint8_t vector = 1;  // .v2, .v4
+    bool array = false;
+    bool unsized = false;  // name[]
+    uint64_t bytes = 0;
+    uint32_t align = 1;
+    std::vector<uint8_t> initial;  // the rest is zero
+    std::vector<Relocation> relocations;
+    unsigned line = 0;
+};
+
+enum class OperandKind : uint8_t { reg, special, integer, real, symbol, address, vector, pair, sink, label };
+
+struct Operand {
+    OperandKind kind = OperandKind::sink;
+    bool negated = false;      // !p
+    bool narrow = false;       // real: written as 0f...
+    uint32_t reg = kNone;      // reg, address (base), pair (first): index in Function::registers
+    uint32_t second = kNone;   // pair: p|q
+    uint32_t variable = kNone; // symbol, address: a function's own variable
+    uint64_t bits = 0;         // integer, real (as a double unless narrow), address and symbol (offset)
+    std::string_view name;     // special, symbol, address (symbol base), label
+    std::vector<Operand> parts;  // vector
+};
+
+struct Instruction {
+    unsigned line = 0;
+    std::string_view opcode;             // "ld"
+    std::vector<std::string_view> mods;  // "global", "f32"
+    uint32_t guard = kNone;
+    bool guard_negated = false;
+    std::vector<Operand> operands;
+    // call: (returns), callee, (arguments), prototype
+    std::vector<Operand> returns, arguments;
+};
+
+struct Label {
+    std::string_view name;
+    uint32_t at = 0;  // index of the instruction that follows
+    unsigned line = 0;
+    uint32_t scope = 0;
+};
+
+struct BranchTable {
+    std::string_view name;
+    std::vector<std::string_view> targets;
+};
+
+struct Function {
+    std::string_view name;
+    Linkage linkage = Linkage::internal;
+    bool kernel = false;
+    bool has_body = false;
+    unsigned line = 0;
+    std::vector<Variable> returns, params;
+    std::vector<Type> registers;
+    std::vector<Variable> variables;  // of the body: .local, .shared, .param and the rest
+    std::vector<Instruction> code;
+    std::vector<Label> labels;
+    std::vector<BranchTable> tables;
+    std::vector<Function> prototypes;  // .callprototype: name, returns, params
+    uint32_t max_threads = 0;
+    uint32_t required[3] = {0, 0, 0};
+};
+
+struct Module {
+    std::string_view name;
+    uint32_t version = 0, target = 0;
+    std::vector<Variable> variables;
+    std::vector<Function> functions;
+    std::vector<std::pair<std::string_view, std::string_view>> aliases;
+};
+
+Module parse(std::string_view name, std::string_view text);  // throws Error
+
+}  // namespace softgpu::ptx
