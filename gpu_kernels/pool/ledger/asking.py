@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import select
 
-from gpu_kernels.errors import KeyReused, Refused, UnknownLease
+from gpu_kernels.errors import KeyReused, UnknownLease
 from gpu_kernels.pool.ledger import snapshot
 from gpu_kernels.pool.ledger.courses import resolve_course
 from gpu_kernels.pool.ledger.ending import NOT_RENEWED, REPLACED, drain, end_all, expire
@@ -19,6 +19,7 @@ from gpu_kernels.pool.ledger.models import Lease
 from gpu_kernels.pool.ledger.states import IN_FORCE, LIVE, Place, State, Who, move
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy import queue
+from gpu_kernels.pool.policy.model import Verdict
 from gpu_kernels.units import Size
 
 
@@ -63,8 +64,8 @@ def reserve(tx: Transaction, wish: Wish) -> Lease:
     assert verdict is not None
     if verdict.placement is not None:
         return lease
-    assert verdict.refusal is not None
-    return _queue_or_refuse(tx, lease, wish, places.get(Place.CURRENT), verdict.refusal, verdict.may_wait)
+    in_slot = [places[place] for place in (Place.REPLACED, Place.CURRENT) if place in places]
+    return _queue_or_refuse(tx, lease, wish, in_slot, verdict)
 
 
 def _ask_again(tx: Transaction, lease: Lease, wish: Wish, body_hash: str) -> Lease:
@@ -99,7 +100,7 @@ def _new_lease(tx: Transaction, wish: Wish, course: str, body_hash: str) -> Leas
         path=wish.path,
         holder=wish.holder,
         labels=dict(wish.labels),
-        turn=tx.now,
+        turn=snapshot.next_turn(tx),
         created_at=tx.now,
         asked_at=tx.now,
         give_up_at=tx.now + wish.wait_ms,
@@ -109,14 +110,16 @@ def _new_lease(tx: Transaction, wish: Wish, course: str, body_hash: str) -> Leas
 
 
 def _queue_or_refuse(
-    tx: Transaction, lease: Lease, wish: Wish, current: Lease | None, refusal: Refused, may_wait: bool
+    tx: Transaction, lease: Lease, wish: Wish, in_slot: Sequence[Lease], verdict: Verdict
 ) -> Lease:
+    """``in_slot``: the slot's replaced and current leases, in this order."""
+    assert verdict.refusal is not None
     if wish.wait_ms <= 0:
-        raise refusal
-    if current is not None and _end_for_the_new(tx, lease, current):
-        drain(tx, current, who_asked=wish.user, reason=REPLACED)
-    elif not may_wait:
-        raise refusal
+        raise verdict.refusal
+    if in_slot and _end_for_the_new(tx, lease, in_slot):
+        end_all(tx, in_slot, who_asked=wish.user, reason=REPLACED)
+    elif not verdict.may_wait:
+        raise verdict.refusal
     lease.place = Place.WAITING
     move(tx, lease, State.QUEUED, who=Who.REQUEST, actor=wish.user)
     tx.session.add(lease)
@@ -124,19 +127,18 @@ def _queue_or_refuse(
     return lease
 
 
-def _end_for_the_new(tx: Transaction, lease: Lease, current: Lease) -> bool:
-    """Whether the user's own lease of the slot is all that stands in the way of the new one.
+def _end_for_the_new(tx: Transaction, lease: Lease, in_slot: Sequence[Lease]) -> bool:
+    """Whether the user's own leases of the slot are all that stands in the way of the new one.
 
-    Then it is ended, and the new one waits for its slices. A new lease that takes no more than the old one
-    also takes over its turn, so that nobody gets in between.
+    Then they are ended, and the new one waits for their slices. A new lease that takes no more than the
+    current one also takes over its turn, so that nobody gets in between.
     """
-    course = snapshot.course(tx, lease.course)
-    if current.course == lease.course:
-        course = snapshot.course_without(course, current)
     ask = snapshot.ask_without_overlap(lease)
-    placement = queue.judge(ask, snapshot.gpus_without(tx, current), course).placement
+    course = snapshot.course_without(tx, lease.course, in_slot)
+    placement = queue.judge(ask, snapshot.gpus_without(tx, in_slot), course).placement
     if placement is None:
         return False
+    current = in_slot[-1]
     no_more = (
         placement.gpu_class == current.gpu_class
         and placement.thousandths <= current.thousandths

@@ -117,14 +117,30 @@ def ask_without_overlap(lease: Lease) -> Ask:
     return Ask(lease.id, lease.course, parse_size(lease.size), (lease.turn, lease.id))
 
 
-def gpus_without(tx: Transaction, lease: Lease) -> list[Gpu]:
-    """Every GPU as it would be if ``lease`` held nothing."""
-    parts = {part.gpu_id: Slice(part.mib, part.thousandths) for part in lease.slices}
-    return [gpu.without_part(parts[gpu.id]) if gpu.id in parts else gpu for gpu in gpus(tx)]
+def next_turn(tx: Transaction) -> int:
+    """A turn after those of all who wait, also of those who came in the same millisecond."""
+    last = tx.session.scalars(select(func.max(Lease.turn)).where(Lease.state == State.QUEUED)).one()
+    return tx.now if last is None else max(tx.now, last + 1)
 
 
-def course_without(course: Course, lease: Lease) -> Course:
-    """The course as it would be if ``lease``, which is in force, held nothing."""
-    gpu_class = lease.gpu_class or ""
-    left = max(0, course.settled.get(gpu_class, 0) - lease.thousandths)
-    return replace(course, settled={**course.settled, gpu_class: left})
+def gpus_without(tx: Transaction, leases: Iterable[Lease]) -> list[Gpu]:
+    """Every GPU as it would be if ``leases`` held nothing."""
+    result = gpus(tx)
+    for lease in leases:
+        parts = {part.gpu_id: Slice(part.mib, part.thousandths) for part in lease.slices}
+        result = [gpu.without_part(parts[gpu.id]) if gpu.id in parts else gpu for gpu in result]
+    return result
+
+
+def course_without(tx: Transaction, name: str, in_slot: Iterable[Lease]) -> Course:
+    """The course as it would be if the slot's leases in force held nothing; the slot counts as their
+    largest.
+    """
+    state = course(tx, name)
+    largest: dict[str, int] = {}
+    for lease in in_slot:
+        if lease.course == name:
+            gpu_class = lease.gpu_class or ""
+            largest[gpu_class] = max(largest.get(gpu_class, 0), lease.thousandths)
+    left = {c: max(0, held - largest.get(c, 0)) for c, held in state.settled.items()}
+    return replace(state, settled=left)

@@ -66,7 +66,9 @@ def _wanted(ask: Ask, gpus: Sequence[Gpu], course: Course) -> frozenset[str]:
 
 
 def positions(turns: Iterable[tuple[int, str]]) -> dict[str, int]:
-    """Each waiting request's place in the queue, from 1, by its id; ``turns`` are their turns in any order."""
+    """Each waiting request's place in the queue, from 1, by its id; ``turns`` are their turns in any
+    order.
+    """
     return {ask_id: number for number, (_, ask_id) in enumerate(sorted(turns), start=1)}
 
 

@@ -1,0 +1,124 @@
+"""Those who wait: order, positions, giving up, and that nobody overtakes."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpu_kernels.errors import CourseLimit, NoSuchClass, PoolFull
+from gpu_kernels.pool.ledger.ending import NOTHING_FREE, STOPPED_ASKING
+from tests.pool.rig import TIMING, Lease, Rig
+
+
+@pytest.fixture
+def full(rig: Rig) -> Lease:
+    """The whole pool, held by one lease of another course."""
+    return rig.reserve("all.ipynb", "1 V100", user="zoe", groups=["cv202"])
+
+
+def test_who_waits_is_served_in_order_when_a_slice_comes_back(rig: Rig, full: Lease) -> None:
+    waiting = []
+    for number in range(7):
+        rig.now += 1
+        waiting.append(rig.reserve(user=f"student{number}", wait=60))
+    assert [rig.lease(lease)["position"] for lease in waiting] == [1, 2, 3, 4, 5, 6, 7]
+    rig.release(full)
+    assert {rig.state(lease) for lease in waiting} == {"queued"}
+    rig.report()
+    assert [rig.state(lease) for lease in waiting] == ["reserved"] * 5 + ["queued"] * 2
+    assert [rig.lease(lease)["position"] for lease in waiting[5:]] == [1, 2]
+    rig.release(waiting[0])
+    rig.report()
+    assert rig.state(waiting[5]) == "reserved"
+
+
+def test_who_does_not_wait_is_refused_and_overtakes_nobody(rig: Rig) -> None:
+    rig.reserve("half.ipynb", "0.5 V100", user="zoe", groups=["cv202"])
+    rig.set_limit("cv202", {"V100": 3000})
+    large = rig.reserve("big.ipynb", "1 V100", user="yan", groups=["cv202"], wait=60)
+    with pytest.raises(PoolFull, match="promised to others who asked earlier"):
+        rig.reserve()
+    rig.release(large)
+    assert rig.reserve()["state"] == "reserved"
+
+
+def test_requests_of_the_same_millisecond_keep_their_order(rig: Rig, full: Lease) -> None:
+    waiting = [rig.reserve(user=f"student{number}", wait=60) for number in range(9)]
+    assert [rig.lease(lease)["position"] for lease in waiting] == list(range(1, 10))
+
+
+def test_what_can_never_be_granted_does_not_wait(rig: Rig, full: Lease) -> None:
+    with pytest.raises(NoSuchClass):
+        rig.reserve(size="1 T4", wait=60)
+    with pytest.raises(CourseLimit):
+        rig.reserve(size="0.5 V100", wait=60)
+
+
+def test_a_course_at_its_limit_is_told_so_and_does_not_wait(rig: Rig) -> None:
+    rig.reserve(size="0.1 V100")
+    with pytest.raises(CourseLimit):
+        rig.reserve(user="bob", wait=60)
+
+
+def test_a_queued_request_ends_when_its_owner_stops_asking(rig: Rig, full: Lease) -> None:
+    lease = rig.reserve(wait=600)
+    for _ in range(3):
+        rig.renew(full, user="zoe")
+        rig.pass_time(TIMING.queue_ttl - 1)
+        rig.keep_waiting(lease)
+    assert rig.state(lease) == "queued"
+    rig.pass_time(TIMING.queue_ttl)
+    ended = rig.lease(lease)
+    assert (ended["state"], ended["reason"]) == ("expired", STOPPED_ASKING)
+
+
+def test_a_queued_request_ends_when_its_time_to_wait_is_over(rig: Rig, full: Lease) -> None:
+    lease = rig.reserve(wait=20)
+    rig.pass_time(19_999)
+    assert rig.state(lease) == "queued"
+    rig.pass_time(1)
+    assert (rig.state(lease), rig.lease(lease)["reason"]) == ("expired", NOTHING_FREE)
+
+
+def test_the_end_of_the_first_in_the_queue_lets_those_behind_it_through(rig: Rig) -> None:
+    rig.reserve("half.ipynb", "0.5 V100", user="zoe", groups=["cv202"])
+    rig.set_limit("cv202", {"V100": 3000})
+    large = rig.reserve("big.ipynb", "1 V100", user="yan", groups=["cv202"], wait=20)
+    small = rig.reserve(wait=600)
+    assert (rig.state(large), rig.state(small)) == ("queued", "queued")
+    rig.pass_time(20_000)
+    assert (rig.state(large), rig.state(small)) == ("expired", "reserved")
+
+
+def test_giving_up_leaves_the_queue_at_once(rig: Rig, full: Lease) -> None:
+    lease = rig.reserve(wait=60)
+    rig.release(lease)
+    assert rig.state(lease) == "released"
+    rig.release(full)
+    rig.report()
+    assert rig.state(lease) == "released"
+    assert rig.used() == [(0, 0)]
+
+
+def test_asking_again_keeps_the_place_in_the_queue(rig: Rig, full: Lease) -> None:
+    first = rig.reserve(user="ada", wait=60)
+    rig.now += 1
+    rig.reserve(user="bob", wait=60)
+    rig.now += 1
+    again = rig.reserve(user="ada", wait=60, holder="kernel-2")
+    assert (again["id"], again["position"], again["holder"]) == (first["id"], 1, "kernel-2")
+
+
+def test_a_newer_request_for_the_same_notebook_takes_the_older_ones_stead(rig: Rig, full: Lease) -> None:
+    first = rig.reserve(size="0.02 V100", wait=60)
+    second = rig.reserve(size="0.04 V100", wait=60)
+    assert (rig.state(first), rig.state(second)) == ("released", "queued")
+
+
+def test_the_queue_survives_a_restart(rig: Rig, full: Lease) -> None:
+    first = rig.reserve(user="ada", wait=600)
+    rig.now += 1
+    second = rig.reserve(user="bob", wait=600)
+    rig.now += 40_000
+    rig.restart()
+    rig.pass_time(40_000)
+    assert [rig.lease(lease)["position"] for lease in (first, second)] == [1, 2]
