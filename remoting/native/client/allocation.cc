@@ -1,0 +1,376 @@
+// Allocating and freeing: device, pitched, pooled, pinned and managed memory, and pools.
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include <cstring>
+
+#include "call.h"
+#include "calls_wire.h"
+#include "context.h"
+#include "memory_map.h"
+#include "payload.h"
+#include "session.h"
+#include "shared_memory.h"
+
+namespace client {
+namespace {
+
+constexpr size_t kPage = 4096;
+
+struct Allocated {
+    uint64_t address = 0;
+    uint64_t pitch = 0;
+};
+
+CUresult allocate(Call& call, const wire::AllocateHead& head, Memory memory, Allocated& allocated) {
+    if (CUresult error = call.ask(wire::kOpAllocate, 0, &head, sizeof head, &allocated, sizeof allocated)) {
+        return error;
+    }
+    memory.base = memory.device_address = allocated.address;
+    memory.bytes = head.rows ? allocated.pitch * head.rows : head.bytes;
+    memory.device = call.device();
+    MemoryMap::get().add(memory);
+    return CUDA_SUCCESS;
+}
+
+CUresult allocate_from_pool(CUdeviceptr* dptr, size_t bytes, CUmemoryPool pool, CUstream stream,
+                            bool per_thread) {
+    Call call;
+    if (CUresult error = call.begin()) return error;
+    if (!dptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+    if (pool && device_of_pool(pool) != call.device()) return CUDA_ERROR_INVALID_VALUE;
+    wire::AllocateHead head{};
+    head.kind = static_cast<uint32_t>(wire::AllocationKind::stream_ordered);
+    head.bytes = bytes;
+    if (!call.stream(stream, per_thread, head.stream)) return CUDA_ERROR_INVALID_HANDLE;
+    Memory memory;
+    memory.from_pool = true;
+    Allocated allocated;
+    const CUresult result = allocate(call, head, memory, allocated);
+    if (result == CUDA_SUCCESS) *dptr = allocated.address;
+    return result;
+}
+
+CUresult free_on_stream(CUdeviceptr dptr, CUstream stream, bool per_thread) {
+    Call call;
+    if (CUresult error = call.begin()) return error;
+    wire::cuMemFreeAsync_message message{dptr, 0};
+    if (!call.stream(stream, per_thread, message.hStream)) return CUDA_ERROR_INVALID_HANDLE;
+    if (!MemoryMap::get().remove(dptr)) return CUDA_ERROR_INVALID_VALUE;
+    return call.post(wire::kOp_cuMemFreeAsync, 0, &message, sizeof message);
+}
+
+// Maps host memory at the address that the device has given: a managed pointer is the same on both sides.
+bool map_at(uint64_t address, size_t bytes) {
+    const uint64_t first = address / kPage * kPage;
+    const uint64_t end = (address + bytes + kPage - 1) / kPage * kPage;
+    void* wanted = reinterpret_cast<void*>(first);
+    void* mapped = mmap(wanted, end - first, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (mapped == MAP_FAILED) return false;
+    if (mapped == wanted) return true;
+    munmap(mapped, end - first);  // a kernel that does not know MAP_FIXED_NOREPLACE
+    return false;
+}
+
+void unmap(uint64_t address, size_t bytes) {
+    const uint64_t first = address / kPage * kPage;
+    munmap(reinterpret_cast<void*>(first), (address + bytes + kPage - 1) / kPage * kPage - first);
+}
+
+CUresult pin(void** pp, size_t bytes, unsigned flags) {
+    if (!Session::get().initialised()) return CUDA_ERROR_NOT_INITIALIZED;
+    const Context* context = current_context();
+    if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!pp || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+    Memory pinned;
+    pinned.base = reinterpret_cast<uint64_t>(memory);
+    pinned.bytes = bytes;
+    pinned.kind = Memory::Kind::pinned;
+    pinned.device = context->device;
+    pinned.flags = flags;
+    MemoryMap::get().add(pinned);
+    *pp = memory;
+    return CUDA_SUCCESS;
+}
+
+// The device's side of pinned memory is freed; the host's side is the caller's business.
+void drop_shadow(const Memory& memory) {
+    if (!memory.device_address) return;
+    SharedMemory::get().remove(reinterpret_cast<void*>(memory.base));
+    Call call;
+    const wire::cuMemFree_v2_message message{memory.device_address};
+    if (call.begin_without_context() == CUDA_SUCCESS) {
+        call.post(wire::kOp_cuMemFree_v2, 0, &message, sizeof message);
+    }
+}
+
+size_t size_of_pool_attribute(CUmemPool_attribute attribute) {
+    switch (attribute) {
+        case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+        case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+        case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+            return sizeof(int);
+        default:
+            return sizeof(cuuint64_t);
+    }
+}
+
+}  // namespace
+
+// A pool's handle is its device's place in an array that nobody reads.
+namespace {
+const char g_pools[wire::kMaxDevices] = {};
+}
+
+CUmemoryPool pool_of_device(int device) {
+    return reinterpret_cast<CUmemoryPool>(const_cast<char*>(g_pools + device));
+}
+
+int device_of_pool(CUmemoryPool pool) {
+    const auto at = reinterpret_cast<uint64_t>(pool) - reinterpret_cast<uint64_t>(g_pools);
+    return at < Session::get().devices().size() ? static_cast<int>(at) : -1;
+}
+
+}  // namespace client
+
+using namespace client;
+
+extern "C" {
+
+CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
+    Call call;
+    if (CUresult error = call.begin()) return error;
+    if (!free || !total) return CUDA_ERROR_INVALID_VALUE;
+    uint64_t values[2];
+    if (CUresult error = call.ask(wire::kOpMemoryInfo, 0, nullptr, 0, values, sizeof values)) return error;
+    *free = values[0];
+    *total = values[1];
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
+    Call call;
+    if (CUresult error = call.begin()) return error;
+    if (!dptr || bytesize == 0) return CUDA_ERROR_INVALID_VALUE;
+    wire::AllocateHead head{};
+    head.bytes = bytesize;
+    Allocated allocated;
+    if (CUresult error = allocate(call, head, {}, allocated)) return error;
+    *dptr = allocated.address;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes, size_t Height,
+                            unsigned int ElementSizeBytes) {
+    Call call;
+    if (CUresult error = call.begin()) return error;
+    if (!dptr || !pPitch || WidthInBytes == 0 || Height == 0) return CUDA_ERROR_INVALID_VALUE;
+    wire::AllocateHead head{};
+    head.kind = static_cast<uint32_t>(wire::AllocationKind::pitched);
+    head.bytes = WidthInBytes;
+    head.rows = Height;
+    head.element = ElementSizeBytes;
+    Allocated allocated;
+    if (CUresult error = allocate(call, head, {}, allocated)) return error;
+    *dptr = allocated.address;
+    *pPitch = allocated.pitch;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned int flags) {
+    Call call;
+    if (CUresult error = call.begin()) return error;
+    if (!dptr || bytesize == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    // A page more than asked, so that no other allocation shares the pages that are mapped on the host.
+    wire::AllocateHead head{};
+    head.bytes = (bytesize + kPage - 1) / kPage * kPage + kPage;
+    Allocated allocated;
+    if (CUresult error = call.ask(wire::kOpAllocate, 0, &head, sizeof head, &allocated, sizeof allocated)) {
+        return error;
+    }
+    const uint64_t base = (allocated.address + kPage - 1) / kPage * kPage;
+    if (!map_at(base, bytesize)) {
+        const wire::cuMemFree_v2_message message{allocated.address};
+        call.post(wire::kOp_cuMemFree_v2, 0, &message, sizeof message);
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    Memory memory;
+    memory.base = base;
+    memory.bytes = bytesize;
+    memory.kind = Memory::Kind::managed;
+    memory.device = call.device();
+    memory.device_address = allocated.address;
+    MemoryMap::get().add(memory);
+    SharedMemory::get().add(reinterpret_cast<void*>(base), base, bytesize, call.device());
+    *dptr = base;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemFree_v2(CUdeviceptr dptr) {
+    Call call;
+    if (CUresult error = call.begin()) return error;
+    if (dptr == 0) return CUDA_SUCCESS;
+    const auto memory = MemoryMap::get().remove(dptr);
+    if (!memory || memory->kind == Memory::Kind::pinned) return CUDA_ERROR_INVALID_VALUE;
+    if (memory->kind == Memory::Kind::managed) {
+        SharedMemory::get().remove(reinterpret_cast<void*>(memory->base));
+        unmap(memory->base, memory->bytes);
+    }
+    const wire::cuMemFree_v2_message message{memory->device_address};
+    return call.post(wire::kOp_cuMemFree_v2, 0, &message, sizeof message);
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
+    return allocate_from_pool(dptr, bytesize, nullptr, hStream, false);
+}
+CUresult cuMemAllocAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
+    return allocate_from_pool(dptr, bytesize, nullptr, hStream, true);
+}
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
+    return allocate_from_pool(dptr, bytesize, pool, hStream, false);
+}
+CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool,
+                                      CUstream hStream) {
+    return allocate_from_pool(dptr, bytesize, pool, hStream, true);
+}
+CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
+    return free_on_stream(dptr, hStream, false);
+}
+CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) {
+    return free_on_stream(dptr, hStream, true);
+}
+
+CUresult cuMemHostAlloc(void** pp, size_t bytesize, unsigned int Flags) {
+    constexpr unsigned kKnown =
+        CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+    return Flags & ~kKnown ? CUDA_ERROR_INVALID_VALUE : pin(pp, bytesize, Flags);
+}
+CUresult cuMemAllocHost_v2(void** pp, size_t bytesize) {
+    return pin(pp, bytesize, 0);
+}
+
+CUresult cuMemFreeHost(void* p) {
+    if (!Session::get().initialised()) return CUDA_ERROR_NOT_INITIALIZED;
+    const auto address = reinterpret_cast<uint64_t>(p);
+    const auto known = MemoryMap::get().find(address);
+    if (!known || known->base != address || known->kind != Memory::Kind::pinned || known->registered) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    MemoryMap::get().remove(address);
+    drop_shadow(*known);
+    munmap(p, known->bytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemHostRegister_v2(void* p, size_t bytesize, unsigned int Flags) {
+    if (!Session::get().initialised()) return CUDA_ERROR_NOT_INITIALIZED;
+    const Context* context = current_context();
+    if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+    constexpr unsigned kKnown =
+        CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
+    if (!p || bytesize == 0) return CUDA_ERROR_INVALID_VALUE;
+    if (Flags & ~kKnown) return CUDA_ERROR_NOT_SUPPORTED;
+    const auto address = reinterpret_cast<uint64_t>(p);
+    if (MemoryMap::get().find(address)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    Memory memory;
+    memory.base = address;
+    memory.bytes = bytesize;
+    memory.kind = Memory::Kind::pinned;
+    memory.device = context->device;
+    memory.registered = true;
+    memory.flags = Flags & CU_MEMHOSTREGISTER_DEVICEMAP ? CU_MEMHOSTALLOC_DEVICEMAP : 0;
+    MemoryMap::get().add(memory);
+    return CUDA_SUCCESS;
+}
+CUresult cuMemHostRegister(void* p, size_t bytesize, unsigned int Flags) {
+    return cuMemHostRegister_v2(p, bytesize, Flags);
+}
+
+CUresult cuMemHostUnregister(void* p) {
+    const auto address = reinterpret_cast<uint64_t>(p);
+    const auto known = MemoryMap::get().find(address);
+    if (!known || known->base != address || !known->registered) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    MemoryMap::get().remove(address);
+    drop_shadow(*known);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemHostGetFlags(unsigned int* pFlags, void* p) {
+    const auto known = MemoryMap::get().find(reinterpret_cast<uint64_t>(p));
+    if (!pFlags || !known || known->kind != Memory::Kind::pinned) return CUDA_ERROR_INVALID_VALUE;
+    *pFlags = known->flags | CU_MEMHOSTALLOC_DEVICEMAP;
+    return CUDA_SUCCESS;
+}
+
+// The device's copy is made here, on demand: most pinned memory is only ever copied from and to.
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* pdptr, void* p, unsigned int Flags) {
+    Call call;
+    if (CUresult error = call.begin()) return error;
+    const auto address = reinterpret_cast<uint64_t>(p);
+    auto known = MemoryMap::get().find(address);
+    if (!pdptr || Flags != 0 || !known || known->kind != Memory::Kind::pinned)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!known->device_address) {
+        wire::AllocateHead head{};
+        head.bytes = known->bytes;
+        Allocated allocated;
+        if (CUresult error =
+                call.ask(wire::kOpAllocate, 0, &head, sizeof head, &allocated, sizeof allocated)) {
+            return error;
+        }
+        known->device_address = allocated.address;
+        MemoryMap::get().set_device_address(known->base, allocated.address);
+        void* host = reinterpret_cast<void*>(known->base);
+        SharedMemory::get().add(host, allocated.address, known->bytes, call.device());
+    }
+    *pdptr = known->device_address + (address - known->base);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevice dev) {
+    if (CUresult error = check_device(dev)) return error;
+    if (!pool_out) return CUDA_ERROR_INVALID_VALUE;
+    *pool_out = pool_of_device(dev);
+    return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
+    return cuDeviceGetDefaultMemPool(pool, dev);
+}
+
+CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
+    if (CUresult error = check_device(dev)) return error;
+    return device_of_pool(pool) == dev ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {
+    Call call;
+    if (CUresult error = call.begin_without_context()) return error;
+    wire::cuMemPoolSetAttribute_message message{};
+    if (!call.pool(pool, message.pool)) return CUDA_ERROR_INVALID_HANDLE;
+    if (!value) return CUDA_ERROR_INVALID_VALUE;
+    message.attr = attr;
+    std::memcpy(&message.value, value, size_of_pool_attribute(attr));
+    return call.post(wire::kOp_cuMemPoolSetAttribute, 0, &message, sizeof message);
+}
+
+CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {
+    Call call;
+    if (CUresult error = call.begin_without_context()) return error;
+    wire::cuMemPoolGetAttribute_message message{};
+    if (!call.pool(pool, message.pool)) return CUDA_ERROR_INVALID_HANDLE;
+    if (!value) return CUDA_ERROR_INVALID_VALUE;
+    message.attr = attr;
+    uint64_t answer = 0;
+    if (CUresult error =
+            call.ask(wire::kOp_cuMemPoolGetAttribute, 0, &message, sizeof message, &answer, sizeof answer)) {
+        return error;
+    }
+    std::memcpy(value, &answer, size_of_pool_attribute(attr));
+    return CUDA_SUCCESS;
+}
+}

@@ -1,0 +1,68 @@
+// What every exported function that needs the worker does first and last. The generated functions
+// (client_calls.cc) and the hand-written ones share it.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "cuda_abi.h"
+#include "protocol.h"
+
+namespace client {
+
+class Lane;
+
+class Call {
+  public:
+    // The session's error, or the thread's lack of a current context or lane.
+    CUresult begin();
+    // The same for calls that work without a current context (libraries); uses device 0.
+    CUresult begin_without_context();
+
+    // Handles of the program to values on the wire; false for one that is not valid.
+    bool stream(CUstream handle, bool per_thread, uint64_t& wire) const;
+    bool event(CUevent handle, uint64_t& wire) const;
+    bool pool(CUmemoryPool handle, uint64_t& wire) const;
+
+    // Before a call that reads or writes device memory: managed and mapped memory goes to the device.
+    void uses_memory();
+
+    CUresult post(uint16_t opcode, uint8_t flags, const void* message, size_t bytes);
+    // A payload in parts (at most 6).
+    CUresult post_parts(uint16_t opcode, uint8_t flags, const iovec* parts, int count);
+
+    // Sends, waits, and copies what comes back, which must be exactly `out_bytes` long, to `out`.
+    CUresult ask(uint16_t opcode, uint8_t flags, const void* message, size_t bytes, void* out,
+                 size_t out_bytes);
+    // Any reply: `payload` lasts until the thread's next call.
+    CUresult ask_parts(uint16_t opcode, uint8_t flags, const iovec* parts, int count,
+                       std::span<const std::byte>& payload);
+    // As ask, for calls after which the program may look at results: makes them visible.
+    CUresult synchronize(uint16_t opcode, uint8_t flags, const void* message, size_t bytes, void* out,
+                         size_t out_bytes);
+
+    // kOpCopyOut: `bytes` from the device at `address` to `to`.
+    CUresult copy_out(void* to, uint64_t address, uint64_t bytes, uint64_t stream);
+    // kOpCopyIn, in chunks. `whole`: later work on any stream sees the data, as after cuMemcpyHtoD.
+    CUresult copy_in(uint64_t address, const void* from, uint64_t bytes, uint64_t stream, bool whole);
+
+    // After a call that waited for the device: managed and mapped memory comes back to the host.
+    void results_visible();
+
+    uint8_t device() const { return device_; }
+
+  private:
+    CUresult connect_lane();
+    wire::FrameHeader header(uint16_t opcode, uint8_t flags, size_t bytes, uint64_t order) const;
+    CUresult lost();
+
+    Lane* lane_ = nullptr;
+    uint8_t device_ = 0;
+};
+
+inline constexpr uint64_t kPerThreadStreamHandle = 2;  // CU_STREAM_PER_THREAD
+
+}  // namespace client

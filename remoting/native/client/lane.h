@@ -1,0 +1,86 @@
+// One thread's connection to the worker: a buffer of posted calls, and the asking of calls.
+//
+// The owner thread appends, asks and receives. Two threads may send: the owner, and the flusher, which sends
+// what the owner left in the buffer (flusher.h). `sending_` makes a send one piece; `buffer_lock_` guards the
+// buffer and is never held during a system call, so an append never waits for the network. The bytes leave in
+// the order of the appends, because whoever sends swaps the buffer out while it holds `sending_`.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "protocol.h"
+#include "transport.h"
+
+namespace client {
+
+class SpinLock {
+  public:
+    void lock() {
+        while (held_.exchange(true, std::memory_order_acquire)) {
+            while (held_.load(std::memory_order_relaxed)) __builtin_ia32_pause();
+        }
+    }
+    void unlock() { held_.store(false, std::memory_order_release); }
+
+  private:
+    std::atomic<bool> held_{false};
+};
+
+class Lane {
+  public:
+    Lane(std::unique_ptr<wire::Transport> transport, int fd);
+
+    // Receives the worker's first words. False, with a text for the user in `error`, when it refuses or is
+    // gone; `gone` tells the two apart.
+    bool receive_welcome(std::vector<std::byte>& welcome, std::string& error, bool& gone);
+
+    // Appends a frame made of `head` and `rest`; sends at once what is too large to be worth a copy. False
+    // when the connection is broken.
+    bool post(const iovec* parts, int count, size_t bytes);
+
+    // Sends what is left in the buffer. With `wait` false, does nothing while another thread is sending.
+    bool flush(bool wait);
+
+    // Sends the buffer and then the parts.
+    bool send_now(const iovec* parts, int count);
+
+    // Receives a reply: header, then the payload into lane-owned memory that lasts until the next call. False
+    // when the connection is broken.
+    bool receive(wire::ReplyHeader& header, std::span<const std::byte>& payload);
+
+    // Receives a reply whose payload, when the status is 0, is exactly `bytes` to be put at `to`.
+    bool receive_into(wire::ReplyHeader& header, void* to, size_t bytes);
+
+    bool has_unsent() const { return fill_.load(std::memory_order_seq_cst) > 0; }
+    void shut() { transport_->shut(); }
+    int fd() const { return fd_; }
+
+    // Of the owner thread: when it last sent a posted call itself, in nanoseconds.
+    int64_t last_direct_send = 0;
+
+  private:
+    static constexpr size_t kBuffer = 256 * 1024;
+    static constexpr size_t kCopied = 16 * 1024;  // frames up to this size are copied to the buffer
+
+    bool send_locked(const iovec* parts, int count);
+    void append(const iovec* parts, int count, size_t bytes);
+
+    std::unique_ptr<wire::Transport> transport_;
+    int fd_;
+    std::mutex sending_;
+    SpinLock buffer_lock_;
+    std::unique_ptr<std::byte[]> filling_, spare_;  // spare_ belongs to who holds sending_
+    std::atomic<size_t> fill_{0};
+    std::vector<std::byte> reply_;
+};
+
+}  // namespace client

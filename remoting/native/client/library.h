@@ -1,0 +1,51 @@
+// Libraries (and modules, which are the same here) and their kernels. All that a program asks of them came
+// with the reply to the load.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cuda_abi.h"
+#include "handles.h"
+#include "jit.h"
+#include "protocol.h"
+
+namespace client {
+
+class Call;
+
+struct Kernel {
+    uint64_t library = 0;
+    uint32_t index = 0;
+    uint8_t device = 0;
+    uint32_t param_bytes = 0;
+    std::vector<wire::ParamRow> params;
+    std::shared_ptr<const std::string> name;
+    int32_t attributes[wire::kFunctionAttributes] = {};
+};
+
+struct Library {
+    uint8_t device = 0;
+    std::map<std::string, uint64_t, std::less<>> kernels;  // name to handle
+    std::vector<uint64_t> in_order;
+    std::map<std::string, std::pair<uint64_t, uint64_t>, std::less<>>
+        globals;  // address and bytes, once asked
+};
+
+HandleTable<Library>& libraries();
+HandleTable<Kernel>& kernels();
+
+// A CUkernel or CUfunction: both are kernels here. Null when it is not one.
+inline Kernel* kernel_of(const void* handle) {
+    return kernels().find(reinterpret_cast<uint64_t>(handle));
+}
+
+// Loads `image` and enters its kernels; the handle of a library.
+CUresult load_library(std::span<const std::byte> image, JitOptions& options, uint64_t& handle);
+// Makes sure that the worker has the bytes, under their digest.
+CUresult upload_image(Call& call, const wire::Digest& digest, std::span<const std::byte> image);
+
+}  // namespace client

@@ -1,0 +1,272 @@
+#include "stream_event.h"
+
+#include "call.h"
+#include "calls_wire.h"
+#include "context.h"
+#include "session.h"
+
+namespace client {
+namespace {
+
+uint64_t load(const uint64_t& value) {
+    return __atomic_load_n(&value, __ATOMIC_SEQ_CST);
+}
+
+bool is_complete(const Event& event) {
+    return load(event.completed) == load(event.recorded);
+}
+
+// The worker said that the event is complete; `recorded` was read before it was asked.
+void completed(Event& event, uint64_t recorded) {
+    uint64_t seen = load(event.completed);
+    while (seen < recorded && !__atomic_compare_exchange_n(&event.completed, &seen, recorded, true,
+                                                           __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+    }
+}
+
+CUresult create_stream(CUstream* out, unsigned flags, int priority) {
+    Call call;
+    if (CUresult error = call.begin()) return error;
+    if (!out || (flags & ~unsigned{CU_STREAM_NON_BLOCKING})) return CUDA_ERROR_INVALID_VALUE;
+    const wire::DeviceSnapshot& device = Session::get().devices()[call.device()];
+    priority = std::max(device.greatest_priority, std::min(device.least_priority, priority));
+    const uint64_t handle =
+        streams().add([&](Stream& stream, uint64_t) { stream = {call.device(), flags, priority}; });
+    if (!handle) return CUDA_ERROR_OUT_OF_MEMORY;
+    *out = reinterpret_cast<CUstream>(handle);
+    const wire::cuStreamCreateWithPriority_message message{handle, flags, priority};
+    return call.post(wire::kOp_cuStreamCreateWithPriority, 0, &message, sizeof message);
+}
+
+CUresult record(CUevent hEvent, CUstream hStream, unsigned flags, bool per_thread) {
+    Call call;
+    if (CUresult error = call.begin()) return error;
+    wire::cuEventRecordWithFlags_message message{};
+    if (!call.event(hEvent, message.hEvent) || !call.stream(hStream, per_thread, message.hStream)) {
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    __atomic_fetch_add(&events().find(message.hEvent)->recorded, 1, __ATOMIC_SEQ_CST);
+    if (flags == 0) {
+        const wire::cuEventRecord_message plain{message.hEvent, message.hStream};
+        return call.post(wire::kOp_cuEventRecord, 0, &plain, sizeof plain);
+    }
+    message.flags = flags;
+    return call.post(wire::kOp_cuEventRecordWithFlags, 0, &message, sizeof message);
+}
+
+// What is known of a stream handle, the special ones included; null when it is not one.
+const Stream* known(CUstream handle, Stream& special) {
+    const auto value = reinterpret_cast<uint64_t>(handle);
+    if (value > kPerThreadStreamHandle) return streams().find(value);
+    const Context* context = current_context();
+    if (context) special.device = context->device;
+    return &special;
+}
+
+}  // namespace
+
+HandleTable<Stream>& streams() {
+    static auto* table = new HandleTable<Stream>(wire::HandleKind::stream);
+    return *table;
+}
+
+HandleTable<Event>& events() {
+    static auto* table = new HandleTable<Event>(wire::HandleKind::event);
+    return *table;
+}
+
+void forget_streams_and_events(uint8_t device) {
+    for (uint64_t handle : streams().all()) {
+        const Stream* stream = streams().find(handle);
+        if (stream && stream->device == device) streams().remove(handle);
+    }
+    for (uint64_t handle : events().all()) {
+        const Event* event = events().find(handle);
+        if (event && event->device == device) events().remove(handle);
+    }
+}
+
+}  // namespace client
+
+using namespace client;
+
+extern "C" {
+
+CUresult cuStreamCreate(CUstream* phStream, unsigned int Flags) {
+    return create_stream(phStream, Flags, 0);
+}
+CUresult cuStreamCreateWithPriority(CUstream* phStream, unsigned int flags, int priority) {
+    return create_stream(phStream, flags, priority);
+}
+
+CUresult cuStreamDestroy_v2(CUstream hStream) {
+    Call call;
+    if (CUresult error = call.begin_without_context()) return error;
+    const auto handle = reinterpret_cast<uint64_t>(hStream);
+    if (!streams().remove(handle)) return CUDA_ERROR_INVALID_HANDLE;
+    const wire::cuStreamDestroy_v2_message message{handle};
+    return call.post(wire::kOp_cuStreamDestroy_v2, 0, &message, sizeof message);
+}
+CUresult cuStreamDestroy(CUstream hStream) {
+    return cuStreamDestroy_v2(hStream);
+}
+
+CUresult cuStreamGetCtx(CUstream hStream, CUcontext* pctx) {
+    Stream special;
+    const Stream* stream = known(hStream, special);
+    if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+    if (!pctx) return CUDA_ERROR_INVALID_VALUE;
+    *pctx = handle_of(&primary_context(stream->device));
+    return CUDA_SUCCESS;
+}
+CUresult cuStreamGetCtx_ptsz(CUstream hStream, CUcontext* pctx) {
+    return cuStreamGetCtx(hStream, pctx);
+}
+
+CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext* pctx, CUgreenCtx* pGreenCtx) {
+    if (pGreenCtx) *pGreenCtx = nullptr;
+    return cuStreamGetCtx(hStream, pctx);
+}
+CUresult cuStreamGetCtx_v2_ptsz(CUstream hStream, CUcontext* pctx, CUgreenCtx* pGreenCtx) {
+    return cuStreamGetCtx_v2(hStream, pctx, pGreenCtx);
+}
+
+CUresult cuStreamGetDevice(CUstream hStream, CUdevice* device) {
+    Stream special;
+    const Stream* stream = known(hStream, special);
+    if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+    if (!device) return CUDA_ERROR_INVALID_VALUE;
+    *device = stream->device;
+    return CUDA_SUCCESS;
+}
+CUresult cuStreamGetDevice_ptsz(CUstream hStream, CUdevice* device) {
+    return cuStreamGetDevice(hStream, device);
+}
+
+CUresult cuStreamGetFlags(CUstream hStream, unsigned int* flags) {
+    Stream special;
+    const Stream* stream = known(hStream, special);
+    if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+    if (!flags) return CUDA_ERROR_INVALID_VALUE;
+    *flags = stream->flags;
+    return CUDA_SUCCESS;
+}
+CUresult cuStreamGetFlags_ptsz(CUstream hStream, unsigned int* flags) {
+    return cuStreamGetFlags(hStream, flags);
+}
+
+CUresult cuStreamGetPriority(CUstream hStream, int* priority) {
+    Stream special;
+    const Stream* stream = known(hStream, special);
+    if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+    if (!priority) return CUDA_ERROR_INVALID_VALUE;
+    *priority = stream->priority;
+    return CUDA_SUCCESS;
+}
+CUresult cuStreamGetPriority_ptsz(CUstream hStream, int* priority) {
+    return cuStreamGetPriority(hStream, priority);
+}
+
+CUresult cuStreamGetId(CUstream hStream, unsigned long long* streamId) {
+    Stream special;
+    if (!known(hStream, special)) return CUDA_ERROR_INVALID_HANDLE;
+    if (!streamId) return CUDA_ERROR_INVALID_VALUE;
+    *streamId = reinterpret_cast<uint64_t>(hStream);
+    return CUDA_SUCCESS;
+}
+CUresult cuStreamGetId_ptsz(CUstream hStream, unsigned long long* streamId) {
+    return cuStreamGetId(hStream ? hStream : CU_STREAM_PER_THREAD, streamId);
+}
+
+// Nothing is captured: cuStreamBeginCapture is not supported.
+CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus* captureStatus) {
+    Stream special;
+    if (!known(hStream, special)) return CUDA_ERROR_INVALID_HANDLE;
+    if (!captureStatus) return CUDA_ERROR_INVALID_VALUE;
+    *captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+}
+CUresult cuStreamIsCapturing_ptsz(CUstream hStream, CUstreamCaptureStatus* captureStatus) {
+    return cuStreamIsCapturing(hStream, captureStatus);
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+    static thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    if (!mode) return CUDA_ERROR_INVALID_VALUE;
+    std::swap(*mode, current);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuEventCreate(CUevent* phEvent, unsigned int Flags) {
+    Call call;
+    if (CUresult error = call.begin()) return error;
+    constexpr unsigned kKnown = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING;
+    if (Flags & CU_EVENT_INTERPROCESS) return CUDA_ERROR_NOT_SUPPORTED;
+    if (!phEvent || (Flags & ~kKnown)) return CUDA_ERROR_INVALID_VALUE;
+    const uint64_t handle = events().add([&](Event& event, uint64_t) {
+        event.device = call.device();
+        event.flags = Flags;
+    });
+    if (!handle) return CUDA_ERROR_OUT_OF_MEMORY;
+    *phEvent = reinterpret_cast<CUevent>(handle);
+    const wire::cuEventCreate_message message{handle, Flags};
+    return call.post(wire::kOp_cuEventCreate, 0, &message, sizeof message);
+}
+
+CUresult cuEventDestroy_v2(CUevent hEvent) {
+    Call call;
+    if (CUresult error = call.begin_without_context()) return error;
+    const auto handle = reinterpret_cast<uint64_t>(hEvent);
+    if (!events().remove(handle)) return CUDA_ERROR_INVALID_HANDLE;
+    const wire::cuEventDestroy_v2_message message{handle};
+    return call.post(wire::kOp_cuEventDestroy_v2, 0, &message, sizeof message);
+}
+CUresult cuEventDestroy(CUevent hEvent) {
+    return cuEventDestroy_v2(hEvent);
+}
+
+CUresult cuEventRecord(CUevent hEvent, CUstream hStream) {
+    return record(hEvent, hStream, 0, false);
+}
+CUresult cuEventRecord_ptsz(CUevent hEvent, CUstream hStream) {
+    return record(hEvent, hStream, 0, true);
+}
+
+CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
+    return record(hEvent, hStream, flags, false);
+}
+CUresult cuEventRecordWithFlags_ptsz(CUevent hEvent, CUstream hStream, unsigned int flags) {
+    return record(hEvent, hStream, flags, true);
+}
+
+CUresult cuEventQuery(CUevent hEvent) {
+    Call call;
+    if (CUresult error = call.begin_without_context()) return error;
+    wire::cuEventQuery_message message{};
+    if (!call.event(hEvent, message.hEvent)) return CUDA_ERROR_INVALID_HANDLE;
+    Event& event = *events().find(message.hEvent);
+    if (is_complete(event)) return CUDA_SUCCESS;
+    const uint64_t recorded = load(event.recorded);
+    const CUresult result = call.synchronize(wire::kOp_cuEventQuery, 0, &message, sizeof message, nullptr, 0);
+    if (result == CUDA_SUCCESS) completed(event, recorded);
+    return result;
+}
+
+CUresult cuEventSynchronize(CUevent hEvent) {
+    Call call;
+    if (CUresult error = call.begin_without_context()) return error;
+    wire::cuEventSynchronize_message message{};
+    if (!call.event(hEvent, message.hEvent)) return CUDA_ERROR_INVALID_HANDLE;
+    Event& event = *events().find(message.hEvent);
+    if (is_complete(event)) return CUDA_SUCCESS;
+    const uint64_t recorded = load(event.recorded);
+    const CUresult result =
+        call.synchronize(wire::kOp_cuEventSynchronize, 0, &message, sizeof message, nullptr, 0);
+    if (result == CUDA_SUCCESS) completed(event, recorded);
+    return result;
+}
+
+CUresult cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
+    return cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
+}
+}

@@ -1,0 +1,20 @@
+// What a program hands to cuLibraryLoadData and its kin: a pointer without a size. The image says how long it
+// is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace wire {
+
+// The length of the image at the start of `available`: PTX text with its NUL, an ELF file, or a fatbin.
+// Nothing when it is none of them, does not fit, or is larger than kMaxImage. Reads nothing outside
+// `available`.
+std::optional<uint64_t> image_bytes(std::span<const std::byte> available);
+
+// What a fatbin wrapper at `image` points to; `image` itself when it is not a wrapper.
+const void* unwrap_fatbin(const void* image);
+
+}  // namespace wire

@@ -1,0 +1,111 @@
+#include <errno.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "transport.h"
+
+namespace wire {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Drops `bytes` from the front; the number of parts that are left, in place.
+int advance(iovec*& parts, int count, size_t bytes) {
+    while (count > 0 && bytes >= parts->iov_len) {
+        bytes -= parts->iov_len;
+        ++parts;
+        --count;
+    }
+    if (count > 0) {
+        parts->iov_base = static_cast<char*>(parts->iov_base) + bytes;
+        parts->iov_len -= bytes;
+    }
+    return count;
+}
+
+class StreamSocket final : public Transport {
+  public:
+    StreamSocket(int fd, unsigned spin_microseconds) : fd_(fd), spin_(spin_microseconds) {
+        const int one = 1;
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);  // fails, rightly, on unix sockets
+        const int bytes = 4 << 20;                                   // the kernel takes what its limit allows
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+    }
+    ~StreamSocket() override { close(fd_); }
+
+    bool send(iovec* parts, int count) override {
+        count = advance(parts, count, 0);
+        while (count > 0) {
+            msghdr message{};
+            message.msg_iov = parts;
+            message.msg_iovlen = static_cast<size_t>(std::min(count, IOV_MAX));
+            const ssize_t sent = sendmsg(fd_, &message, MSG_NOSIGNAL);
+            if (sent < 0) {
+                if (errno == EINTR) continue;
+                return false;
+            }
+            count = advance(parts, count, static_cast<size_t>(sent));
+        }
+        return true;
+    }
+
+    size_t receive(iovec* parts, int count, size_t least) override {
+        size_t total = 0;
+        count = advance(parts, count, 0);
+        while (count > 0 && (total == 0 || total < least)) {
+            const ssize_t got =
+                total == 0 && spin_ > 0 ? receive_spinning(parts, count) : read(parts, count, 0);
+            if (got == 0) return 0;
+            if (got < 0) {
+                if (errno == EINTR) continue;
+                return 0;
+            }
+            total += static_cast<size_t>(got);
+            count = advance(parts, count, static_cast<size_t>(got));
+        }
+        return total;
+    }
+
+    bool hung_up() override {
+        pollfd entry{fd_, POLLRDHUP, 0};
+        return poll(&entry, 1, 0) > 0;
+    }
+
+    void shut() override { shutdown(fd_, SHUT_RDWR); }
+
+  private:
+    ssize_t read(iovec* parts, int count, int flags) {
+        msghdr message{};
+        message.msg_iov = parts;
+        message.msg_iovlen = static_cast<size_t>(std::min(count, IOV_MAX));
+        return recvmsg(fd_, &message, flags);
+    }
+
+    ssize_t receive_spinning(iovec* parts, int count) {
+        const auto end = Clock::now() + std::chrono::microseconds(spin_);
+        do {
+            const ssize_t got = read(parts, count, MSG_DONTWAIT);
+            if (got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) return got;
+        } while (Clock::now() < end);
+        return read(parts, count, 0);
+    }
+
+    int fd_;
+    unsigned spin_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> stream_socket(int fd, unsigned spin_microseconds) {
+    return std::make_unique<StreamSocket>(fd, spin_microseconds);
+}
+
+}  // namespace wire

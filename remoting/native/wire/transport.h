@@ -1,0 +1,36 @@
+// How a lane's bytes travel. One implementation now (a stream socket); the protocol above knows nothing else.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <memory>
+
+namespace wire {
+
+// A connection with an order: what is sent arrives whole and in sequence, or the connection is broken. One
+// thread may send while another receives; not two of a kind.
+class Transport {
+  public:
+    virtual ~Transport() = default;
+
+    // Sends everything. Blocks while the peer does not take it. False when the connection is broken. Changes
+    // `parts`.
+    virtual bool send(iovec* parts, int count) = 0;
+
+    // Fills `parts` in turn with at least `least` bytes; blocks until then. The number of bytes received, 0
+    // when the connection ended or broke. Changes `parts`.
+    virtual size_t receive(iovec* parts, int count, size_t least) = 0;
+
+    // Whether the peer is gone. Does not block.
+    virtual bool hung_up() = 0;
+
+    // Ends the connection: calls under way and later ones fail. Any thread.
+    virtual void shut() = 0;
+};
+
+// Owns `fd`, a connected, blocking stream socket. `spin_microseconds`: how long receive() polls before it
+// sleeps; worth a wake-up when the answer is near.
+std::unique_ptr<Transport> stream_socket(int fd, unsigned spin_microseconds);
+
+}  // namespace wire
