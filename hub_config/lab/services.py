@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from hub_config.lab import accounts
 from hub_config.lab.settings import MARKER_VARIABLE, REPOSITORY, SETTINGS_VARIABLE, Settings, python
+from remoting.paths import NATIVE_VARIABLE
 
 AGENT_SERVICE = "gpu-server"
 RUNNER_SERVICE = "lab-runner"
@@ -23,14 +23,15 @@ def hub_command() -> list[str]:
     return [python(), "-m", "jupyterhub", "--config", str(CONFIGURATION / "jupyterhub_config.py")]
 
 
-def base_environment(settings: Settings) -> dict[str, str]:
-    """What every service gets: this process's environment, without what belongs to another Jupyter."""
+def environment(settings: Settings) -> dict[str, str]:
+    """What the hub and the agent get: this process's environment, without what belongs to another Jupyter."""
     kept = {name: value for name, value in os.environ.items() if not _belongs_elsewhere(name)}
-    return {**kept, MARKER_VARIABLE: settings.marker, "PYTHONUNBUFFERED": "1"}
-
-
-def hub_environment(settings: Settings) -> dict[str, str]:
-    return {**base_environment(settings), SETTINGS_VARIABLE: str(settings.file)}
+    return {
+        **kept,
+        MARKER_VARIABLE: settings.marker,
+        SETTINGS_VARIABLE: str(settings.file),
+        "PYTHONUNBUFFERED": "1",
+    }
 
 
 def server_environment(settings: Settings) -> Mapping[str, str]:
@@ -59,17 +60,11 @@ def controller_environment(settings: Settings) -> dict[str, str]:
     return {MARKER_VARIABLE: settings.marker, SETTINGS_VARIABLE: str(settings.file)}
 
 
-def agent_command(settings: Settings) -> list[str]:
-    return [python(), "-m", "remoting.agent"]
-
-
-def agent_environment(settings: Settings) -> dict[str, str]:
-    return {
-        **base_environment(settings),
-        "GPU_KERNELS_CONTROLLER": settings.controller_url,
-        "GPU_KERNELS_TOKEN": accounts.token(settings.secrets, AGENT_SERVICE),
-    }
+def agent_command() -> list[str]:
+    return [python(), "-m", "remoting.agent", "--config", str(CONFIGURATION / "agent_config.py")]
 
 
 def _belongs_elsewhere(name: str) -> bool:
-    return name.startswith(("JUPYTER", "JPY_", "GPU_KERNELS_", "CONFIGPROXY_"))
+    """Whether a variable says whose kernel or server this is; a lab may be started from a notebook."""
+    kept = (NATIVE_VARIABLE,)
+    return name.startswith(("JUPYTER", "JPY_", "GPU_KERNELS_", "CONFIGPROXY_")) and name not in kept

@@ -77,7 +77,7 @@ class Lab:
             "JupyterHub",
             services.hub_command(),
             settings.logs / "hub.log",
-            services.hub_environment(settings),
+            services.environment(settings),
             settings.state,
         )
         for what, url in (
@@ -91,9 +91,9 @@ class Lab:
         settings = self.settings
         self.agent = Process(
             "the agent",
-            services.agent_command(settings),
+            services.agent_command(),
             settings.logs / "agent.log",
-            services.agent_environment(settings),
+            services.environment(settings),
             settings.state,
         )
         self.agent.wait_until(self._gpu_is_offered, START_TIMEOUT, "its GPU was registered")

@@ -1,0 +1,16 @@
+"""The agent of the lab: `python -m remoting.agent --config hub_config/agent_config.py`."""
+
+from hub_config.lab import accounts, services
+from hub_config.lab.settings import MARKER_VARIABLE, Settings
+
+c = get_config()  # type: ignore[name-defined]  # noqa: F821
+lab = Settings.of_this_process()
+
+c.AgentApp.agent_name = "lab"
+c.AgentApp.controller = lab.controller_url
+c.AgentApp.token_file = str(accounts.token_file(lab.secrets, services.AGENT_SERVICE))
+c.AgentApp.listen = [f"tcp://{lab.address}:{lab.agent_port}"]
+c.AgentApp.state_dir = str(lab.state / "agent")
+c.AgentApp.software_class = lab.gpu_class
+c.AgentApp.software_memory_mib = lab.gpu_memory_mib
+c.AgentApp.keep_environment = ["TZ", "TMPDIR", MARKER_VARIABLE]
