@@ -75,7 +75,7 @@ class AgentApp(Application):
         help="Address that clients are told. Default: the first of 'listen', as it really is. Needed where "
         "that is 0.0.0.0 or behind a translation of addresses."
     ).tag(config=True)
-    state = Unicode(
+    state_dir = Unicode(
         help="Folder for what must outlive a restart (epochs, port). Default: gpu-kernels/agent-NAME in "
         "XDG_STATE_HOME. One agent a folder."
     ).tag(config=True)
@@ -153,7 +153,7 @@ class AgentApp(Application):
         "token-file": "AgentApp.token_file",
         "listen": "AgentApp.listen",
         "advertise": "AgentApp.advertise",
-        "state": "AgentApp.state",
+        "state-dir": "AgentApp.state_dir",
         "device": "AgentApp.device",
         "software-class": "AgentApp.software_class",
         "software-memory-mib": "AgentApp.software_memory_mib",
@@ -174,8 +174,8 @@ class AgentApp(Application):
     def _default_controller(self) -> str:
         return os.environ.get(CONTROLLER_VARIABLE, "")
 
-    @default("state")
-    def _default_state(self) -> str:
+    @default("state_dir")
+    def _default_state_dir(self) -> str:
         base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
         return str(Path(base) / "gpu-kernels" / f"agent-{self.agent_name}")
 
@@ -239,7 +239,7 @@ class AgentApp(Application):
             raise BadSettings("'listen' names no address")
         return Settings(
             name=self.agent_name,
-            state=Path(self.state).absolute(),
+            state=Path(self.state_dir).absolute(),
             listen=tuple(self.listen),
             advertised=self.advertise or None,
             workers=WorkerSettings(

@@ -1,0 +1,75 @@
+"""The ``jupyter gpu`` command: one module a subcommand, imported when it is asked for."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from gpu_kernels import __version__
+from gpu_kernels.cli.exits import Exit, exit_status
+from gpu_kernels.errors import GPUKernelsError
+
+COMMANDS = {
+    "run": ("gpu_kernels.cli.run", "run a command on a slice of a GPU, and give the slice back"),
+    "status": ("gpu_kernels.cli.status", "show your leases, the pool and your courses"),
+    "check": ("gpu_kernels.cli.check", "find out what works here, and what to do about what does not"),
+    "kernelspec": ("gpu_kernels.cli.kernelspec", "install, list and remove the GPU kernel specs"),
+}
+SERVICES = {
+    "agent": ("remoting.agent.app", "serve this machine's GPUs to the pool"),
+    "controller": ("gpu_kernels.pool.app", "run the pool controller"),
+}
+"""These have command lines of their own, with configuration files."""
+
+EPILOG = """\
+examples:
+  jupyter gpu run -p 0.1 -- python train.py        a tenth of any GPU
+  jupyter gpu run --software -- python train.py    on a software GPU, without any pool
+  jupyter gpu status                               what you hold, and what is free
+  jupyter gpu check                                why does it not work?
+
+'jupyter gpu COMMAND --help' tells more about each.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point of ``jupyter gpu``. Always ends by ``SystemExit``; refusals go to standard error."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments and arguments[0] in SERVICES:
+        importlib.import_module(SERVICES[arguments[0]][0]).main(arguments[1:])
+        sys.exit(Exit.OK)
+    # What follows the first "--" is somebody else's command line: no parser of ours reads it.
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    options = _parser().parse_args(arguments[:end])
+    options.argv = arguments[end + 1 :]
+    try:
+        status = importlib.import_module(COMMANDS[options.command][0]).execute(options)
+    except GPUKernelsError as error:
+        print(f"jupyter gpu {options.command}: {error.message}", file=sys.stderr)
+        sys.exit(exit_status(error))
+    except KeyboardInterrupt:
+        sys.exit(Exit.INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(Exit.BROKEN_PIPE)
+    sys.exit(status)
+
+
+def _parser() -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog="jupyter gpu",
+        description="Slices of remote GPUs for notebooks and programs.",
+        epilog=EPILOG,
+        formatter_class=raw,
+    )
+    parser.add_argument("--version", action="version", version=f"gpu-kernels {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, (module, summary) in COMMANDS.items():
+        subparser = subparsers.add_parser(name, help=summary, formatter_class=raw)
+        importlib.import_module(module).add_options(subparser)
+    for name, (_, summary) in SERVICES.items():
+        subparsers.add_parser(name, help=summary)
+    return parser

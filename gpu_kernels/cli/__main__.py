@@ -1,0 +1,3 @@
+from gpu_kernels.cli import main
+
+main()

@@ -1,0 +1,151 @@
+"""``jupyter gpu check``: what works here, and what to do about what does not."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+
+from gpu_kernels.cli.exits import Exit
+from gpu_kernels.cli.run import HeldByCommand
+from gpu_kernels.client import PoolClient
+from gpu_kernels.errors import Forbidden, GPUKernelsError, PoolUnavailable, Unauthenticated
+from gpu_kernels.keeper import KEEPER
+from gpu_kernels.units import parse_size
+from remoting.environment import LEASE, client_environment, software_environment
+from remoting.paths import native_build
+
+ADD_TIMEOUT_S = 60
+EPILOG = """\
+examples:
+  jupyter gpu check                    with a slice of the pool, given back afterwards
+  jupyter gpu check --software         the software GPU alone, without any pool
+  !jupyter gpu check                   in a GPU kernel: with that kernel's slice
+"""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at. ``advice`` says what to do where it failed; ``ok`` is None if it could
+    not be looked at because an earlier one failed."""
+
+    name: str
+    ok: bool | None
+    detail: str
+    advice: str = ""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Looks at everything that a GPU kernel needs, in the order in which it is needed."
+    parser.epilog = EPILOG
+    parser.add_argument("--software", action="store_true", help="leave the pool out")
+    parser.add_argument("--size", default="0.01 GPU", metavar="TEXT", help="slice to try (default: 0.01 GPU)")
+    parser.add_argument("--course", help="course to charge for the moment that it takes")
+    parser.add_argument("--json", action="store_true", help="for programs: a JSON list on standard output")
+
+
+def execute(options: argparse.Namespace) -> int:
+    parse_size(options.size)
+    checks = []
+    for check in run_checks(options, os.environ):
+        checks.append(check)
+        if not options.json:
+            _show(check)
+    if options.json:
+        print(json.dumps([asdict(check) for check in checks], indent=2))
+    return Exit.OK if all(check.ok for check in checks) else Exit.FAILED
+
+
+def run_checks(options: argparse.Namespace, env: Mapping[str, str]) -> Iterator[Check]:
+    """Each check as soon as it is done; what depends on a failed one is not tried."""
+    yield _native_libraries(env)
+    if options.software:
+        yield _vector_add("software GPU", lambda: software_environment(env))
+        return
+    if env.get(LEASE):
+        yield _vector_add("this kernel's slice", lambda: dict(env))
+        return
+    yield from _with_pool(options, env)
+
+
+def _native_libraries(env: Mapping[str, str]) -> Check:
+    native = native_build(env)
+    missing = [str(path.relative_to(native.folder)) for path in native.all_files() if not path.exists()]
+    if missing:
+        advice = (
+            "Build them: 'make demo' does, or see CONTRIBUTING.md. GPU_KERNELS_NATIVE names another folder."
+        )
+        return Check("native libraries", False, f"not in {native.folder}: {', '.join(missing)}", advice)
+    return Check("native libraries", True, str(native.folder))
+
+
+def _with_pool(options: argparse.Namespace, env: Mapping[str, str]) -> Iterator[Check]:
+    with ExitStack() as stack:
+        try:
+            client = stack.enter_context(PoolClient.from_environment(env))
+            pool = client.pool()
+        except PoolUnavailable as error:
+            yield Check(
+                "controller", False, error.message, "Is GPU_KERNELS_CONTROLLER right, and does it run?"
+            )
+            return
+        except (Unauthenticated, Forbidden) as error:
+            yield Check("controller", True, "answers")
+            yield Check(
+                "token", False, error.message, "Get a new token, or start the server again from the hub."
+            )
+            return
+        yield Check("controller", True, client.url)
+        yield Check("token", True, "accepted")
+        available = [gpu for gpu in pool["gpus"] if gpu["available"]]
+        advice = "Start an agent on a GPU server: jupyter gpu agent"
+        yield Check(
+            "GPU servers", bool(available), f"{len(available)} of {len(pool['gpus'])} GPUs answer", advice
+        )
+        try:
+            held = HeldByCommand.lease(client, options.size, options.course, 0.0)
+        except GPUKernelsError as error:
+            yield Check("lease", False, error.message, "See 'jupyter gpu status' for what you hold.")
+            return
+        stack.callback(held.release)
+        KEEPER.keep(client, held)
+        lease = held.granted
+        yield Check("lease", True, f"{lease.size}: {lease.mib} MiB on {lease.agent}")
+        yield _vector_add("vector addition", lambda: client_environment(lease, env))
+
+
+def _vector_add(name: str, environment: Callable[[], Mapping[str, str]]) -> Check:
+    command = [sys.executable, "-m", "gpu_kernels.cli.vector_add"]
+    advice = (
+        "The GPU server's log says more; GPU_KERNELS_LOG=stderr makes the client library tell what it does."
+    )
+    try:
+        done = subprocess.run(
+            command,
+            env=dict(environment()),
+            capture_output=True,
+            text=True,
+            timeout=ADD_TIMEOUT_S,
+            check=False,
+        )
+    except GPUKernelsError as error:
+        return Check(name, False, error.message, advice)
+    except subprocess.TimeoutExpired:
+        return Check(name, False, f"no end after {ADD_TIMEOUT_S} s", advice)
+    if done.returncode == 0:
+        return Check(name, True, f"right, on {done.stdout.strip()}")
+    why = done.stderr.strip() or f"it ended with status {done.returncode}"
+    return Check(name, False, why[-2000:], advice)
+
+
+def _show(check: Check) -> None:
+    word = {True: "ok", False: "FAILED", None: "skipped"}[check.ok]
+    indent = "\n" + " " * 30
+    print(f"{word:8}  {check.name:18}  {check.detail.replace(chr(10), indent)}", flush=True)
+    if check.ok is False and check.advice:
+        print(" " * 30 + "-> " + check.advice, flush=True)

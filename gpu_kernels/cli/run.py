@@ -1,0 +1,201 @@
+"""``jupyter gpu run``: lease a slice, run a command on it, give the slice back."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpu_kernels.cli.exits import Exit
+from gpu_kernels.cli.foreground import run_in_foreground
+from gpu_kernels.client import Lease, PoolClient, Slot
+from gpu_kernels.errors import GPUKernelsError, InvalidSize, PoolError, PoolFull
+from gpu_kernels.keeper import KEEPER
+from gpu_kernels.units import ANY_CLASS, parse_size
+from remoting.environment import client_environment, software_environment
+from remoting.paths import native_build
+
+DESCRIPTION = """\
+Leases a slice of a GPU, runs COMMAND on it, and gives the slice back when it ends, however it ends.
+The exit status is the command's; 128+n if it died by signal n. Nothing is added to its output.
+"""
+EPILOG = f"""\
+examples:
+  jupyter gpu run -p 0.1 -- python train.py
+  jupyter gpu run --size "1/20 V100" --wait 60 -- python train.py
+  jupyter gpu run -m 2048 --course ml101 -- ./a.out
+  jupyter gpu run -n 2 --gpu-class V100 -- python train.py
+  jupyter gpu run --software --memory 512 -- python train.py
+
+exit status, where there was no command to have one:
+  {Exit.USAGE}   the size or an option cannot be read
+  {Exit.UNAVAILABLE}  no pool can be reached, or none has such a GPU
+  {Exit.TEMPORARY}  refused for now: the course is at its limit, or nothing is free
+  {Exit.NO_PERMISSION}  no token, or one that does not allow this
+  {Exit.NOT_EXECUTABLE}  COMMAND cannot be executed    {Exit.NOT_FOUND}  COMMAND was not found
+"""
+
+
+class NotBuilt(GPUKernelsError):
+    """A native library is missing."""
+
+    code = "not_built"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = DESCRIPTION
+    parser.epilog = EPILOG
+    parser.usage = "jupyter gpu run [options] -- COMMAND [ARGUMENT ...]"
+    size = parser.add_argument_group("size (one of these; by default 0.1 of any GPU)")
+    chosen = size.add_mutually_exclusive_group()
+    chosen.add_argument("-p", "--part", metavar="FRACTION", help="a part of one GPU: 0.1 or 1/20")
+    chosen.add_argument("-n", "--gpus", metavar="N", help="a number of whole GPUs")
+    chosen.add_argument("-m", "--mib", metavar="MIB", help="memory in MiB; compute in proportion")
+    chosen.add_argument("--size", metavar="TEXT", help="the whole of it, as in '0.1 V100' or '2048 MiB'")
+    size.add_argument("--gpu-class", metavar="CLASS", help="which GPUs will do (default: any)")
+    pool = parser.add_argument_group("from the pool")
+    pool.add_argument("--course", help="which course to charge (default: the only one you have)")
+    pool.add_argument(
+        "--wait",
+        type=_seconds,
+        default=0.0,
+        metavar="S",
+        help="queue S seconds if nothing is free (default: 0)",
+    )
+    straight = parser.add_argument_group("without a pool")
+    straight.add_argument("--software", action="store_true", help="run straight on a software GPU")
+    straight.add_argument("--memory", type=int, metavar="MIB", help="the software GPU's memory")
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds < float("inf"):
+        raise ValueError
+    return seconds
+
+
+def execute(options: argparse.Namespace) -> int:
+    command = options.argv
+    if not command:
+        print("jupyter gpu run: no COMMAND is given; it comes after '--'", file=sys.stderr)
+        return Exit.USAGE
+    if (unfit := _unfit(command[0])) is not None:
+        return unfit
+    if options.software:
+        return _run_straight(command, options.memory)
+    return _run_on_lease(command, size_text(options), options.course, options.wait)
+
+
+def size_text(options: argparse.Namespace) -> str:
+    """The size that the options ask for. Raises ``InvalidSize``."""
+    gpu_class = options.gpu_class
+    if options.size is not None:
+        if gpu_class is not None:
+            raise InvalidSize("--size names the GPU class itself: leave --gpu-class out.")
+        return str(parse_size(options.size))
+    if options.mib is not None:
+        return str(parse_size(f"{options.mib} MiB {gpu_class or ''}".strip()))
+    if options.gpus is not None:
+        size = parse_size(f"{options.gpus} {gpu_class or ANY_CLASS}")
+        if size.whole_gpus is None:
+            raise InvalidSize(f"-n takes whole GPUs, not {options.gpus!r}; for a part of one use -p.")
+        return str(size)
+    return str(parse_size(f"{options.part or '0.1'} {gpu_class or ANY_CLASS}"))
+
+
+def _unfit(program: str) -> Exit | None:
+    """Why a program cannot be run, told before a slice is taken for it."""
+    if shutil.which(program) is not None:
+        return None
+    if "/" in program and Path(program).exists():
+        print(f"jupyter gpu run: {program}: not executable", file=sys.stderr)
+        return Exit.NOT_EXECUTABLE
+    print(f"jupyter gpu run: {program}: not found", file=sys.stderr)
+    return Exit.NOT_FOUND
+
+
+def _run_straight(command: Sequence[str], memory_mib: int | None) -> int:
+    """Become the command: there is nothing to give back afterwards."""
+    _require(native_build().softgpu_driver)
+    if memory_mib is not None and memory_mib < 1:
+        raise InvalidSize(f"--memory must be at least 1 MiB, not {memory_mib}.")
+    environment = software_environment(os.environ, memory_mib=memory_mib)
+    sys.stdout.flush()
+    os.execvpe(command[0], list(command), environment)  # noqa: S606 - no shell is wanted
+
+
+def _run_on_lease(command: Sequence[str], size: str, course: str | None, wait: float) -> int:
+    _require(native_build().client / "libcuda.so.1")
+    with PoolClient.from_environment() as client:
+        held = HeldByCommand.lease(client, size, course, wait)
+        try:
+            environment = client_environment(held.granted, os.environ)
+            return run_in_foreground(command, environment, started=lambda: KEEPER.keep(client, held))
+        finally:
+            held.release()
+
+
+def _require(library: Path) -> None:
+    if not library.exists():
+        raise NotBuilt(f"{library} is not there: build the native part first; 'make demo' does.")
+
+
+class HeldByCommand:
+    """A lease for as long as a command runs (``gpu_kernels.keeper.Kept``)."""
+
+    def __init__(self, client: PoolClient, granted: Lease) -> None:
+        self._client = client
+        self.granted = granted
+        self._gone = False
+
+    @classmethod
+    def lease(cls, client: PoolClient, size: str, course: str | None, wait: float) -> HeldByCommand:
+        """Raises the refusal, or ``PoolFull`` if nothing became free in time; then nothing is held."""
+        from gpu_kernels.provisioner.identity import server_name
+
+        run = f"run-{uuid.uuid4().hex}"
+        slot = Slot(server_name(os.environ), run)
+        granted = client.reserve(size, key=run, slot=slot, holder=run, course=course, wait=wait)
+        held = cls(client, granted)
+        try:
+            if granted.queued:
+                held.granted = client.wait_for(granted, wait)
+            if not held.granted.in_force:
+                raise PoolFull(f"No slice of {size} became free within {wait:g} s. Nothing is reserved.")
+        except BaseException:
+            held.release()
+            raise
+        return held
+
+    @property
+    def lease_id(self) -> str:
+        return self.granted.id
+
+    @property
+    def epoch(self) -> int:
+        return self.granted.epoch
+
+    @property
+    def ttl(self) -> float:
+        return self.granted.ttl
+
+    def wanted(self) -> bool:
+        return True
+
+    def lost(self, state: str, reason: str) -> None:
+        self._gone = True
+        print(f"jupyter gpu run: the GPU slice was taken back: {reason or state}", file=sys.stderr)
+
+    def release(self) -> None:
+        KEEPER.forget(self.lease_id)
+        if self._gone:
+            return
+        try:
+            self._client.release(self.lease_id, self.granted.holder)
+        except PoolError as error:
+            why = f"the slice could not be given back and ends in {self.ttl:g} s: {error.message}"
+            print(f"jupyter gpu run: {why}", file=sys.stderr)

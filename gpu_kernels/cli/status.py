@@ -1,0 +1,97 @@
+"""``jupyter gpu status``: own leases, the pool, the courses."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from gpu_kernels.cli.exits import Exit
+from gpu_kernels.cli.tables import table
+from gpu_kernels.client import Lease, PoolClient
+from gpu_kernels.units import THOUSANDTHS, thousandths_text
+
+LEASE_COLUMNS = ("lease", "size", "state", "memory", "device", "server", "for", "ends in")
+EPILOG = """\
+examples:
+  jupyter gpu status
+  jupyter gpu status --json | jq '.leases[].id'
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Shows your leases, what the pool has, and what your courses may hold."
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "--json", action="store_true", help="for programs: one JSON object on standard output"
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    with PoolClient.from_environment() as client:
+        leases, pool, courses = client.list(), client.pool(), client.courses()
+    if options.json:
+        facts = {"leases": [_lease_facts(lease) for lease in leases], "pool": pool, "courses": list(courses)}
+        print(json.dumps(facts, indent=2))
+        return Exit.OK
+    print("Your leases")
+    print(table(LEASE_COLUMNS, map(_lease_row, leases)))
+    print("\nPool")
+    print(table(("GPU", "is", "memory free", "compute free", ""), map(_gpu_row, pool["gpus"])))
+    print("\nCourses")
+    print(table(("course", "in use", "limit"), _course_rows(courses)))
+    return Exit.OK
+
+
+def _lease_facts(lease: Lease) -> dict[str, Any]:
+    """What may be shown of a lease: all but its secret."""
+    return {
+        "id": lease.id,
+        "state": lease.state,
+        "size": lease.size,
+        "course": lease.course,
+        "device": lease.device,
+        "mib": lease.mib,
+        "thousandths": lease.thousandths,
+        "agent": lease.agent,
+        "slot": {"server": lease.slot.server, "path": lease.slot.path},
+        "expires_in": lease.expires_in,
+        "position": lease.position,
+    }
+
+
+def _lease_row(lease: Lease) -> Sequence[str]:
+    state = f"{lease.state}, number {lease.position}" if lease.queued and lease.position else lease.state
+    ends = "" if lease.expires_in is None else f"{lease.expires_in:.0f} s"
+    return (
+        lease.id,
+        lease.size,
+        state,
+        f"{lease.mib} MiB",
+        lease.device or "",
+        lease.agent or "",
+        lease.slot.path,
+        ends,
+    )
+
+
+def _gpu_row(gpu: Mapping[str, Any]) -> Sequence[str]:
+    free_mib = gpu["allocatable_mib"] - gpu["used_mib"]
+    free = thousandths_text(THOUSANDTHS - gpu["used_thousandths"], gpu["gpu_class"])
+    state = "" if gpu["available"] else "not answering"
+    return (
+        f"{gpu['agent']}/{gpu['index']}",
+        gpu["name"],
+        f"{free_mib} of {gpu['allocatable_mib']} MiB",
+        free,
+        state,
+    )
+
+
+def _course_rows(courses: Iterable[Mapping[str, Any]]) -> Iterator[Sequence[str]]:
+    for course in courses:
+        for gpu_class in sorted({*course["limit"], *course["held"]}):
+            limit = course["limit"].get(gpu_class, {}).get("thousandths", 0)
+            held = course["held"].get(gpu_class, {}).get("thousandths", 0)
+            yield course["name"], thousandths_text(held, gpu_class), thousandths_text(limit, gpu_class)
