@@ -1,0 +1,152 @@
+// Entry points: launches and occupancy.
+#include <algorithm>
+
+#include "driver.h"
+#include "launch.h"
+
+using namespace softgpu;
+using namespace softgpu::driver;
+
+namespace {
+
+CUresult launch(CUfunction f, CUstream hStream, const LaunchRequest& request) {
+    return context_call([&](Context& context) {
+        const auto stream = context.stream(hStream);
+        const auto function = find_function(*stream->context, f);
+        require(function->module->context == stream->context, CUDA_ERROR_INVALID_HANDLE);
+        context.driver.scheduler.submit(stream->queue, {.body = prepare_launch(function, request)});
+    });
+}
+
+// Attributes that say how a GPU should schedule change nothing here; what would change the meaning of the
+// launch is refused.
+bool cooperative(const CUlaunchConfig& config) {
+    require(config.attrs != nullptr || config.numAttrs == 0);
+    bool cooperative = false;
+    for (unsigned i = 0; i < config.numAttrs; ++i) {
+        const CUlaunchAttribute& attribute = config.attrs[i];
+        switch (attribute.id) {
+            case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+                cooperative = attribute.value.cooperative != 0;
+                break;
+            case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION: {
+                const auto& cluster = attribute.value.clusterDim;
+                require(uint64_t{cluster.x} * cluster.y * cluster.z <= 1, CUDA_ERROR_NOT_SUPPORTED);
+                break;
+            }
+            case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+            case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+                refuse(CUDA_ERROR_NOT_SUPPORTED);
+            default:
+                break;
+        }
+    }
+    return cooperative;
+}
+
+int occupancy(Driver& driver, CUfunction func, int threads, size_t shared) {
+    const auto function = find_function(*driver.current(), func);
+    require(threads > 0);
+    return blocks_per_multiprocessor(function->info(), static_cast<uint32_t>(threads), shared);
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
+                        unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
+                        unsigned int sharedMemBytes, CUstream hStream, void** kernelParams, void** extra) {
+    return launch(f, hStream,
+                  {.grid = {gridDimX, gridDimY, gridDimZ},
+                   .block = {blockDimX, blockDimY, blockDimZ},
+                   .dynamic_shared = sharedMemBytes,
+                   .params = kernelParams,
+                   .extra = extra});
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** kernelParams, void** extra) {
+    return driver_call([&](Driver&) {
+        require(config != nullptr);
+        return launch(f, config->hStream,
+                      {.grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
+                       .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
+                       .dynamic_shared = config->sharedMemBytes,
+                       .params = kernelParams,
+                       .extra = extra,
+                       .cooperative = cooperative(*config)});
+    });
+}
+
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+                                   unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
+                                   unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+                                   void** kernelParams) {
+    return launch(f, hStream,
+                  {.grid = {gridDimX, gridDimY, gridDimZ},
+                   .block = {blockDimX, blockDimY, blockDimZ},
+                   .dynamic_shared = sharedMemBytes,
+                   .params = kernelParams,
+                   .cooperative = true});
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* numBlocks, CUfunction func, int blockSize,
+                                                              size_t dynamicSMemSize, unsigned int flags) {
+    return driver_call([&](Driver& driver) {
+        require(numBlocks != nullptr && (flags & ~CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE) == 0);
+        *numBlocks = occupancy(driver, func, blockSize, dynamicSMemSize);
+    });
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* numBlocks, CUfunction func, int blockSize,
+                                                     size_t dynamicSMemSize) {
+    return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize,
+                                                                0);
+}
+
+// The block size that keeps the most threads of a multiprocessor busy; of equal ones the largest.
+CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* minGridSize, int* blockSize, CUfunction func,
+                                                   CUoccupancyB2DSize blockSizeToDynamicSMemSize,
+                                                   size_t dynamicSMemSize, int blockSizeLimit,
+                                                   unsigned int flags) {
+    return driver_call([&](Driver& driver) {
+        require(minGridSize != nullptr && blockSize != nullptr && blockSizeLimit >= 0);
+        const auto function = find_function(*driver.current(), func);
+        int limit = static_cast<int>(function->info().max_threads);
+        if (blockSizeLimit > 0) limit = std::min(limit, blockSizeLimit);
+        int best = 0, best_blocks = 0;
+        for (int threads = (limit + 31) / 32 * 32; threads > 0; threads -= 32) {
+            const int size = std::min(threads, limit);
+            const size_t shared =
+                blockSizeToDynamicSMemSize ? blockSizeToDynamicSMemSize(size) : dynamicSMemSize;
+            const int blocks = blocks_per_multiprocessor(function->info(), size, shared);
+            if (blocks * size > best_blocks * best) {
+                best = size;
+                best_blocks = blocks;
+            }
+        }
+        *blockSize = best;
+        *minGridSize = best_blocks * static_cast<int>(driver.config.threads);
+    });
+}
+
+CUresult cuOccupancyMaxPotentialBlockSize(int* minGridSize, int* blockSize, CUfunction func,
+                                          CUoccupancyB2DSize blockSizeToDynamicSMemSize,
+                                          size_t dynamicSMemSize, int blockSizeLimit) {
+    return cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize,
+                                                     dynamicSMemSize, blockSizeLimit, 0);
+}
+
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamicSmemSize, CUfunction func, int numBlocks,
+                                                 int blockSize) {
+    return driver_call([&](Driver& driver) {
+        require(dynamicSmemSize != nullptr && numBlocks > 0 && blockSize > 0);
+        const auto function = find_function(*driver.current(), func);
+        require(blocks_per_multiprocessor(function->info(), blockSize, 0) >= numBlocks);
+        const uint32_t each = Limits::shared_bytes / static_cast<uint32_t>(numBlocks) / 256 * 256;
+        const uint32_t fixed = function->info().static_shared_bytes;
+        const uint32_t most = function->settings->max_dynamic_shared;
+        *dynamicSmemSize = each > fixed ? std::min(each - fixed, most) : 0;
+    });
+}
+}

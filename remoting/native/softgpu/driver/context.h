@@ -1,0 +1,53 @@
+// Contexts: what belongs together and fails together.
+#pragma once
+
+#include <array>
+#include <set>
+
+#include "stream.h"
+
+namespace softgpu::driver {
+
+class Driver;
+
+class Context : public Object, public std::enable_shared_from_this<Context> {
+  public:
+    static constexpr Kind kKind = Kind::context;
+    // Makes the context with its default stream. Throws Failure.
+    static std::shared_ptr<Context> create(Driver& driver, unsigned flags, bool primary);
+
+    Driver& driver;
+    const uint64_t id;
+    const bool primary;
+    const std::shared_ptr<QueueGroup> group;
+    std::atomic<unsigned> flags;
+    std::atomic<int> cache_config{CU_FUNC_CACHE_PREFER_NONE};
+
+    // CUDA_SUCCESS, or the error of the operation that failed first.
+    CUresult status() const { return group->status(); }
+    std::shared_ptr<Stream> legacy_stream() const;  // throws CONTEXT_IS_DESTROYED
+    std::shared_ptr<Stream> new_stream(unsigned flags, int priority);
+    // What a program passes as a stream: a handle, 0, CU_STREAM_LEGACY or CU_STREAM_PER_THREAD.
+    std::shared_ptr<Stream> stream(CUstream handle);
+
+    // Handles that end with the context.
+    void own(uint64_t handle);
+    void disown(uint64_t handle);
+
+    size_t limit(CUlimit limit) const;
+    void set_limit(CUlimit limit, size_t value);
+
+    // Ends the work, frees what the context owns and takes its handle away. Once.
+    void destroy();
+
+  private:
+    Context(Driver& driver, unsigned flags, bool primary);
+
+    mutable std::mutex mutex_;
+    std::shared_ptr<Stream> legacy_;
+    std::set<uint64_t> owned_;
+    std::array<size_t, CU_LIMIT_MAX> limits_{};
+    bool destroyed_ = false;
+};
+
+}  // namespace softgpu::driver

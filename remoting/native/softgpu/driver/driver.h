@@ -1,0 +1,101 @@
+// The driver's state, made by cuInit and never destroyed, and the frame of every entry point.
+#pragma once
+
+#include <new>
+#include <type_traits>
+
+#include "config.h"
+#include "context.h"
+#include "engine.h"
+#include "memory.h"
+
+namespace softgpu::driver {
+
+class Pool;
+
+class Driver {
+  public:
+    // Makes the state; later calls change nothing. CUDA_ERROR_NOT_INITIALIZED in a child of a process that
+    // had made it: threads and locks do not survive a fork.
+    static CUresult initialize() noexcept;
+    // Null before cuInit and in a forked child.
+    static Driver* live() noexcept;
+
+    const Config config;
+    HandleTable handles;
+    Scheduler scheduler;
+    Memory memory;
+    ThreadPool pool;
+
+    // The calling thread's current context; throws INVALID_CONTEXT or CONTEXT_IS_DESTROYED.
+    std::shared_ptr<Context> current();
+    std::shared_ptr<Context> context(CUcontext handle);  // null stands for the current one
+
+    // The device's primary context. Counted; the last release destroys it.
+    std::shared_ptr<Context> retain_primary();
+    void release_primary();
+    void reset_primary();
+    void set_primary_flags(unsigned flags);
+    struct PrimaryState {
+        unsigned flags;
+        bool active;
+    };
+    PrimaryState primary_state();
+
+    std::shared_ptr<Pool> default_pool();
+    std::shared_ptr<Pool> current_pool();
+    void set_current_pool(const std::shared_ptr<Pool>& pool);
+
+  private:
+    explicit Driver(Config config);
+
+    std::mutex mutex_;  // of what follows
+    const uint64_t primary_handle_;
+    std::shared_ptr<Context> primary_;
+    unsigned primary_count_ = 0;
+    unsigned primary_flags_ = 0;
+    std::shared_ptr<Pool> default_pool_, current_pool_;
+};
+
+inline void require_device(CUdevice device) {
+    require(device == 0, CUDA_ERROR_INVALID_DEVICE);
+}
+
+// Runs an entry point's body: `body(driver)` returns nothing, or a CUresult.
+template <class Body>
+CUresult driver_call(Body&& body) noexcept {
+    try {
+        Driver* driver = Driver::live();
+        if (!driver) return CUDA_ERROR_NOT_INITIALIZED;
+        if constexpr (std::is_void_v<std::invoke_result_t<Body, Driver&>>) {
+            body(*driver);
+            return CUDA_SUCCESS;
+        } else {
+            return body(*driver);
+        }
+    } catch (const Failure& failure) {
+        return failure.code;
+    } catch (const std::bad_alloc&) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    } catch (...) {
+        return CUDA_ERROR_UNKNOWN;
+    }
+}
+
+// The same with the calling thread's context, which must not have failed: an error of a kernel is the answer
+// to every later call.
+template <class Body>
+CUresult context_call(Body&& body) noexcept {
+    return driver_call([&](Driver& driver) {
+        const std::shared_ptr<Context> context = driver.current();
+        check(context->status());
+        if constexpr (std::is_void_v<std::invoke_result_t<Body, Context&>>) {
+            body(*context);
+            return CUDA_SUCCESS;
+        } else {
+            return static_cast<CUresult>(body(*context));
+        }
+    });
+}
+
+}  // namespace softgpu::driver

@@ -1,0 +1,38 @@
+#include "image_file.h"
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "fatbin.h"
+
+namespace softgpu::driver {
+
+std::string read_file(const char* path) {
+    require(path != nullptr);
+    std::ifstream file(path, std::ios::binary);
+    require(file.good(), CUDA_ERROR_FILE_NOT_FOUND);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::vector<NamedText> read_image_file(const char* path) {
+    const std::string image = read_file(path);
+    require(!image.empty(), CUDA_ERROR_INVALID_IMAGE);
+    const char* slash = std::strrchr(path, '/');
+    return read_image(image.data(), image.size(), slash ? slash + 1 : path);
+}
+
+std::vector<NamedText> texts_of_object(const void* data, size_t bytes) {
+    static constexpr unsigned char kMagic[] = {0x50, 0xed, 0x55, 0xba, 0x01, 0x00};  // and the version, 1
+    std::vector<NamedText> texts;
+    const auto* at = static_cast<const std::byte*>(data);
+    const auto* end = at + bytes;
+    while (const void* found = memmem(at, end - at, kMagic, sizeof kMagic)) {
+        const auto* fatbin = static_cast<const std::byte*>(found);
+        if (auto text = find_ptx(fatbin, end - fatbin)) texts.push_back(std::move(*text));
+        at = fatbin + sizeof kMagic;
+    }
+    return texts;
+}
+
+}  // namespace softgpu::driver

@@ -1,0 +1,62 @@
+#include "jit_options.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace softgpu::driver {
+
+JitLog::JitLog(unsigned count, CUjit_option* options, void** values) {
+    if (!options || !values) return;
+    for (unsigned i = 0; i < count; ++i) {
+        const auto size = static_cast<unsigned>(reinterpret_cast<uintptr_t>(values[i]));
+        switch (options[i]) {
+            case CU_JIT_ERROR_LOG_BUFFER:
+                error_.text = static_cast<char*>(values[i]);
+                break;
+            case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
+                error_.bytes = size;
+                error_.size_slot = &values[i];
+                break;
+            case CU_JIT_INFO_LOG_BUFFER:
+                info_.text = static_cast<char*>(values[i]);
+                break;
+            case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
+                info_.bytes = size;
+                info_.size_slot = &values[i];
+                break;
+            default:
+                break;
+        }
+    }
+}
+
+void JitLog::Buffer::put(const std::string& message) {
+    if (!text || bytes == 0) return;
+    const size_t length = std::min<size_t>(message.size(), bytes - 1);
+    std::memcpy(text, message.data(), length);
+    text[length] = '\0';
+    if (size_slot) *size_slot = reinterpret_cast<void*>(length);
+}
+
+void JitLog::error(const std::string& text) {
+    error_.put(text);
+}
+
+void JitLog::info(const std::string& text) {
+    info_.put(text);
+}
+
+std::shared_ptr<const Program> link_logged(const std::vector<NamedText>& texts, JitLog& log) {
+    std::string error;
+    try {
+        auto program = link_program(texts, &error);
+        log.error("");
+        log.info("");
+        return program;
+    } catch (const Failure&) {
+        log.error(error);
+        throw;
+    }
+}
+
+}  // namespace softgpu::driver

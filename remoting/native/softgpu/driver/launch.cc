@@ -1,0 +1,146 @@
+#include "launch.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "driver.h"
+#include "log.h"
+
+namespace softgpu::driver {
+namespace {
+
+CUresult as_result(Status status) {
+    switch (status) {
+        case Status::ok:
+            return CUDA_SUCCESS;
+        case Status::invalid_launch:
+            return CUDA_ERROR_INVALID_VALUE;
+        case Status::illegal_address:
+            return CUDA_ERROR_ILLEGAL_ADDRESS;
+        case Status::misaligned_address:
+            return CUDA_ERROR_MISALIGNED_ADDRESS;
+        case Status::illegal_instruction:
+            return CUDA_ERROR_ILLEGAL_INSTRUCTION;
+        case Status::invalid_pc:
+            return CUDA_ERROR_INVALID_PC;
+        case Status::stack_overflow:
+            return CUDA_ERROR_HARDWARE_STACK_ERROR;
+        case Status::assertion:
+            return CUDA_ERROR_ASSERT;
+        case Status::trap:
+            return CUDA_ERROR_LAUNCH_FAILED;
+        case Status::deadlock:
+            return CUDA_ERROR_LAUNCH_TIMEOUT;
+        case Status::out_of_memory:
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        case Status::cancelled:
+            return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    }
+    return CUDA_ERROR_UNKNOWN;
+}
+
+std::vector<std::byte> from_pointers(const KernelInfo& info, void** params) {
+    std::vector<std::byte> packed(info.param_bytes);
+    for (size_t i = 0; i < info.params.size(); ++i) {
+        require(params[i] != nullptr);
+        std::memcpy(packed.data() + info.params[i].offset, params[i], info.params[i].bytes);
+    }
+    return packed;
+}
+
+// `extra` is a list of key and value, ended by CU_LAUNCH_PARAM_END.
+std::vector<std::byte> from_buffer(const KernelInfo& info, void** extra) {
+    constexpr int kMaxPairs = 8;  // CUDA has two keys; a list without an end must not run away
+    const void* buffer = nullptr;
+    size_t bytes = 0;
+    for (int pair = 0; extra[2 * pair] != CU_LAUNCH_PARAM_END; ++pair) {
+        require(pair < kMaxPairs && extra[2 * pair + 1] != nullptr);
+        if (extra[2 * pair] == CU_LAUNCH_PARAM_BUFFER_POINTER) {
+            buffer = extra[2 * pair + 1];
+        } else if (extra[2 * pair] == CU_LAUNCH_PARAM_BUFFER_SIZE) {
+            std::memcpy(&bytes, extra[2 * pair + 1], sizeof bytes);
+        } else {
+            refuse(CUDA_ERROR_INVALID_VALUE);
+        }
+    }
+    require(buffer != nullptr && bytes >= info.param_bytes);
+    std::vector<std::byte> packed(info.param_bytes);
+    if (!packed.empty()) std::memcpy(packed.data(), buffer, packed.size());
+    return packed;
+}
+
+std::vector<std::byte> parameters(const KernelInfo& info, const LaunchRequest& request) {
+    require(!(request.params && request.extra));
+    if (request.extra) return from_buffer(info, request.extra);
+    if (info.params.empty()) return {};
+    require(request.params != nullptr);
+    return from_pointers(info, request.params);
+}
+
+void check_shape(const Function& function, const LaunchRequest& request) {
+    const KernelInfo& info = function.info();
+    const Dim3 grid = request.grid, block = request.block;
+    require(grid.x && grid.y && grid.z && block.x && block.y && block.z);
+    require(grid.x <= 0x7fffffff && grid.y <= 65535 && grid.z <= 65535);
+    require(block.x <= 1024 && block.y <= 1024 && block.z <= 64);
+    const uint32_t threads = block.x * block.y * block.z;
+    require(threads <= Limits::threads_per_block);
+    require(threads <= info.max_threads, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    const auto& wanted = info.required_block;
+    require(wanted[0] == 0 || (wanted[0] == block.x && wanted[1] == block.y && wanted[2] == block.z));
+    require(request.dynamic_shared <= function.settings->max_dynamic_shared.load());
+}
+
+// Device printf goes to standard output, through the C library's buffer, which programs flush and redirect.
+void print(std::string_view text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+}
+
+}  // namespace
+
+std::function<CUresult()> prepare_launch(const std::shared_ptr<Function>& function,
+                                         const LaunchRequest& request) {
+    check_shape(*function, request);
+    if (request.cooperative) {
+        const KernelInfo& info = function->info();
+        const uint32_t threads = request.block.x * request.block.y * request.block.z;
+        const uint64_t at_once = uint64_t{function->module->context->driver.config.threads} *
+                                 blocks_per_multiprocessor(info, threads, request.dynamic_shared);
+        require(uint64_t{request.grid.x} * request.grid.y * request.grid.z <= at_once,
+                CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+    }
+    return [function, grid = request.grid, block = request.block, shared = request.dynamic_shared,
+            params = parameters(function->info(), request)] {
+        Context& context = *function->module->context;
+        const LaunchResult result = run({.module = &function->module->loaded(),
+                                         .kernel = function->index,
+                                         .grid = grid,
+                                         .block = block,
+                                         .dynamic_shared_bytes = shared,
+                                         .params = params,
+                                         .pool = &context.driver.pool,
+                                         .cancel = &context.group->cancel,
+                                         .print = print});
+        if (result.status != Status::ok && result.status != Status::cancelled) log_line(result.detail);
+        return as_result(result.status);
+    };
+}
+
+int blocks_per_multiprocessor(const KernelInfo& info, uint32_t threads, uint64_t dynamic_shared) {
+    constexpr uint32_t kThreads = 1024, kBlocks = 16, kWarps = 32, kRegisters = 65536;
+    constexpr uint32_t kRegistersUnit = 256, kSharedUnit = 256;
+    if (threads == 0 || threads > info.max_threads || threads > kThreads) return 0;
+    const uint32_t warps = (threads + 31) / 32;
+    uint32_t blocks = std::min(kBlocks, kWarps / warps);
+    const uint64_t shared =
+        (info.static_shared_bytes + dynamic_shared + kSharedUnit - 1) / kSharedUnit * kSharedUnit;
+    if (shared > Limits::shared_bytes) return 0;
+    if (shared > 0) blocks = std::min<uint32_t>(blocks, static_cast<uint32_t>(Limits::shared_bytes / shared));
+    const uint32_t per_warp = (info.registers * 32 + kRegistersUnit - 1) / kRegistersUnit * kRegistersUnit;
+    if (per_warp > 0) blocks = std::min(blocks, kRegisters / per_warp / warps);
+    return static_cast<int>(blocks);
+}
+
+}  // namespace softgpu::driver

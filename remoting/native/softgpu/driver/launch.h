@@ -1,0 +1,23 @@
+// Launches: checked and with their parameters copied when they are asked for, run in their stream's turn.
+#pragma once
+
+#include "module.h"
+
+namespace softgpu::driver {
+
+struct LaunchRequest {
+    Dim3 grid, block;
+    uint32_t dynamic_shared = 0;
+    void** params = nullptr;  // one pointer a parameter
+    void** extra = nullptr;   // CU_LAUNCH_PARAM_*: all parameters in one buffer
+    bool cooperative = false;
+};
+
+// A launch as an operation that can be run any number of times. Throws Failure when it cannot start.
+std::function<CUresult()> prepare_launch(const std::shared_ptr<Function>& function,
+                                         const LaunchRequest& request);
+
+// How many blocks of this size fit a multiprocessor at once, by compute capability 7.5's rules.
+int blocks_per_multiprocessor(const KernelInfo& info, uint32_t threads, uint64_t dynamic_shared);
+
+}  // namespace softgpu::driver

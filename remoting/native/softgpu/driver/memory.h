@@ -1,0 +1,80 @@
+// Every allocation that a program made, and the device memory that it lies in.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "engine.h"
+#include "failure.h"
+
+namespace softgpu::driver {
+
+class Context;
+class Pool;
+class Scheduler;
+
+enum class Place {
+    device,      // cuMemAlloc
+    pool,        // cuMemAllocAsync, cuMemAllocFromPoolAsync
+    managed,     // cuMemAllocManaged: device memory that the program may touch itself
+    pinned,      // cuMemHostAlloc: the process's memory, which kernels may touch
+    registered,  // cuMemHostRegister: the program's own
+};
+
+struct Block {
+    uint64_t base = 0;
+    uint64_t bytes = 0;
+    Place place = Place::device;
+    uint64_t context = 0;  // id of the context that owns it, and its handle
+    uint64_t context_handle = 0;
+    unsigned flags = 0;  // as given to cuMemHostAlloc or cuMemHostRegister
+    uint64_t id = 0;     // unique in the process
+    std::shared_ptr<Pool> pool{};
+
+    bool on_device() const {
+        return place == Place::device || place == Place::pool || place == Place::managed;
+    }
+};
+
+class Memory {
+  public:
+    Memory(uint64_t total_bytes, Scheduler& scheduler);
+
+    DeviceMemory& space() { return *space_; }
+
+    // Device memory, zeroed. When none is left, waits for the context's work, which may free some, before it
+    // throws OUT_OF_MEMORY.
+    uint64_t allocate(Context& context, uint64_t bytes, Place place, std::shared_ptr<Pool> pool = nullptr);
+    void* allocate_pinned(Context& context, uint64_t bytes, unsigned flags);
+    void register_host(Context& context, void* memory, uint64_t bytes, unsigned flags);
+
+    // Takes the block that starts at `base` off the books; throws INVALID_VALUE when there is none of these
+    // kinds. The memory stays until release(), which waits for all work if kernels may still touch it.
+    Block take_device(uint64_t base);
+    Block take_host(uint64_t base, Place place);
+    void release(const Block& block);
+
+    std::optional<Block> find(uint64_t address) const;  // the block that holds it
+    // The block of host memory that all of [address, address + bytes) lies in.
+    bool is_pinned(const void* memory, uint64_t bytes) const;
+    // Of all contexts.
+    void release_context(const Context& context);
+
+    // Throws INVALID_VALUE unless all of [address, address + bytes) is memory that kernels may touch, in one
+    // piece: an allocation, or a global of a module.
+    std::byte* checked(uint64_t address, uint64_t bytes) const;
+
+  private:
+    uint64_t add(const Context& context, Block block);
+    Block take(uint64_t base, bool (*fits)(const Block&));
+
+    Scheduler& scheduler_;
+    std::unique_ptr<DeviceMemory> space_;
+    mutable std::mutex mutex_;
+    std::map<uint64_t, Block> blocks_;  // by base
+    uint64_t next_id_ = 1;
+};
+
+}  // namespace softgpu::driver

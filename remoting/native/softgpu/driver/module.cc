@@ -1,0 +1,202 @@
+#include "module.h"
+
+#include <algorithm>
+
+#include "driver.h"
+
+namespace softgpu::driver {
+namespace {
+
+constexpr uint32_t kSharedWithoutOptIn = 48 * 1024;
+
+std::vector<std::shared_ptr<KernelSettings>> default_settings(const Program& program) {
+    std::vector<std::shared_ptr<KernelSettings>> all;
+    for (const KernelInfo& info : program.kernels()) {
+        auto settings = std::make_shared<KernelSettings>();
+        settings->max_dynamic_shared =
+            kSharedWithoutOptIn - std::min(info.static_shared_bytes, kSharedWithoutOptIn);
+        all.push_back(std::move(settings));
+    }
+    return all;
+}
+
+}  // namespace
+
+const KernelInfo& Function::info() const {
+    return module->program->kernels()[index];
+}
+
+const KernelInfo& Kernel::info() const {
+    return library->program->kernels()[index];
+}
+
+Module::Module(std::shared_ptr<Context> owner, std::shared_ptr<const Program> code,
+               const std::shared_ptr<Library>& library)
+    : Object(kKind),
+      context(std::move(owner)),
+      program(std::move(code)),
+      of_library(library != nullptr),
+      library_(library) {
+    LoadResult result = LoadedModule::load(program, context->driver.memory.space());
+    require(result.module != nullptr, CUDA_ERROR_OUT_OF_MEMORY);
+    loaded_ = std::move(result.module);
+    if (library) {
+        for (uint32_t i = 0; i < program->kernels().size(); ++i) settings_.push_back(library->settings(i));
+    } else {
+        settings_ = default_settings(*program);
+    }
+}
+
+std::shared_ptr<Function> Module::function(uint32_t index) {
+    const std::lock_guard lock(mutex_);
+    auto& function = functions_[index];
+    if (!function) {
+        function = std::make_shared<Function>(shared_from_this(), index, settings_.at(index));
+        context->driver.handles.add(function);
+    }
+    return function;
+}
+
+void Module::drop_functions() {
+    std::map<uint32_t, std::shared_ptr<Function>> gone;
+    {
+        const std::lock_guard lock(mutex_);
+        gone.swap(functions_);
+    }
+    for (const auto& [index, function] : gone) context->driver.handles.remove(function->handle);
+}
+
+void Module::context_ended() {
+    drop_functions();
+    if (const auto library = library_.lock()) library->forget(*context);
+}
+
+GlobalPlace Module::global(const char* name) const {
+    require(name != nullptr);
+    const auto place = loaded_->find_global(name);
+    require(place.has_value(), CUDA_ERROR_NOT_FOUND);
+    return *place;
+}
+
+Library::Library(Driver& driver, std::shared_ptr<const Program> code)
+    : Object(kKind), driver(driver), program(std::move(code)), settings_(default_settings(*program)) {}
+
+std::shared_ptr<Kernel> Library::kernel(uint32_t index) {
+    const std::lock_guard lock(mutex_);
+    auto& kernel = kernels_[index];
+    if (!kernel) {
+        kernel = std::make_shared<Kernel>(shared_from_this(), index);
+        driver.handles.add(kernel);
+    }
+    return kernel;
+}
+
+std::shared_ptr<Module> Library::module(Context& context) {
+    const std::lock_guard lock(mutex_);
+    auto& module = modules_[context.id];
+    if (!module) {
+        auto fresh = std::make_shared<Module>(context.shared_from_this(), program, shared_from_this());
+        driver.handles.add(fresh);
+        context.own(fresh->handle);
+        module = std::move(fresh);
+    }
+    return module;
+}
+
+void Library::forget(const Context& context) {
+    std::shared_ptr<Module> gone;  // destroyed after the lock is given back
+    const std::lock_guard lock(mutex_);
+    auto it = modules_.find(context.id);
+    if (it == modules_.end()) return;
+    gone = std::move(it->second);
+    modules_.erase(it);
+}
+
+void Library::unload() {
+    decltype(kernels_) kernels;
+    decltype(modules_) modules;
+    {
+        const std::lock_guard lock(mutex_);
+        kernels.swap(kernels_);
+        modules.swap(modules_);
+    }
+    for (const auto& [index, kernel] : kernels) driver.handles.remove(kernel->handle);
+    for (const auto& [id, module] : modules) {
+        if (!module) continue;
+        module->context->disown(module->handle);
+        driver.handles.remove(module->handle);
+        module->drop_functions();
+    }
+}
+
+std::shared_ptr<Function> find_function(Context& context, CUfunction handle) {
+    const auto object = context.driver.handles.find_any(reinterpret_cast<uint64_t>(handle));
+    require(object != nullptr, CUDA_ERROR_INVALID_HANDLE);
+    if (object->kind == Kind::function) return std::static_pointer_cast<Function>(object);
+    require(object->kind == Kind::kernel, CUDA_ERROR_INVALID_HANDLE);
+    const auto& kernel = static_cast<const Kernel&>(*object);
+    return kernel.library->module(context)->function(kernel.index);
+}
+
+uint32_t kernel_index(const Program& program, const char* name) {
+    require(name != nullptr);
+    const auto index = program.find_kernel(name);
+    require(index.has_value(), CUDA_ERROR_NOT_FOUND);
+    return *index;
+}
+
+int function_attribute(const KernelInfo& info, const KernelSettings& settings,
+                       CUfunction_attribute attribute) {
+    switch (attribute) {
+        case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+            return static_cast<int>(info.max_threads);
+        case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+            return static_cast<int>(info.static_shared_bytes);
+        case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
+            return static_cast<int>(info.constant_bytes);
+        case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+            return static_cast<int>(info.local_bytes);
+        case CU_FUNC_ATTRIBUTE_NUM_REGS:
+            return static_cast<int>(info.registers);
+        case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+            return static_cast<int>(info.target);  // CUDA means the architecture here: 75 for compute_75
+        case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+            return 75;
+        case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+            return static_cast<int>(settings.max_dynamic_shared.load());
+        case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+            return settings.shared_carveout;
+        case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
+        case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
+        case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+        case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+        case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+        case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+        case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+            return 0;
+        default:
+            refuse(CUDA_ERROR_INVALID_VALUE);
+    }
+}
+
+void set_function_attribute(const KernelInfo& info, KernelSettings& settings, CUfunction_attribute attribute,
+                            int value) {
+    if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
+        const uint32_t free = Limits::shared_bytes - std::min(info.static_shared_bytes, Limits::shared_bytes);
+        require(value >= 0 && static_cast<uint32_t>(value) <= free);
+        settings.max_dynamic_shared = static_cast<uint32_t>(value);
+    } else if (attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) {
+        require(value >= -1 && value <= 100);
+        settings.shared_carveout = value;
+    } else {
+        refuse(CUDA_ERROR_INVALID_VALUE);
+    }
+}
+
+void param_info(const KernelInfo& info, size_t index, size_t* offset, size_t* bytes) {
+    require(index < info.params.size() && offset != nullptr);
+    *offset = info.params[index].offset;
+    if (bytes) *bytes = info.params[index].bytes;
+}
+
+}  // namespace softgpu::driver

@@ -1,0 +1,102 @@
+// Modules and libraries: linked PTX, loaded into one context or, lazily, into each that uses it.
+#pragma once
+
+#include <map>
+
+#include "context.h"
+#include "engine.h"
+
+namespace softgpu::driver {
+
+class Module;
+
+// What a program may set about a kernel. One for each kernel of a module or library.
+struct KernelSettings {
+    std::atomic<uint32_t> max_dynamic_shared;
+    std::atomic<int> shared_carveout{-1};  // a hint, kept for who asks
+};
+
+class Function : public Object {
+  public:
+    static constexpr Kind kKind = Kind::function;
+    Function(std::shared_ptr<Module> module, uint32_t index, std::shared_ptr<KernelSettings> settings)
+        : Object(kKind), module(std::move(module)), index(index), settings(std::move(settings)) {}
+    const std::shared_ptr<Module> module;
+    const uint32_t index;  // in the program's kernels
+    const std::shared_ptr<KernelSettings> settings;
+    const KernelInfo& info() const;
+};
+
+class Library;
+
+class Module : public Object, public std::enable_shared_from_this<Module> {
+  public:
+    static constexpr Kind kKind = Kind::module;
+    // Throws OUT_OF_MEMORY when the globals do not fit. `library` is null for a module of its own.
+    Module(std::shared_ptr<Context> context, std::shared_ptr<const Program> program,
+           const std::shared_ptr<Library>& library);
+
+    const std::shared_ptr<Context> context;
+    const std::shared_ptr<const Program> program;
+    const bool of_library;
+    void context_ended() override;
+    const LoadedModule& loaded() const { return *loaded_; }
+
+    std::shared_ptr<Function> function(uint32_t index);  // with a handle; the same one each time
+    GlobalPlace global(const char* name) const;          // throws NOT_FOUND
+    void drop_functions();                               // takes the functions' handles away
+
+  private:
+    const std::weak_ptr<Library> library_;
+    std::unique_ptr<LoadedModule> loaded_;
+    std::vector<std::shared_ptr<KernelSettings>> settings_;
+    std::mutex mutex_;
+    std::map<uint32_t, std::shared_ptr<Function>> functions_;
+};
+
+class Kernel : public Object {
+  public:
+    static constexpr Kind kKind = Kind::kernel;
+    Kernel(std::shared_ptr<Library> library, uint32_t index)
+        : Object(kKind), library(std::move(library)), index(index) {}
+    const std::shared_ptr<Library> library;
+    const uint32_t index;
+    const KernelInfo& info() const;
+};
+
+class Library : public Object, public std::enable_shared_from_this<Library> {
+  public:
+    static constexpr Kind kKind = Kind::library;
+    Library(Driver& driver, std::shared_ptr<const Program> program);
+
+    Driver& driver;
+    const std::shared_ptr<const Program> program;
+    std::shared_ptr<KernelSettings> settings(uint32_t index) const { return settings_[index]; }
+
+    std::shared_ptr<Kernel> kernel(uint32_t index);  // with a handle; the same one each time
+    std::shared_ptr<Module> module(Context& context);
+    void forget(const Context& context);  // drops what was loaded into it
+    void unload();  // takes all handles away; the memory goes when no launch needs it any more
+
+  private:
+    std::vector<std::shared_ptr<KernelSettings>> settings_;
+    std::mutex mutex_;
+    std::map<uint32_t, std::shared_ptr<Kernel>> kernels_;
+    std::map<uint64_t, std::shared_ptr<Module>> modules_;  // by the id of the context
+};
+
+// A CUfunction, or a CUkernel in its place, as programs pass it: in the given context.
+std::shared_ptr<Function> find_function(Context& context, CUfunction handle);
+
+// Index of the kernel of that name; throws NOT_FOUND.
+uint32_t kernel_index(const Program& program, const char* name);
+
+// Attributes, for both kinds of handle.
+int function_attribute(const KernelInfo& info, const KernelSettings& settings,
+                       CUfunction_attribute attribute);
+void set_function_attribute(const KernelInfo& info, KernelSettings& settings, CUfunction_attribute attribute,
+                            int value);
+// Throws INVALID_VALUE when the kernel has no such parameter: programs count parameters by that.
+void param_info(const KernelInfo& info, size_t index, size_t* offset, size_t* bytes);
+
+}  // namespace softgpu::driver

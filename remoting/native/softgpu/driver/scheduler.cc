@@ -1,0 +1,273 @@
+#include "scheduler.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace softgpu::driver {
+namespace {
+
+constexpr unsigned kMaxDispatchers = 16;  // as many operations at once; a GPU runs 128 kernels at most
+constexpr size_t kMaxQueued = 1024;       // of one queue; about what a GPU's driver takes before it blocks
+
+thread_local bool inside_callback = false;
+
+uint64_t now() {
+    const auto since = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(since).count();
+}
+
+CUresult execute(Operation& operation, QueueGroup& group) noexcept {
+    CUresult result = CUDA_SUCCESS;
+    inside_callback = operation.calls_program;
+    try {
+        if (operation.body && (operation.always || group.status() == CUDA_SUCCESS)) {
+            result = operation.body();
+        }
+    } catch (const Failure& failure) {
+        result = failure.code;
+    } catch (const std::bad_alloc&) {
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    } catch (...) {
+        result = CUDA_ERROR_UNKNOWN;
+    }
+    inside_callback = false;
+    // What the body holds goes before the operation counts as done: who waited for it finds it gone.
+    operation.body = nullptr;
+    return result;
+}
+
+}  // namespace
+
+bool Scheduler::in_callback() {
+    return inside_callback;
+}
+
+void Scheduler::add(const std::shared_ptr<Queue>& queue, bool legacy) {
+    const Lock lock(mutex_);
+    auto& queues = queue->group->queues;
+    require(!queue->group->closed, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    std::erase_if(queues, [](const auto& old) { return old.expired(); });
+    queues.push_back(queue);
+    if (legacy) {
+        queue->group->legacy = queue;
+        std::erase_if(groups_, [](const auto& old) { return old.expired(); });
+        groups_.push_back(queue->group);
+    }
+    if (dispatchers_ == 0) require(start_dispatcher(), CUDA_ERROR_OPERATING_SYSTEM);
+}
+
+CompletionRef Scheduler::submit(const std::shared_ptr<Queue>& queue, Operation operation, bool soon) {
+    auto completion = std::make_shared<Completion>();
+    Lock lock(mutex_);
+    if (queue->entries.size() >= kMaxQueued) await_room(lock, queue);
+    QueueGroup& group = *queue->group;
+    require(!group.closed, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    auto& after = operation.after;
+    auto wait_for = [&after](const Queue& other) {
+        if (other.tail && !other.tail->done()) after.push_back(other.tail);
+    };
+    if (queue == group.legacy) {
+        for (const auto& weak : group.queues) {
+            const auto other = weak.lock();
+            if (other && other != queue && other->blocking) wait_for(*other);
+        }
+    } else if (queue->blocking && group.legacy) {
+        wait_for(*group.legacy);
+    }
+    queue->entries.push_back({std::move(operation), completion});
+    queue->tail = completion;
+    if (queue->state == Queue::State::idle) schedule(queue, !soon || inside_callback);
+    return completion;
+}
+
+void Scheduler::await_room(Lock& lock, const QueueRef& queue) {
+    require(!inside_callback, CUDA_ERROR_NOT_PERMITTED);
+    while (queue->entries.size() >= kMaxQueued) {
+        const CompletionRef oldest = queue->entries.front().completion;
+        lock.unlock();
+        oldest->done_.wait(0, std::memory_order_acquire);
+        lock.lock();
+    }
+}
+
+bool Scheduler::head_may_start(const QueueRef& queue) {
+    auto& after = queue->entries.front().operation.after;
+    while (!after.empty()) {
+        if (!after.back()->done()) {
+            after.back()->waiters_.push_back(queue);
+            return false;
+        }
+        after.pop_back();
+    }
+    return true;
+}
+
+void Scheduler::schedule(const QueueRef& queue, bool wake) {
+    if (queue->entries.empty()) {
+        queue->state = Queue::State::idle;
+    } else if (!head_may_start(queue)) {
+        queue->state = Queue::State::blocked;
+    } else {
+        queue->state = Queue::State::ready;
+        ready_[-queue->priority].push_back(queue);
+        if (wake) wake_dispatcher();
+    }
+}
+
+void Scheduler::wake_dispatcher() {
+    if (idle_ > woken_) {
+        ++woken_;
+        work_.notify_one();
+    } else if (dispatchers_ < kMaxDispatchers) {
+        start_dispatcher();
+    }
+}
+
+bool Scheduler::start_dispatcher() {
+    // The program's signals are for the program's threads.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = true;
+    try {
+        std::thread([this] { dispatch(); }).detach();
+        ++dispatchers_;
+    } catch (const std::system_error&) {
+        started = false;  // the dispatchers that there are will come to it
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return started;
+}
+
+Scheduler::QueueRef Scheduler::take_ready() {
+    for (auto level = ready_.rbegin(); level != ready_.rend(); ++level) {
+        if (level->empty()) continue;
+        QueueRef queue = std::move(level->front());
+        level->pop_front();
+        return queue;
+    }
+    return nullptr;
+}
+
+void Scheduler::take_ready(const QueueRef& queue) {
+    auto& level = ready_[-queue->priority];
+    const auto it = std::find(level.rbegin(), level.rend(), queue);
+    level.erase(std::next(it).base());
+}
+
+void Scheduler::dispatch() {
+    Lock lock(mutex_);
+    for (;;) {
+        if (const QueueRef queue = take_ready()) {
+            run(lock, queue, nullptr);
+            continue;
+        }
+        ++idle_;
+        work_.wait(lock);
+        --idle_;
+        if (woken_ > 0) --woken_;
+    }
+}
+
+void Scheduler::run(Lock& lock, const QueueRef& queue, const Completion* until) {
+    queue->state = Queue::State::running;
+    do {
+        Queue::Entry entry = std::move(queue->entries.front());
+        queue->entries.pop_front();
+        lock.unlock();
+        const CUresult result = execute(entry.operation, *queue->group);
+        if (result != CUDA_SUCCESS) queue->group->fail(result);
+        lock.lock();
+        finish(*entry.completion);
+        if (until &&
+            (until->done() || queue->entries.empty() || queue->entries.front().operation.calls_program)) {
+            break;
+        }
+    } while (!queue->entries.empty() && head_may_start(queue));
+    schedule(queue, true);
+}
+
+void Scheduler::finish(Completion& completion) {
+    completion.nanoseconds_ = now();
+    completion.done_.store(1, std::memory_order_release);
+    completion.done_.notify_all();
+    for (const QueueRef& queue : std::exchange(completion.waiters_, {})) {
+        if (queue->state == Queue::State::blocked) schedule(queue, true);
+    }
+}
+
+void Scheduler::wait(const CompletionRef& completion, const std::shared_ptr<Queue>& queue) {
+    if (!completion || completion->done()) return;
+    require(!inside_callback, CUDA_ERROR_NOT_PERMITTED);
+    {
+        Lock lock(mutex_);
+        while (queue && !completion->done() && queue->state == Queue::State::ready) {
+            if (queue->entries.front().operation.calls_program) {
+                wake_dispatcher();
+                break;
+            }
+            take_ready(queue);
+            run(lock, queue, completion.get());
+        }
+    }
+    while (!completion->done()) completion->done_.wait(0, std::memory_order_acquire);
+}
+
+CompletionRef Scheduler::last(const std::shared_ptr<Queue>& queue) {
+    const Lock lock(mutex_);
+    return queue->tail && !queue->tail->done() ? queue->tail : nullptr;
+}
+
+std::vector<CompletionRef> Scheduler::pending(const std::shared_ptr<QueueGroup>& group) {
+    std::vector<CompletionRef> tails;
+    const Lock lock(mutex_);
+    for (const auto& weak : group->queues) {
+        const QueueRef queue = weak.lock();
+        if (queue && queue->tail && !queue->tail->done()) tails.push_back(queue->tail);
+    }
+    return tails;
+}
+
+void Scheduler::drain(const std::shared_ptr<QueueGroup>& group) {
+    std::vector<std::pair<CompletionRef, QueueRef>> tails;
+    {
+        const Lock lock(mutex_);
+        for (const auto& weak : group->queues) {
+            if (QueueRef queue = weak.lock(); queue && queue->tail) tails.emplace_back(queue->tail, queue);
+        }
+    }
+    for (const auto& [tail, queue] : tails) wait(tail, queue);
+}
+
+void Scheduler::drain_all() {
+    std::vector<std::weak_ptr<QueueGroup>> groups;
+    {
+        const Lock lock(mutex_);
+        groups = groups_;
+    }
+    for (const auto& weak : groups) {
+        if (const auto group = weak.lock()) drain(group);
+    }
+}
+
+void Scheduler::close(const std::shared_ptr<QueueGroup>& group) {
+    require(!inside_callback, CUDA_ERROR_NOT_PERMITTED);
+    {
+        const Lock lock(mutex_);
+        group->closed = true;
+    }
+    group->fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    group->cancel.store(true, std::memory_order_relaxed);
+    drain(group);
+    const Lock lock(mutex_);
+    group->legacy.reset();
+    group->queues.clear();
+}
+
+}  // namespace softgpu::driver

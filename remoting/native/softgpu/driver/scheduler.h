@@ -1,0 +1,138 @@
+// Queues of operations: what a stream is made of. One scheduler serves the process.
+//
+// Why the order is right. An operation starts when (1) all operations before it in its queue have ended and
+// (2) all completions that it was submitted `after` have ended. Completions belong to operations that were
+// submitted earlier, so the graph of waiting has no cycle and some operation can always run. The rules of the
+// legacy default stream become edges of kind (2), added under the one mutex that orders all submissions:
+// an operation in the legacy queue waits for the last operation of each blocking queue of its group, and an
+// operation in a blocking queue waits for the last one in the legacy queue.
+//
+// Who runs them. A queue whose head may start is `ready`, and a dispatcher thread takes it, one queue a
+// thread, and runs its operations one after the other. A thread that waits for an operation of a ready queue
+// runs the queue itself instead of sleeping, unless the operation calls the program's own code.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "failure.h"
+
+namespace softgpu::driver {
+
+class Queue;
+
+// The end of one operation. Set once.
+class Completion {
+  public:
+    bool done() const { return done_.load(std::memory_order_acquire) != 0; }
+    uint64_t nanoseconds() const { return nanoseconds_; }  // of the steady clock, at the end; once done
+
+  private:
+    friend class Scheduler;
+    std::atomic<uint32_t> done_{0};
+    uint64_t nanoseconds_ = 0;
+    // Queues whose head waits for this, kept alive by it. Under the scheduler's mutex.
+    std::vector<std::shared_ptr<Queue>> waiters_;
+};
+using CompletionRef = std::shared_ptr<Completion>;
+
+struct Operation {
+    std::function<CUresult()> body = {};    // none: a marker. What it returns but success fails the group
+    std::vector<CompletionRef> after = {};  // besides the order of the queue
+    bool always = false;                    // runs although the group has failed: gives something back
+    bool calls_program = false;             // a host callback
+};
+
+// The queues of one context: they fail, end and see the legacy default stream together.
+struct QueueGroup {
+    std::atomic<int> fault{CUDA_SUCCESS};      // the first error of an operation; then only `always` ones run
+    std::atomic<bool> cancel{false};           // asks running kernels to end
+    std::vector<std::weak_ptr<Queue>> queues;  // these two: under the scheduler's mutex
+    std::shared_ptr<Queue> legacy;
+    bool closed = false;
+
+    CUresult status() const { return static_cast<CUresult>(fault.load(std::memory_order_acquire)); }
+    void fail(CUresult error) {
+        int none = CUDA_SUCCESS;
+        fault.compare_exchange_strong(none, error);
+    }
+};
+
+// All members belong to the scheduler and are under its mutex.
+class Queue {
+  public:
+    Queue(std::shared_ptr<QueueGroup> group, bool blocking, int priority)
+        : group(std::move(group)), blocking(blocking), priority(priority) {}
+    const std::shared_ptr<QueueGroup> group;
+    const bool blocking;  // orders itself with the legacy default stream
+    const int priority;   // 0 to kGreatestPriority
+
+  private:
+    friend class Scheduler;
+    enum class State { idle, blocked, ready, running };
+    struct Entry {
+        Operation operation;
+        CompletionRef completion;
+    };
+    State state = State::idle;
+    std::deque<Entry> entries;
+    CompletionRef tail;  // of the operation submitted last; null when there was none
+};
+
+constexpr int kGreatestPriority = -5;
+
+class Scheduler {
+  public:
+    // Adds the queue to its group; with `legacy`, as the group's default stream. Starts the first dispatcher.
+    void add(const std::shared_ptr<Queue>& queue, bool legacy);
+
+    // Queues the operation and returns its completion. Waits while the queue is full. With `soon`, the caller
+    // promises to wait for it at once, which saves waking a dispatcher.
+    CompletionRef submit(const std::shared_ptr<Queue>& queue, Operation operation, bool soon = false);
+
+    // Returns when it is done. `queue`, which may be null, is where it was submitted.
+    void wait(const CompletionRef& completion, const std::shared_ptr<Queue>& queue);
+
+    // The completion of all that was submitted so far; null when nothing is under way.
+    CompletionRef last(const std::shared_ptr<Queue>& queue);
+    // The ends of all that is under way in the group.
+    std::vector<CompletionRef> pending(const std::shared_ptr<QueueGroup>& group);
+    // Waits for all that was submitted so far to all queues of the group.
+    void drain(const std::shared_ptr<QueueGroup>& group);
+    void drain_all();
+    // No more submissions; what has not started is skipped, running kernels are asked to end; then drains.
+    void close(const std::shared_ptr<QueueGroup>& group);
+
+    static bool in_callback();  // this thread runs a program's callback, and must not wait
+
+  private:
+    using Lock = std::unique_lock<std::mutex>;
+    using QueueRef = std::shared_ptr<Queue>;
+    bool head_may_start(const QueueRef& queue);
+    void schedule(const QueueRef& queue, bool wake);
+    void wake_dispatcher();
+    bool start_dispatcher();
+    QueueRef take_ready();
+    void take_ready(const QueueRef& queue);
+    void run(Lock& lock, const QueueRef& queue, const Completion* until);
+    void finish(Completion& completion);
+    void await_room(Lock& lock, const QueueRef& queue);
+    void dispatch();
+
+    std::mutex mutex_;
+    std::condition_variable work_;
+    std::array<std::deque<QueueRef>, 1 - kGreatestPriority> ready_;  // by -priority
+    std::vector<std::weak_ptr<QueueGroup>> groups_;
+    unsigned dispatchers_ = 0;
+    unsigned idle_ = 0;
+    unsigned woken_ = 0;  // dispatchers that were told of work and have not come for it yet
+};
+
+}  // namespace softgpu::driver

@@ -1,0 +1,23 @@
+// What the driver keeps for each thread of the program: its stack of contexts and its default streams.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace softgpu::driver {
+
+class Stream;
+
+struct ThreadState {
+    std::vector<uint64_t> contexts;  // handles; the last is current, 0 stands for none
+    std::map<uint64_t, std::shared_ptr<Stream>> default_streams;  // by the id of the context
+    bool per_thread_default = false;  // stream 0 means the thread's own: inside a _ptsz or _ptds entry point
+    uint32_t capture_mode = 0;        // CU_STREAM_CAPTURE_MODE_GLOBAL
+};
+
+// The calling thread's. Also works while the process exits, after the thread's C++ locals are gone.
+ThreadState& thread_state();
+
+}  // namespace softgpu::driver
