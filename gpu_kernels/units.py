@@ -119,6 +119,23 @@ def thousandths_text(thousandths: int, gpu_class: str) -> str:
     return f"{_number_text(Fraction(thousandths, THOUSANDTHS))} {gpu_class}"
 
 
+def parse_thousandths(text: str) -> tuple[int, str]:
+    """``3.5 V100`` -> ``3500, "V100"``: a sum of shares, as a course's limit is; zero is one.
+
+    The inverse of ``thousandths_text``. Raises ``InvalidSize``.
+    """
+    words = text.split() if len(text) <= MAX_TEXT else []
+    decimal = _DECIMAL.fullmatch(words[0]) if len(words) == 2 else None
+    if decimal is None or len(decimal["places"] or "") > 3 or not valid_class(words[1]):
+        raise InvalidSize(
+            f"The limit {_shown(text)} cannot be read.\n"
+            "A limit is a number of GPUs, with up to three decimal places, and a GPU class: '0.5 V100'.",
+            details={"read": text[:MAX_TEXT], "why": "not a limit"},
+        )
+    places = (decimal["places"] or "").ljust(3, "0")
+    return int(decimal["whole"]) * THOUSANDTHS + int(places), words[1]
+
+
 def _number_text(value: Fraction) -> str:
     if value.denominator == 1:
         return str(value.numerator)

@@ -13,6 +13,7 @@ from gpu_kernels.client import Lease, PoolClient
 from gpu_kernels.units import THOUSANDTHS, thousandths_text
 
 LEASE_COLUMNS = ("lease", "size", "state", "memory", "device", "server", "for", "ends in")
+COURSE_COLUMNS = ("course", "in use", "limit")
 EPILOG = """\
 examples:
   jupyter gpu status
@@ -40,7 +41,7 @@ def execute(options: argparse.Namespace) -> int:
     print("\nPool")
     print(table(("GPU", "is", "memory free", "compute free", ""), map(_gpu_row, pool["gpus"])))
     print("\nCourses")
-    print(table(("course", "in use", "limit"), _course_rows(courses)))
+    print(table(COURSE_COLUMNS, course_rows(courses)))
     return Exit.OK
 
 
@@ -89,7 +90,7 @@ def _gpu_row(gpu: Mapping[str, Any]) -> Sequence[str]:
     )
 
 
-def _course_rows(courses: Iterable[Mapping[str, Any]]) -> Iterator[Sequence[str]]:
+def course_rows(courses: Iterable[Mapping[str, Any]]) -> Iterator[Sequence[str]]:
     for course in courses:
         for gpu_class in sorted({*course["limit"], *course["held"]}):
             limit = course["limit"].get(gpu_class, {}).get("thousandths", 0)

@@ -15,6 +15,7 @@ from gpu_kernels.units import (
     Size,
     Slice,
     parse_size,
+    parse_thousandths,
     slice_of,
     thousandths_text,
     valid_class,
@@ -171,3 +172,8 @@ def test_sums_are_quoted_like_sizes() -> None:
     assert thousandths_text(20, "V100") == "0.02 V100"
     assert thousandths_text(1980, "V100") == "1.98 V100"
     assert thousandths_text(3000, "V100") == "3 V100"
+
+
+@given(st.integers(0, 10**9))
+def test_a_limit_reads_back_as_it_is_written(thousandths):
+    assert parse_thousandths(thousandths_text(thousandths, "V100")) == (thousandths, "V100")

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gpu_kernels.cli import main
+from gpu_kernels.cli.exits import Exit
+from tests.pool.controller import ThreadedController, token
+
+Run = Callable[..., int]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+    """Run ``jupyter gpu course`` as somebody, against a real controller; the exit status."""
+    with ThreadedController(tmp_path / "state") as controller:
+        monkeypatch.setenv("GPU_KERNELS_CONTROLLER", controller.url)
+
+        def run(who: str, *arguments: str) -> int:
+            monkeypatch.setenv("GPU_KERNELS_TOKEN", token(who))
+            with pytest.raises(SystemExit) as exit_:
+                main(["course", *arguments])
+            return int(exit_.value.code or 0)
+
+        yield run
+
+
+def test_a_member_sees_what_the_course_holds_and_may_hold(run, capsys):
+    assert run("ada", "ml101") == Exit.OK
+    assert capsys.readouterr().out.splitlines()[1].split() == ["ml101", "0", "V100", "0.1", "V100"]
+
+
+def test_an_instructor_sets_one_class_and_leaves_the_others(run, capsys):
+    assert run("grace", "ml101", "--limit", "2.5 A100") == Exit.OK
+    rows = [line.split()[-2:] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert rows == [["2.5", "A100"], ["0.1", "V100"]]
+
+
+def test_a_member_who_does_not_teach_may_not_set_it(run, capsys):
+    assert run("ada", "ml101", "--limit", "1 V100") == Exit.NO_PERMISSION
+    assert "its instructors may" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("limit", ["", "V100", "-1 V100", "1.2345 V100", "1 GB", "1 V100 x", "1e9 V100"])
+def test_a_limit_that_cannot_be_read_is_shown_with_what_is_allowed(run, capsys, limit):
+    assert run("grace", "ml101", "--limit", limit) == Exit.USAGE
+    error = capsys.readouterr().err
+    assert repr(limit) in error
+    assert "'0.5 V100'" in error
