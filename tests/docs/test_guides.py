@@ -1,0 +1,127 @@
+"""The guides, typed in as they stand: only ports are other ones, so that tests can run beside a real pool."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.docs.documents import ROOT, blocks
+
+HOW_TO = ROOT / "docs" / "how-to"
+PROGRAM = """
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def add(a, b, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = a[i] + b[i]
+
+a = np.arange(1000, dtype=np.float32)
+out = np.empty_like(a)
+add[4, 256](a, a, out)
+assert np.array_equal(out, a + a)
+print("added on", cuda.get_current_device().name.decode())
+"""
+pytestmark = [
+    pytest.mark.native,
+    pytest.mark.skipif(not (ROOT / "remoting/lib/bin/gpu-worker").exists(), reason="no native build"),
+]
+
+
+def shell(text: str, folder: Path, **options: object) -> subprocess.Popen[str]:
+    environment = {
+        **{k: v for k, v in os.environ.items() if not k.startswith(("GPU_KERNELS_", "JUPYTERHUB_"))},
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
+    }
+    return subprocess.Popen(
+        ["bash", "-euo", "pipefail", "-c", text],
+        cwd=folder,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        **options,
+    )
+
+
+def typed(text: str, folder: Path) -> str:
+    process = shell(text, folder)
+    output, _ = process.communicate(timeout=100)
+    assert process.returncode == 0, output
+    return output
+
+
+@contextmanager
+def running(text: str, folder: Path) -> Iterator[None]:
+    """A service of the guide, in the background until the end of the test."""
+    process = shell(f"exec {text}" if not text.startswith("GPU_") else text, folder)
+    try:
+        yield
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+
+
+def wait_until_it_says(text: str, command: str, folder: Path) -> None:
+    end = time.monotonic() + 60
+    while True:
+        process = shell(command, folder)
+        output, _ = process.communicate(timeout=60)
+        if process.returncode == 0 and text in output:
+            return
+        assert time.monotonic() < end, output
+        time.sleep(0.2)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "vector_add.py").write_text(PROGRAM)
+    return tmp_path
+
+
+def test_a_program_runs_on_a_software_gpu(folder):
+    straight, *_ = blocks(HOW_TO / "run-a-program.md")
+    assert "software GPU" in typed(straight, folder)
+
+
+def test_a_pool_without_a_hub(folder):
+    port = str(free_port())
+    tokens, controller, agent, use = (
+        block.strip().replace("8250", port) for block in blocks(HOW_TO / "set-up-a-pool-without-a-hub.md")
+    )
+    typed(tokens, folder)
+    first_line = use.splitlines()[0]
+    with running(controller, folder):
+        wait_until_it_says("ml101", f"{first_line}\njupyter gpu course ml101", folder)
+        with running(agent, folder):
+            wait_until_it_says("V100 (software GPU)", f"{first_line}\njupyter gpu status", folder)
+            output = typed(use, folder)
+            assert re.search(r"added on .*software GPU", output, re.I)
+            program = blocks(HOW_TO / "run-a-program.md")[1].replace("8250", port)
+            program = program.replace("GPU_KERNELS_TOKEN=...", "GPU_KERNELS_TOKEN=$(cat ana.token)")
+            assert "added on" in typed(program, folder)
+            wait_until_it_says("0 V100", f"{first_line}\njupyter gpu course ml101", folder)
