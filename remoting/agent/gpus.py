@@ -12,6 +12,8 @@ from typing import Any, Literal
 from gpu_kernels.units import valid_class
 
 MIB = 1024 * 1024
+SOFTWARE_CAPABILITY = "7.5"
+UNOFFERED = ("compute_capability", "pci_bus_id")
 _SOFTWARE_GPUS = uuid.UUID("6f1b7c0a-5d0e-4f0b-9a55-0c1d2f3e4a5b")
 
 CLASS_PATTERNS: tuple[tuple[str, str], ...] = (
@@ -45,7 +47,9 @@ class NoGpu(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU as the pool knows it; memory in MiB. Slices are cut from ``allocatable_mib``."""
+    """One GPU; memory in MiB. Slices are cut from ``allocatable_mib``. The last two are for its users' NVML,
+    and are no business of the pool's; ``pci_bus_id`` is empty for a software GPU.
+    """
 
     uuid: str
     index: int
@@ -54,16 +58,21 @@ class Gpu:
     name: str
     total_mib: int
     allocatable_mib: int
+    compute_capability: str
+    pci_bus_id: str
 
     def offered(self) -> dict[str, Any]:
         """As it is registered with the controller."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name not in UNOFFERED}
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
+    """``cuda_version`` is the driver's, as NVML has it (13000 for 13.0); 0 stands for that of the headers."""
+
     gpus: tuple[Gpu, ...]
     driver_version: str
+    cuda_version: int
 
     def by_uuid(self) -> dict[str, Gpu]:
         return {gpu.uuid: gpu for gpu in self.gpus}
@@ -92,10 +101,12 @@ def software_gpus(agent_name: str, gpu_class: str, memory_mib: int, count: int, 
             name=f"{gpu_class} (software GPU)",
             total_mib=memory_mib,
             allocatable_mib=memory_mib,
+            compute_capability=SOFTWARE_CAPABILITY,
+            pci_bus_id="",
         )
         for index in range(count)
     )
-    return Inventory(gpus, version)
+    return Inventory(gpus, version, 0)
 
 
 def nvml_gpus(patterns: Sequence[tuple[str, str]] = CLASS_PATTERNS) -> Inventory:
@@ -110,13 +121,14 @@ def nvml_gpus(patterns: Sequence[tuple[str, str]] = CLASS_PATTERNS) -> Inventory
         count = pynvml.nvmlDeviceGetCount()
         gpus = tuple(_nvml_gpu(pynvml, index, patterns) for index in range(count))
         version = str(pynvml.nvmlSystemGetDriverVersion())
+        cuda_version = int(pynvml.nvmlSystemGetCudaDriverVersion_v2())
     except pynvml.NVMLError as error:
         raise NoGpu(f"NVML cannot tell about this server's GPUs: {error}") from error
     finally:
         pynvml.nvmlShutdown()
     if not gpus:
         raise NoGpu("NVML shows no GPU on this server.")
-    return Inventory(gpus, version)
+    return Inventory(gpus, version, cuda_version)
 
 
 def _nvml_gpu(pynvml: Any, index: int, patterns: Sequence[tuple[str, str]]) -> Gpu:
@@ -124,6 +136,7 @@ def _nvml_gpu(pynvml: Any, index: int, patterns: Sequence[tuple[str, str]]) -> G
     name = str(pynvml.nvmlDeviceGetName(handle))
     # Version 1 counts what the driver reserves as used; only version 2 tells it apart.
     memory = pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)
+    major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
     return Gpu(
         uuid=str(pynvml.nvmlDeviceGetUUID(handle)),
         index=index,
@@ -132,6 +145,8 @@ def _nvml_gpu(pynvml: Any, index: int, patterns: Sequence[tuple[str, str]]) -> G
         name=name,
         total_mib=int(memory.total) // MIB,
         allocatable_mib=(int(memory.total) - int(memory.reserved)) // MIB,
+        compute_capability=f"{major}.{minor}",
+        pci_bus_id=str(pynvml.nvmlDeviceGetPciInfo(handle).busId),
     )
 
 

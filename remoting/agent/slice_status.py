@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from remoting.agent.gpus import Inventory
@@ -17,31 +16,35 @@ def status_json(grant: Grant, inventory: Inventory, worker: Worker | None, now: 
     """The slices as their user sees them: a slice is the whole device to him. Memory in MiB, utilisation in
     percent. A lease whose worker has not started has nothing in use.
     """
-    entries = []
     used = worker.usage.used_mib if worker is not None else 0
     busy = worker.usage.utilisation_now(now) if worker is not None else 0
+    entries: list[dict[str, Any]] = []
     for index, (part, gpu) in enumerate(zip(grant.slices, granted_gpus(grant, inventory), strict=True)):
+        # A worker tells the sum over its slices; they are filled in order.
         taken = min(used, part.mib)
         used -= taken
-        entries.append(_entry(index, gpu.name, gpu.uuid, gpu.device, part.mib, taken, busy, inventory))
-    text = json.dumps(entries)
+        entries.append(
+            {
+                "name": gpu.name,
+                "uuid": gpu.uuid,
+                "index": index,
+                "device": gpu.device,
+                "total_mib": part.mib,
+                "used_mib": taken,
+                "utilisation": busy,
+                "driver_version": inventory.driver_version,
+                "cuda_version": inventory.cuda_version,
+                "compute_capability": gpu.compute_capability,
+                "pci_bus_id": gpu.pci_bus_id,
+            }
+        )
+    text = _compact(entries)
     # A lease of a great many GPUs: as many entries as fit, rather than a text that is cut.
     while len(text) > MAX_ANSWER_TEXT:
         entries.pop()
-        text = json.dumps(entries)
+        text = _compact(entries)
     return text
 
 
-def _entry(
-    index: int, name: str, uuid: str, device: str, total: int, used: int, busy: int, inventory: Inventory
-) -> Mapping[str, Any]:
-    return {
-        "name": name,
-        "uuid": uuid,
-        "index": index,
-        "device": device,
-        "total_mib": total,
-        "used_mib": used,
-        "utilisation": busy,
-        "driver_version": inventory.driver_version,
-    }
+def _compact(entries: list[dict[str, Any]]) -> str:
+    return json.dumps(entries, separators=(",", ":"))
