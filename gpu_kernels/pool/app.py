@@ -8,7 +8,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
@@ -183,36 +184,43 @@ class PoolController(Application):
             self.exit(1)
 
     async def _serve(self) -> None:
+        async with self.serving() as url:
+            self._announce(url)
+            await _told_to_stop()
+            self.log.info("stopping")
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        """Serve as configured, at the URL given, until the context ends. The state folder must exist."""
         state = Path(self.state_dir)
-        lock = only_controller(state)
-        sockets = bind_sockets(self.port, self.address)
-        bells = Bells()
-        ledger = Ledger(self.database_url, self.timing())
-        ledger.start(self.first_courses())
-        desk = Desk(ledger, bells)
-        service = Service(
-            desk=desk,
-            bells=bells,
-            authenticator=Authenticator(self._token_source(), self.token_cache),
-            proofs=Proofs.from_file(state / "lease-secret.key"),
-            metrics=Metrics(),
-            max_wait=self.max_wait,
-            sizes={name: tuple(numbers) for name, numbers in self.sizes.items()},
-        )
-        server = HTTPServer(make_application(service, self.prefix), max_body_size=MOST_BUFFERED)
-        server.add_sockets(sockets)
-        port = sockets[0].getsockname()[1]
-        self._announce(f"http://{self.address}:{port}{self.prefix.rstrip('/')}")
-        sweeper = Sweeper(desk, service.metrics, self.sweep_interval, self.keep_days)
-        sweeping = asyncio.create_task(sweeper.run())
-        await _told_to_stop()
-        self.log.info("stopping")
-        server.stop()
-        sweeping.cancel()
-        bells.ring_all()
-        await server.close_all_connections()
-        desk.close()
-        lock.close()
+        async with AsyncExitStack() as stack:
+            stack.enter_context(only_controller(state))
+            ledger = Ledger(self.database_url, self.timing())
+            ledger.start(self.first_courses())
+            bells = Bells()
+            desk = Desk(ledger, bells)
+            stack.callback(desk.close)
+            service = Service(
+                desk=desk,
+                bells=bells,
+                authenticator=Authenticator(self._token_source(), self.token_cache),
+                proofs=Proofs.from_file(state / "lease-secret.key"),
+                metrics=Metrics(),
+                max_wait=self.max_wait,
+                sizes={name: tuple(numbers) for name, numbers in self.sizes.items()},
+            )
+            sockets = bind_sockets(self.port, self.address)
+            server = HTTPServer(make_application(service, self.prefix), max_body_size=MOST_BUFFERED)
+            server.add_sockets(sockets)
+            sweeper = Sweeper(desk, service.metrics, self.sweep_interval, self.keep_days)
+            sweeping = asyncio.create_task(sweeper.run())
+            port = sockets[0].getsockname()[1]
+            try:
+                yield f"http://{self.address}:{port}{self.prefix.rstrip('/')}"
+            finally:
+                server.stop()
+                sweeping.cancel()
+                await server.close_all_connections()
 
     def timing(self) -> Timing:
         return Timing(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.pool.controller import Agent, ThreadedController
 from tests.pool.rig import Rig
 
 
@@ -16,3 +17,18 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
     yield rig
     assert rig.mismatch() == 0
     rig.close()
+
+
+@pytest.fixture
+def controller(tmp_path: Path) -> Iterator[ThreadedController]:
+    """A controller that knows ``controller.TOKENS`` and ``controller.COURSES``, and has no GPU yet."""
+    with ThreadedController(tmp_path / "state") as controller:
+        yield controller
+
+
+@pytest.fixture
+def agent(controller: ThreadedController) -> Agent:
+    """One GPU server with one V100."""
+    agent = Agent(controller.client("gpu-server"))
+    agent.register()
+    return agent

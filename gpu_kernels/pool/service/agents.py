@@ -123,11 +123,12 @@ class Report(AgentHandler):
 
         with self.service.bells.at(agent_topic(name)) as bell:
             newest, targets = await self.service.desk.write(take)
-            self._long_poll = seconds > 0
+            if seconds > 0:
+                self.linger_at(bell)
             while newest == target_seq and (left := end - time.monotonic()) > 0:
                 if not await rung(bell, left):
                     break
-                if self._gone.is_set():
+                if self.gone:
                     return
                 newest, targets = await self.service.desk.read(lambda tx: reading.agent_target(tx, name))
         self.answer({"target_seq": newest, "leases": [self._target(target) for target in targets]})

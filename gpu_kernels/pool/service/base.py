@@ -63,8 +63,9 @@ class Handler(RequestHandler):
         self.service = service
         self._body = bytearray()
         self._too_long = False
-        self._gone = asyncio.Event()
-        self._long_poll = False
+        self._bell: asyncio.Event | None = None
+        self.gone = False
+        """Whether the client has closed the connection: nobody waits for the answer any more."""
 
     def set_default_headers(self) -> None:
         self.set_header("Server", "gpu-kernels")
@@ -128,11 +129,17 @@ class Handler(RequestHandler):
         self.set_status(status)
         self.finish(dict(body))
 
+    def linger_at(self, bell: asyncio.Event) -> None:
+        """Note that the answer may take long on purpose; the bell also rings when the client goes away."""
+        self._bell = bell
+
     def on_connection_close(self) -> None:
-        self._gone.set()
+        self.gone = True
+        if self._bell is not None:
+            self._bell.set()
 
     def on_finish(self) -> None:
-        if not self._long_poll:
+        if self._bell is None:
             status = str(self.get_status())
             labels = (type(self).__name__, self.request.method or "", status)
             self.service.metrics.requests.labels(*labels).observe(self.request.request_time())

@@ -98,11 +98,12 @@ class OneLease(LeaseHandler):
         end = time.monotonic() + seconds
         with self.service.bells.at(lease_topic(lease_id)) as bell:
             view = await self._look(lease_id)
-            self._long_poll = seconds > 0
+            if seconds > 0:
+                self.linger_at(bell)
             while view["state"] == "queued" and (left := end - time.monotonic()) > 0:
                 if not await rung(bell, left):
                     break
-                if self._gone.is_set():
+                if self.gone:
                     return
                 view = await self._look(lease_id)
         self.answer(self.with_secret(view))

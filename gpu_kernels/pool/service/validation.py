@@ -5,7 +5,6 @@ through.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -77,7 +76,7 @@ class Fields:
         value = self._get(name, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self._wrong(name, f"must be a number, not {_kind(value)}")
-        if not (math.isfinite(value) and least <= value <= most):
+        if not least <= value <= most:
             raise self._wrong(name, f"must be {least:g} to {most:g}, not {str(value)[:30]}")
         return float(value)
 

@@ -18,7 +18,7 @@ class Bells:
 
     @contextmanager
     def at(self, topic: str) -> Iterator[asyncio.Event]:
-        """An event that is set when ``topic`` rings, or when all must wake."""
+        """An event that is set when ``topic`` rings."""
         event = asyncio.Event()
         self._waiting.setdefault(topic, set()).add(event)
         try:
@@ -33,9 +33,6 @@ class Bells:
         for topic in topics:
             for event in self._waiting.get(topic, ()):
                 event.set()
-
-    def ring_all(self) -> None:
-        self.ring(list(self._waiting))
 
 
 def lease_topic(lease_id: str) -> str:
