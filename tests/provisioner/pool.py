@@ -1,7 +1,7 @@
 """A real pool controller for the provisioner's tests, with an agent that has one V100 and serves nobody.
 
-The agent is the real client's side of the protocol: it registers, and confirms every end at once, since no worker
-ever lives. Nothing of the controller is faked.
+The agent speaks as a real one does: it registers, and confirms every end at once, since no worker ever lives.
+Nothing of the controller is faked.
 """
 
 from __future__ import annotations
@@ -41,12 +41,15 @@ class Pool:
 
     def __init__(self, folder: Path, lease_ttl: float = 60.0) -> None:
         self.folder = folder
-        self.lease_ttl = lease_ttl
         self._process: subprocess.Popen | None = None
         tokens = {hashlib.sha256(token.encode()).hexdigest(): who for token, who in TOKENS.items()}
         (folder / "tokens.json").write_text(json.dumps(tokens))
         (folder / "tokens.json").chmod(0o600)
-        config = {"courses": {COURSE: {"V100": {"thousandths": 1000}}}, "lease_ttl": lease_ttl}
+        config = {
+            "courses": {COURSE: {"V100": {"thousandths": 1000}}},
+            "lease_ttl": lease_ttl,
+            "sweep_interval": min(1.0, lease_ttl / 10),
+        }
         (folder / "config.json").write_text(json.dumps({"PoolController": config}))
         self.start_controller()
         self.student = PoolClient(self.url, "student-token")

@@ -1,5 +1,7 @@
-"""The table of docs/design/jupyter.md, run against the installed jupyter_client: which hooks are called, in what
-order, and whether the kernel has its lease afterwards. When a new release changes the order, this says so.
+"""The table of docs/design/jupyter.md, run against the installed jupyter_client.
+
+Which hooks are called, in what order, and whether the kernel has its lease afterwards. When a new release
+changes the order, this says so.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from jupyter_client.provisioning.factory import KernelProvisionerFactory
 
 from gpu_kernels.keeper import KEEPER
 from gpu_kernels.provisioner import GPUSliceProvisioner
+from tests.provisioner.pool import wait_until
 
 START = ["pre_launch", "launch_kernel", "post_launch"]
 STUBBORN = [
@@ -87,12 +90,6 @@ def traced(monkeypatch, make_kernel):
     return make
 
 
-async def until(condition) -> None:
-    async with asyncio.timeout(30):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
 async def test_start_and_stop(pool, traced):
     kernel = traced()
     await kernel.start_kernel()
@@ -118,8 +115,8 @@ async def test_stop_now(pool, traced):
 
 
 async def test_restart_by_the_user_of_a_kernel_that_does_not_end_by_itself(pool, traced, specs):
-    # The row that proves why terminate and kill must not give a lease back: here it is a restart, and terminate
-    # says False, and an automatic restart's kill does too.
+    # The row that shows why terminate and kill must not give a lease back: this is a restart, and terminate
+    # says that it is not.
     specs("stubborn", argv=STUBBORN)
     kernel = traced("stubborn")
     await kernel.start_kernel(stdout=(pipe := os.pipe())[1])
@@ -150,7 +147,9 @@ async def test_the_process_dies_and_is_restarted(pool, traced):
     (before,) = pool.in_force()
     kernel.provisioner.traced()
     os.kill(kernel.provisioner.process.pid, signal.SIGKILL)
-    await until(lambda: "post_launch" in kernel.provisioner.trace and kernel.ready.done())
+    await asyncio.to_thread(
+        wait_until, lambda: "post_launch" in kernel.provisioner.trace and kernel.ready.done()
+    )
     calls = kernel.provisioner.traced()
     assert calls == ["send_signal(2)", "kill(False)", "send_signal(9)", "cleanup(True)", *START]
     assert [lease.id for lease in pool.in_force()] == [before.id]

@@ -101,6 +101,8 @@ def make_manager(tmp_path, monkeypatch):
 
     yield make
     for instance in instances:
+        # What a failing manager leaves open would keep its context from closing when it is collected.
+        instance.parent._close_control_socket()
         if instance.process is not None:
             instance.process.kill()
             instance.process.wait()

@@ -146,8 +146,7 @@ async def test_a_kernel_that_waits_gets_the_slice_that_another_gives_back(pool, 
     first, second = make_kernel("whole"), make_kernel("whole")
     await first.start_kernel()
     waiting = asyncio.ensure_future(second.start_kernel())
-    while not any(lease.queued for lease in pool.leases()):
-        await asyncio.sleep(0.01)
+    await asyncio.to_thread(wait_until, lambda: any(lease.queued for lease in pool.leases()))
     await first.shutdown_kernel(now=True)
     await waiting
     assert [lease.holder for lease in pool.in_force()] == [second.kernel_id]
@@ -159,8 +158,7 @@ async def test_a_start_that_is_cancelled_while_it_waits_leaves_nothing(pool, mak
     first, second = make_kernel("whole"), make_kernel("whole")
     await first.start_kernel()
     waiting = asyncio.ensure_future(second.start_kernel())
-    while not any(lease.queued for lease in pool.leases()):
-        await asyncio.sleep(0.01)
+    await asyncio.to_thread(wait_until, lambda: any(lease.queued for lease in pool.leases()))
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
