@@ -68,10 +68,10 @@ def options_form(courses: list[str], remembered: object = None) -> str:
     )
 
 
-def options_from_form(form: dict[str, list[str]]) -> dict[str, str]:
-    """What the form says, as user options. `profile` is the column of that name in the hub's admin panel."""
+def course_in_form(form: dict[str, list[str]]) -> dict[str, str]:
+    """What the form says of the course, as user options."""
     values = form.get("course")
-    return {"course": values[0], "profile": values[0] or "no GPU"} if values else {}
+    return {"course": values[0]} if values else {}
 
 
 def _refusal(message: str, reason: str) -> SpawnException:

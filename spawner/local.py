@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from jupyterhub.spawner import SimpleLocalProcessSpawner
+from traitlets import default
 
 from spawner.mixin import GPULabMixin
 
@@ -14,3 +17,20 @@ class GPUSimpleLocalProcessSpawner(GPULabMixin, SimpleLocalProcessSpawner):  # t
     tokens and secrets of leases included. For students that are strangers to each other, mix
     `GPULabMixin` into a spawner that isolates.
     """
+
+    async def start(self) -> Any:
+        """Called by the hub. The course shows as "Profile" in the hub's admin panel."""
+        address = await super().start()
+        self.user_options = {**self.user_options, "profile": self.gpu_slice_course or "no GPU"}
+        return address
+
+    @default("apply_user_options")
+    def _course_is_all_there_is(self) -> Any:
+        return _warn_of_others
+
+
+def _warn_of_others(spawner: Any, user_options: dict[str, Any]) -> None:
+    """Called by the hub before `start`, which reads the course."""
+    others = sorted(set(user_options) - {"course", "profile"})
+    if others:
+        spawner.log.warning("User options that nothing reads: %s", ", ".join(others))

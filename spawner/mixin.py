@@ -11,7 +11,7 @@ from traitlets import Float, List, Unicode, default
 from traitlets.config import LoggingConfigurable
 
 from gpu_kernels.client import AsyncPoolClient
-from spawner.courses import NO_COURSE, choose_course, courses_of, options_form, options_from_form
+from spawner.courses import NO_COURSE, choose_course, course_in_form, courses_of, options_form
 
 RELEASE_TOKEN_S = 120
 """Life of the token with which the hub gives a stopped server's leases back; used within seconds."""
@@ -93,6 +93,7 @@ class GPULabMixin(LoggingConfigurable):
 
     user: Any
     user_options: Any
+    orm_spawner: Any
 
     def gpu_slice_courses_of_user(self) -> list[str]:
         """The courses that this server could be charged to."""
@@ -121,17 +122,22 @@ class GPULabMixin(LoggingConfigurable):
     def _gpu_slice_server_token_scopes(self) -> Any:
         return gpu_token_scopes
 
-    @default("options_form")
-    def _gpu_slice_options_form(self) -> Any:
-        return _form_of
+    async def get_options_form(self) -> str:
+        """Called by the page that starts a server: the course, if there is a choice, above the base's form."""
+        base = await super().get_options_form()  # type: ignore[misc]
+        remembered = (self.orm_spawner.user_options or {}).get("course")
+        ours = options_form(self.gpu_slice_courses_of_user(), remembered)
+        return "\n".join(part for part in (ours, base) if part)
 
-    @default("options_from_form")
-    def _gpu_slice_options_from_form(self) -> Any:
-        return options_from_form
+    async def run_options_from_form(self, form_data: dict[str, list[str]]) -> Any:
+        """Called with what the form says."""
+        base = await maybe_future(super().run_options_from_form(form_data))  # type: ignore[misc]
+        return {**base, **course_in_form(form_data)}
 
-    @default("apply_user_options")
-    def _gpu_slice_apply_user_options(self) -> Any:
-        return _reject_unknown
+    async def options_from_query(self, query_data: dict[str, list[str]]) -> Any:
+        """Called with what the address of the page says: `/hub/spawn?opt-course=ml101`."""
+        base = await maybe_future(super().options_from_query(query_data))  # type: ignore[misc]
+        return {**base, **course_in_form(query_data)}
 
     def get_state(self) -> dict[str, Any]:
         """Called by the hub after a start; admins see it in the admin panel, as part of the server."""
@@ -190,15 +196,3 @@ def gpu_token_scopes(spawner: Any) -> list[str]:
     if spawner.gpu_slice_controller:
         scopes += [f"access:services!service={spawner.gpu_slice_service}", *spawner.gpu_slice_token_scopes]
     return scopes
-
-
-def _form_of(spawner: GPULabMixin) -> str:
-    remembered = spawner.orm_spawner.user_options or {}  # type: ignore[attr-defined]
-    return options_form(spawner.gpu_slice_courses_of_user(), remembered.get("course"))
-
-
-def _reject_unknown(spawner: GPULabMixin, user_options: dict[str, Any]) -> None:
-    """`start` reads the course from the user options; this keeps the hub from warning that nobody does."""
-    unknown = sorted(set(user_options) - {"course", "profile"})
-    if unknown:
-        spawner.log.warning("User options that nothing reads: %s", ", ".join(unknown))

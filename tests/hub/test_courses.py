@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jupyterhub.spawner import SpawnException
 
-from spawner.courses import NO_COURSE, choose_course, courses_of, options_form, options_from_form
+from spawner.courses import NO_COURSE, choose_course, course_in_form, courses_of, options_form
 
 names = st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=1, max_size=8)
 
@@ -100,6 +100,6 @@ def test_course_names_cannot_inject_markup():
 
 
 def test_the_form_becomes_user_options():
-    assert options_from_form({"course": ["ml101"]}) == {"course": "ml101", "profile": "ml101"}
-    assert options_from_form({"course": [""]}) == {"course": "", "profile": "no GPU"}
-    assert options_from_form({}) == {}
+    assert course_in_form({"course": ["ml101"], "other": ["1"]}) == {"course": "ml101"}
+    assert course_in_form({"course": [""]}) == {"course": ""}
+    assert course_in_form({}) == {}

@@ -26,6 +26,7 @@ class RecordingSpawner(LoggingConfigurable):
             groups=[SimpleNamespace(name=group) for group in groups],
             new_api_token=self.new_api_token,
         )
+        self.orm_spawner = SimpleNamespace(user_options=None)
         self.user_options = user_options if user_options is not None else {}
 
     def new_api_token(self, *, note, expires_in, scopes):
@@ -50,6 +51,14 @@ class RecordingSpawner(LoggingConfigurable):
 
     def run_post_stop_hook(self):
         self.calls.append("post_stop")
+
+    async def get_options_form(self):
+        return "<select name='image'>"
+
+    def run_options_from_form(self, form_data):
+        return {"image": form_data["image"][0]}
+
+    options_from_query = run_options_from_form
 
 
 class AsyncSpawner(RecordingSpawner):
@@ -133,6 +142,19 @@ def test_the_mixin_is_configured_under_its_own_name():
     spawner = GPURecording(groups=["ml101", "staff"], config=config)
     assert spawner.gpu_slice_controller == CLOSED
     assert spawner.gpu_slice_courses_of_user() == ["ml101"]
+
+
+async def test_the_form_of_the_base_class_stays_and_the_course_goes_above_it():
+    form = await GPURecording(groups=["ml101", "ds200"]).get_options_form()
+    assert form.index('name="course"') < form.index("name='image'")
+    assert await GPURecording(groups=["ml101"]).get_options_form() == "<select name='image'>"
+
+
+async def test_what_the_base_class_reads_of_the_form_stays():
+    given = {"image": ["big"], "course": ["ml101"]}
+    spawner = GPURecording(groups=["ml101"])
+    assert await spawner.run_options_from_form(given) == {"image": "big", "course": "ml101"}
+    assert await spawner.options_from_query(given) == {"image": "big", "course": "ml101"}
 
 
 async def test_a_controller_that_is_down_does_not_fail_the_stop(caplog):

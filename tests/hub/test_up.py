@@ -116,9 +116,8 @@ def test_a_killed_runner_takes_everything_along(state):
 
 def test_a_taken_port_is_said_before_anything_starts(state):
     port = ports_in_a_row()
-    with socket.create_server(("127.0.0.1", port + 3)):
-        with Up(state, port) as up:
-            assert up.finish() == 2
+    with socket.create_server(("127.0.0.1", port + 3)), Up(state, port) as up:
+        assert up.finish() == 2
     assert f"port {port + 3} (the pool controller)" in up.output
     assert marked(up.settings.marker) == []
 
