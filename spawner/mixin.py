@@ -123,7 +123,7 @@ class GPULabMixin(LoggingConfigurable):
         return gpu_token_scopes
 
     async def get_options_form(self) -> str:
-        """Called by the page that starts a server: the course, if there is a choice, above the base's form."""
+        """Called by the page that starts a server: the course, if a choice, above the base's form."""
         base = await super().get_options_form()  # type: ignore[misc]
         remembered = (self.orm_spawner.user_options or {}).get("course")
         ours = options_form(self.gpu_slice_courses_of_user(), remembered)
