@@ -20,7 +20,7 @@ from traitlets import Dict, Float, Int, List, TraitError, Unicode, default, vali
 from traitlets.config import Application, Config
 
 from gpu_kernels import __version__
-from gpu_kernels.errors import GPUKernelsError
+from gpu_kernels.errors import GPUKernelsError, InvalidSize
 from gpu_kernels.pool.ledger import Ledger, Timing
 from gpu_kernels.pool.service.application import make_application
 from gpu_kernels.pool.service.authentication import Authenticator, HubTokens, TokenFile, TokenSource
@@ -147,7 +147,10 @@ class PoolController(Application):
     def _checked_sizes(self, proposal: Any) -> Any:
         for gpu_class, numbers in proposal["value"].items():
             for number in numbers:
-                parse_size(f"{number} {gpu_class or 'GPU'}")
+                try:
+                    parse_size(f"{number} {gpu_class or 'GPU'}")
+                except InvalidSize as error:
+                    raise TraitError(f"PoolController.sizes: {error.message}") from None
         return proposal["value"]
 
     @property
