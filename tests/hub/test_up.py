@@ -15,6 +15,7 @@ from hub_config.lab.processes import marked
 from hub_config.lab.settings import REPOSITORY, SETTINGS_VARIABLE, Settings, port_is_free
 from hub_config.lab.student import Student
 from hub_config.lab.student_path import SPEC
+from hub_config.lab.supervisor import Lab
 
 pytestmark = [pytest.mark.hub, pytest.mark.native, pytest.mark.timeout(240)]
 
@@ -164,3 +165,17 @@ def test_the_hub_refuses_demo_logins_on_an_address_given_by_hand(state, address)
     assert hub.returncode != 0
     assert "The demo lab does not listen on" in hub.stdout + hub.stderr
     assert port_is_free("127.0.0.1", settings.port)
+
+
+def test_a_killed_hub_takes_proxy_controller_and_servers_along(state):
+    with Lab(Settings.on_free_ports(state)) as lab:
+        with Student(lab.settings.url, accounts.logins(lab.settings.secrets)["ana"]) as ana:
+            ana.log_in()
+            ana.start_server()
+        agent = psutil.Process(lab.agent.pid)
+        others = [process for process in marked(lab.settings.marker) if process != agent]
+        os.kill(lab.hub.pid, signal.SIGKILL)
+        _, alive = psutil.wait_procs(others, timeout=SOON)
+        assert alive == []
+        assert agent.is_running()
+    assert lab.problems == []
