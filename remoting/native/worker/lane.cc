@@ -1,0 +1,181 @@
+#include "lane.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+namespace worker {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class Stopwatch {
+  public:
+    explicit Stopwatch(std::atomic<uint64_t>& microseconds)
+        : microseconds_(microseconds), start_(Clock::now()) {}
+    ~Stopwatch() {
+        const auto time = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start_);
+        microseconds_.fetch_add(static_cast<uint64_t>(time.count()), std::memory_order_relaxed);
+    }
+
+  private:
+    std::atomic<uint64_t>& microseconds_;
+    Clock::time_point start_;
+};
+
+}  // namespace
+
+Lane::Lane(Worker& worker, Session& session, std::unique_ptr<wire::Transport> transport)
+    : worker_(worker), session_(session), transport_(std::move(transport)) {}
+
+bool Lane::welcome() {
+    wire::Writer words;
+    int version = 0;
+    invoke(worker_.driver.cuDriverGetVersion, &version);
+    words.put(wire::Welcome{wire::kProtocolVersion, wire::kCallsDigest, static_cast<uint32_t>(version),
+                            static_cast<uint32_t>(worker_.devices.size())});
+    for (const Device& device : worker_.devices) words.put(device.snapshot);
+    return send_reply(CUDA_SUCCESS, words.bytes());
+}
+
+void Lane::refuse(std::string_view text) {
+    send_reply(CUDA_ERROR_DEVICE_UNAVAILABLE, std::as_bytes(std::span(text)));
+}
+
+void Lane::run() {
+    std::vector<std::byte> buffer(kBuffer);
+    size_t have = 0;
+    for (;;) {
+        iovec part{buffer.data() + have, buffer.size() - have};
+        const size_t got = transport_->receive(&part, 1, 1);
+        if (got == 0) break;
+        have += got;
+        size_t done = 0;
+        if (!consume(std::span(buffer).first(have), done)) break;
+        if (done > 0) std::memmove(buffer.data(), buffer.data() + done, have - done);
+        have -= done;
+    }
+    if (have > 0 && !session_.ended())
+        log_line("session " + session_.name() + ": a lane ended inside a frame");
+}
+
+bool Lane::consume(std::span<const std::byte> bytes, size_t& done) {
+    done = 0;
+    while (bytes.size() - done >= sizeof(wire::FrameHeader)) {
+        wire::FrameHeader header;
+        std::memcpy(&header, bytes.data() + done, sizeof header);
+        if (header.length > wire::kMaxPayload) return malformed(header, "it is too long");
+        if (bytes.size() - done - sizeof header < header.length) break;
+        if (!run_frame(header, bytes.subspan(done + sizeof header, header.length))) return false;
+        done += sizeof header + header.length;
+    }
+    return true;
+}
+
+bool Lane::malformed(const wire::FrameHeader& header, const char* why) {
+    log_line("session " + session_.name() + ": a frame with opcode " + std::to_string(header.opcode) +
+             " and " + std::to_string(header.length) + " bytes cannot be accepted: " + why +
+             "; the session ends");
+    session_.end();
+    return false;
+}
+
+void Lane::use_device(uint8_t device) {
+    if (current_device_ == device) return;
+    invoke(worker_.driver.cuCtxSetCurrent, worker_.devices[device].context);
+    current_device_ = device;
+}
+
+bool Lane::in_turn(uint64_t after) {
+    return session_.order.wait_for(after, [this] { return session_.ended() || transport_->hung_up(); });
+}
+
+bool Lane::run_frame(const wire::FrameHeader& header, std::span<const std::byte> payload) {
+    if (header.device >= worker_.devices.size()) return malformed(header, "the device does not exist");
+    use_device(header.device);
+    wire::Reader reader(payload);
+    if (header.opcode == wire::kOpCopyOut) return copy_out(header, reader);
+    const Handler* handler = find_handler(header.opcode);
+    if (!handler) return malformed(header, "no call has this opcode");
+    return handler->how == How::post ? post(header, *handler, reader) : ask(header, *handler, reader);
+}
+
+bool Lane::post(const wire::FrameHeader& header, const Handler& handler, wire::Reader& payload) {
+    if (header.order == 0 || session_.order.executed() >= header.order) {
+        return malformed(header, "its number has been used");
+    }
+    if (!in_turn(header.order - 1)) return false;
+    CUresult result = static_cast<CUresult>(worker_.poisoned.load(std::memory_order_relaxed));
+    if (result == CUDA_SUCCESS) {
+        Context context(worker_, session_, header.device);
+        reply_.clear();
+        result = handler.run(context, header.flags, payload, reply_);
+    }
+    if (result == kMalformed) return malformed(header, handler.name);
+    if (result != CUDA_SUCCESS) {
+        session_.hold(result);
+        worker_.note(result, handler.name);
+    }
+    session_.order.executed(header.order);
+    return true;
+}
+
+bool Lane::ask(const wire::FrameHeader& header, const Handler& handler, wire::Reader& payload) {
+    if (!in_turn(header.order)) return false;
+    if (const auto poisoned = static_cast<CUresult>(worker_.poisoned.load())) return send_reply(poisoned, {});
+    const CUresult held = session_.take_held();
+    if (held != CUDA_SUCCESS && handler.how == How::ask) return send_reply(held, {});
+    Context context(worker_, session_, header.device);
+    reply_.clear();
+    CUresult result;
+    {
+        const Stopwatch stopwatch(worker_.status.busy_microseconds);
+        result = handler.run(context, header.flags, payload, reply_);
+    }
+    if (result == kMalformed) return malformed(header, handler.name);
+    worker_.note(result, handler.name);
+    if (result == CUDA_SUCCESS && held != CUDA_SUCCESS) return send_reply(held, {});
+    // Only loads and links say more than the status when they fail: the compiler's log.
+    const bool has_log = header.opcode == wire::kOpLoadLibrary || header.opcode == wire::kOpLink;
+    return send_reply(result,
+                      result == CUDA_SUCCESS || has_log ? reply_.bytes() : std::span<const std::byte>{});
+}
+
+bool Lane::copy_out(const wire::FrameHeader& header, wire::Reader& payload) {
+    wire::CopyHead head;
+    if (!payload.take(head) || !payload.finished() || head.bytes == 0)
+        return malformed(header, "cuMemcpyDtoH");
+    if (!in_turn(header.order)) return false;
+    if (const auto poisoned = static_cast<CUresult>(worker_.poisoned.load())) return send_reply(poisoned, {});
+    if (const CUresult held = session_.take_held()) return send_reply(held, {});
+    Context context(worker_, session_, header.device);
+    CUstream stream;
+    if (!context.stream(head.stream, stream)) return send_reply(CUDA_ERROR_INVALID_HANDLE, {});
+    if (!context.accessible(head.address, head.bytes)) return send_reply(CUDA_ERROR_INVALID_VALUE, {});
+    if (outgoing_.empty()) outgoing_.resize(wire::kChunk);
+    for (uint64_t done = 0; done < head.bytes;) {
+        const auto bytes = static_cast<size_t>(std::min<uint64_t>(head.bytes - done, wire::kChunk));
+        CUresult result;
+        {
+            const Stopwatch stopwatch(worker_.status.busy_microseconds);
+            result = invoke(worker_.driver.cuMemcpyDtoHAsync_v2, static_cast<void*>(outgoing_.data()),
+                            static_cast<CUdeviceptr>(head.address + done), bytes, stream);
+            if (result == CUDA_SUCCESS) result = invoke(worker_.driver.cuStreamSynchronize, stream);
+        }
+        if (result != CUDA_SUCCESS) {
+            worker_.note(result, "cuMemcpyDtoH");
+            return send_reply(result, {});
+        }
+        if (!send_reply(CUDA_SUCCESS, std::span(outgoing_).first(bytes))) return false;
+        done += bytes;
+    }
+    return true;
+}
+
+bool Lane::send_reply(CUresult status, std::span<const std::byte> payload) {
+    wire::ReplyHeader header{static_cast<uint32_t>(payload.size()), static_cast<int32_t>(status)};
+    iovec parts[2] = {{&header, sizeof header}, {const_cast<std::byte*>(payload.data()), payload.size()}};
+    return transport_->send(parts, 2);
+}
+
+}  // namespace worker

@@ -1,0 +1,49 @@
+// One lane of a session: reads frames, runs them in order, answers those that ask.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "handlers.h"
+#include "transport.h"
+
+namespace worker {
+
+class Lane {
+  public:
+    Lane(Worker& worker, Session& session, std::unique_ptr<wire::Transport> transport);
+
+    // Until the client goes, or the session ends.
+    void run();
+    // The first words: the devices, or why this lane is refused.
+    bool welcome();
+    void refuse(std::string_view text);
+    wire::Transport& transport() { return *transport_; }
+
+    // Runs the frames at the front of `bytes`; the number of bytes done. A frame that is not whole is left.
+    // False when the lane must end. For run(), and for the fuzzer.
+    bool consume(std::span<const std::byte> bytes, size_t& done);
+
+  private:
+    // Large enough for the largest frame, so that every frame lies in one piece.
+    static constexpr size_t kBuffer = 2 * (sizeof(wire::FrameHeader) + wire::kMaxPayload);
+
+    bool run_frame(const wire::FrameHeader& header, std::span<const std::byte> payload);
+    bool post(const wire::FrameHeader& header, const Handler& handler, wire::Reader& payload);
+    bool ask(const wire::FrameHeader& header, const Handler& handler, wire::Reader& payload);
+    bool copy_out(const wire::FrameHeader& header, wire::Reader& payload);
+    bool in_turn(uint64_t after);
+    bool send_reply(CUresult status, std::span<const std::byte> payload);
+    bool malformed(const wire::FrameHeader& header, const char* why);
+    void use_device(uint8_t device);
+
+    Worker& worker_;
+    Session& session_;
+    std::unique_ptr<wire::Transport> transport_;
+    int current_device_ = -1;
+    wire::Writer reply_;
+    std::vector<std::byte> outgoing_;
+};
+
+}  // namespace worker

@@ -1,0 +1,184 @@
+// Loading images: by digest from the cache, inline, or uploaded; and what a client is told of them.
+#include <algorithm>
+#include <cstring>
+
+#include "blake2b.h"
+#include "handlers.h"
+#include "image.h"
+#include "jit.h"
+
+namespace worker {
+namespace {
+
+CUresult describe_kernel(Context& context, CUkernel handle, LoadedKernel& loaded, wire::Writer& rows) {
+    const Driver& driver = context.driver();
+    const char* name = nullptr;
+    if (CUresult error = invoke(driver.cuKernelGetName, &name, handle)) return error;
+    loaded.handle = handle;
+    for (size_t i = 0; i < wire::kMaxParamBytes; ++i) {
+        size_t offset = 0, bytes = 0;
+        const CUresult result = invoke(driver.cuKernelGetParamInfo, handle, i, &offset, &bytes);
+        if (result == CUDA_ERROR_INVALID_VALUE) break;
+        if (result) return result;
+        if (offset > wire::kMaxParamBytes || bytes > wire::kMaxParamBytes - offset)
+            return CUDA_ERROR_INVALID_IMAGE;
+        loaded.params.push_back({static_cast<uint32_t>(offset), static_cast<uint32_t>(bytes)});
+        loaded.param_bytes = std::max(loaded.param_bytes, static_cast<uint32_t>(offset + bytes));
+    }
+    wire::KernelRow row{};
+    row.name_bytes = static_cast<uint32_t>(std::min<size_t>(std::strlen(name), wire::kMaxNameBytes));
+    row.param_count = static_cast<uint32_t>(loaded.params.size());
+    for (uint32_t i = 0; i < wire::kFunctionAttributes; ++i) {
+        const CUdevice device = context.worker().devices[context.device()].handle;
+        if (invoke(driver.cuKernelGetAttribute, &row.attributes[i], static_cast<CUfunction_attribute>(i),
+                   handle, device) != CUDA_SUCCESS) {
+            row.attributes[i] = INT32_MIN;
+        }
+    }
+    rows.put(row);
+    rows.put_bytes(name, row.name_bytes);
+    for (const auto& param : loaded.params) rows.put(param);
+    return CUDA_SUCCESS;
+}
+
+CUresult describe(Context& context, LoadedLibrary& library, wire::Writer& rows) {
+    const Driver& driver = context.driver();
+    unsigned count = 0;
+    if (CUresult error = invoke(driver.cuLibraryGetKernelCount, &count, library.handle)) return error;
+    std::vector<CUkernel> kernels(count);
+    if (count > 0) {
+        if (CUresult error =
+                invoke(driver.cuLibraryEnumerateKernels, kernels.data(), count, library.handle)) {
+            return error;
+        }
+    }
+    library.kernels.resize(count);
+    for (unsigned i = 0; i < count; ++i) {
+        if (CUresult error = describe_kernel(context, kernels[i], library.kernels[i], rows)) return error;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult load(Context& context, const wire::LoadHead& head, const ImageCache::Image& image,
+              JitOptions& options, wire::Writer& rows, uint32_t& kernel_count) {
+    auto library = std::make_shared<LoadedLibrary>();
+    library->device = context.device();
+    library->charged = MemoryLedger::charge_of(image->size());
+    MemoryLedger& memory = context.worker().memory;
+    if (!memory.reserve(library->device, library->charged)) return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result =
+        invoke(context.driver().cuLibraryLoadData, &library->handle, static_cast<const void*>(image->data()),
+               options.names(), options.values(), options.count(), static_cast<CUlibraryOption*>(nullptr),
+               static_cast<void**>(nullptr), 0u);
+    if (result != CUDA_SUCCESS) {
+        memory.give_back(library->device, library->charged);
+        return result;
+    }
+    result = describe(context, *library, rows);
+    kernel_count = static_cast<uint32_t>(library->kernels.size());
+    if (result == CUDA_SUCCESS && rows.size() > wire::kMaxReply / 2) result = CUDA_ERROR_INVALID_IMAGE;
+    if (result == CUDA_SUCCESS && !context.session().libraries.add(head.library, library))
+        result = kMalformed;
+    if (result != CUDA_SUCCESS) unload_library(context.worker(), *library);
+    return result;
+}
+
+// The image that the client means: from the frame, which proves its digest, or from the cache.
+bool find_image(Context& context, const wire::LoadHead& head, wire::Reader& payload,
+                ImageCache::Image& image) {
+    std::span<const std::byte> bytes;
+    if (head.inline_image > 1 || head.image_bytes > wire::kMaxImage) return false;
+    if (!payload.take_bytes(head.inline_image ? head.image_bytes : 0, bytes) || !payload.finished())
+        return false;
+    image = context.worker().images.find(head.digest);
+    if (!head.inline_image) return true;
+    if (wire::blake2b(bytes.data(), bytes.size()) != head.digest) return false;
+    if (!image) {
+        std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        image = context.worker().images.add(head.digest, std::move(text));
+    }
+    return true;
+}
+
+}  // namespace
+
+CUresult handle_load_library(Context& context, uint8_t, wire::Reader& payload, wire::Writer& reply) {
+    wire::LoadHead head;
+    JitOptions options;
+    ImageCache::Image image;
+    if (!payload.take(head) ||
+        !options.take(payload, head.option_count, head.info_log_bytes, head.error_log_bytes) ||
+        !find_image(context, head, payload, image) ||
+        !context.session().libraries.may_add(head.library, wire::HandleKind::library)) {
+        return kMalformed;
+    }
+    wire::LoadReply answer{};
+    wire::Writer rows;
+    CUresult result = CUDA_SUCCESS;
+    if (!image) {
+        answer.need_image = 1;
+    } else if (wire::image_bytes(std::as_bytes(std::span(image->data(), image->size() + 1))).value_or(0) <
+                   image->size() &&
+               image->size() != 0) {
+        result = CUDA_ERROR_INVALID_IMAGE;
+    } else {
+        result = load(context, head, image, options, rows, answer.kernel_count);
+    }
+    if (result == kMalformed) return result;
+    answer.info_log_bytes = static_cast<uint32_t>(options.info_log().size());
+    answer.error_log_bytes = static_cast<uint32_t>(options.error_log().size());
+    reply.put(answer);
+    reply.put_text(options.info_log());
+    reply.put_text(options.error_log());
+    if (result == CUDA_SUCCESS) reply.put_bytes(rows.bytes().data(), rows.size());
+    return result;
+}
+
+CUresult handle_upload_image(Context& context, uint8_t, wire::Reader& payload, wire::Writer&) {
+    wire::UploadHead head;
+    if (!payload.take(head) || head.total == 0 || head.total > wire::kMaxImage) return kMalformed;
+    const auto upload = context.session().upload(head.digest, head.total);
+    if (!upload || !upload->append(head.offset, head.total, payload.rest())) return kMalformed;
+    if (!upload->complete()) return CUDA_SUCCESS;
+    context.session().end_upload(head.digest);
+    std::string bytes = upload->take();
+    if (wire::blake2b(bytes.data(), bytes.size()) != head.digest) return kMalformed;
+    context.worker().images.add(head.digest, std::move(bytes));
+    return CUDA_SUCCESS;
+}
+
+CUresult handle_unload_library(Context& context, uint8_t, wire::Reader& payload, wire::Writer&) {
+    uint64_t handle;
+    if (!payload.take(handle) || !payload.finished()) return kMalformed;
+    std::shared_ptr<LoadedLibrary> library;
+    if (!context.session().libraries.take(handle, library)) return CUDA_ERROR_INVALID_HANDLE;
+    for (uint64_t global : library->globals)
+        context.worker().memory.forget_global(global, &context.session());
+    unload_library(context.worker(), *library);
+    return CUDA_SUCCESS;
+}
+
+CUresult handle_get_global(Context& context, uint8_t, wire::Reader& payload, wire::Writer& reply) {
+    wire::GlobalHead head;
+    std::string_view name;
+    if (!payload.take(head) || head.name_bytes > wire::kMaxNameBytes ||
+        !payload.take_text(head.name_bytes, name) || !payload.finished()) {
+        return kMalformed;
+    }
+    std::shared_ptr<LoadedLibrary> library;
+    if (!context.session().libraries.find(head.library, library)) return CUDA_ERROR_INVALID_HANDLE;
+    CUdeviceptr address = 0;
+    size_t bytes = 0;
+    const std::string text(name);
+    if (CUresult error =
+            invoke(context.driver().cuLibraryGetGlobal, &address, &bytes, library->handle, text.c_str())) {
+        return error;
+    }
+    context.worker().memory.add({address, bytes, 0, &context.session(), context.device()});
+    library->globals.push_back(address);
+    reply.put(static_cast<uint64_t>(address));
+    reply.put(static_cast<uint64_t>(bytes));
+    return CUDA_SUCCESS;
+}
+
+}  // namespace worker

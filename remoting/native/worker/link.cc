@@ -1,0 +1,78 @@
+// cuLink* in one request: all inputs are images that were uploaded before.
+#include "handlers.h"
+#include "jit.h"
+
+namespace worker {
+namespace {
+
+struct Input {
+    ImageCache::Image image;
+    CUjitInputType type;
+    std::string name;
+};
+
+bool take_inputs(Context& context, wire::Reader& payload, uint32_t count, std::vector<Input>& inputs,
+                 bool& missing) {
+    constexpr uint32_t kMaxInputs = 256;
+    if (count > kMaxInputs) return false;
+    for (uint32_t i = 0; i < count; ++i) {
+        wire::LinkInput head;
+        std::string_view name;
+        if (!payload.take(head) || head.name_bytes > wire::kMaxNameBytes ||
+            !payload.take_text(head.name_bytes, name)) {
+            return false;
+        }
+        auto image = context.worker().images.find(head.digest);
+        missing = missing || !image || image->size() != head.bytes;
+        inputs.push_back({std::move(image), static_cast<CUjitInputType>(head.type), std::string(name)});
+    }
+    return payload.finished();
+}
+
+CUresult link(Context& context, const std::vector<Input>& inputs, JitOptions& options, std::string& linked) {
+    const Driver& driver = context.driver();
+    CUlinkState state;
+    if (CUresult error =
+            invoke(driver.cuLinkCreate_v2, options.count(), options.names(), options.values(), &state)) {
+        return error;
+    }
+    CUresult result = CUDA_SUCCESS;
+    for (const Input& input : inputs) {
+        result =
+            invoke(driver.cuLinkAddData_v2, state, input.type,
+                   const_cast<void*>(static_cast<const void*>(input.image->data())), input.image->size(),
+                   input.name.c_str(), 0u, static_cast<CUjit_option*>(nullptr), static_cast<void**>(nullptr));
+        if (result != CUDA_SUCCESS) break;
+    }
+    void* image = nullptr;
+    size_t bytes = 0;
+    if (result == CUDA_SUCCESS) result = invoke(driver.cuLinkComplete, state, &image, &bytes);
+    if (result == CUDA_SUCCESS && bytes > wire::kMaxReply / 2) result = CUDA_ERROR_INVALID_IMAGE;
+    if (result == CUDA_SUCCESS) linked.assign(static_cast<const char*>(image), bytes);
+    invoke(driver.cuLinkDestroy, state);
+    return result;
+}
+
+}  // namespace
+
+CUresult handle_link(Context& context, uint8_t, wire::Reader& payload, wire::Writer& reply) {
+    wire::LinkHead head;
+    JitOptions options;
+    std::vector<Input> inputs;
+    bool missing = false;
+    if (!payload.take(head) ||
+        !options.take(payload, head.option_count, head.info_log_bytes, head.error_log_bytes) ||
+        !take_inputs(context, payload, head.input_count, inputs, missing)) {
+        return kMalformed;
+    }
+    std::string linked;
+    const CUresult result = missing ? CUDA_ERROR_OUT_OF_MEMORY : link(context, inputs, options, linked);
+    reply.put(wire::LinkReply{linked.size(), static_cast<uint32_t>(options.info_log().size()),
+                              static_cast<uint32_t>(options.error_log().size())});
+    reply.put_text(options.info_log());
+    reply.put_text(options.error_log());
+    reply.put_text(linked);
+    return result;
+}
+
+}  // namespace worker

@@ -1,0 +1,137 @@
+// gpu-worker: serves the CUDA calls of one lease. Started by the agent, which hands over connections on the
+// control descriptor; ends with it.
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <thread>
+
+#include "hello.h"
+#include "lane.h"
+#include "options.h"
+#include "worker.h"
+
+namespace worker {
+namespace {
+
+// Two wake-ups of a thread: the next frame of a busy client comes sooner.
+constexpr unsigned kSpinMicroseconds = 20;
+
+// One lane's thread, from the Hello to the end.
+void serve(Worker& worker, int fd, const wire::Hello& hello) {
+    const std::string id(reinterpret_cast<const char*>(hello.session.data()), hello.session.size());
+    auto transport = wire::stream_socket(fd, kSpinMicroseconds);
+    wire::Transport* connection = transport.get();
+    auto session = worker.enter(id);
+    if (!session) {
+        Session none(worker, "none");
+        Lane(worker, none, std::move(transport)).refuse("too many processes use this slice at the same time");
+        return;
+    }
+    Lane lane(worker, *session, std::move(transport));
+    if (!session->add_lane(hello.lane, connection)) {
+        lane.refuse("this process's session has ended");
+        return;
+    }
+    if (lane.welcome()) lane.run();
+    if (session->remove_lane(hello.lane)) worker.leave(id, session);
+}
+
+std::string hex(const wire::SessionId& id) {
+    std::string text;
+    for (const uint8_t byte : id) {
+        constexpr const char* kDigits = "0123456789abcdef";
+        text += kDigits[byte >> 4];
+        text += kDigits[byte & 15];
+    }
+    return text;
+}
+
+// A connection from the agent: -1 when the packet is none.
+int take_connection(int control_fd, wire::Hello& hello, bool& closed) {
+    std::array<uint8_t, wire::hello_bytes> bytes{};
+    iovec part{bytes.data(), bytes.size()};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    const ssize_t got = recvmsg(control_fd, &message, MSG_CMSG_CLOEXEC);
+    closed = got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN);
+    if (got <= 0) return -1;
+    const cmsghdr* header = CMSG_FIRSTHDR(&message);
+    if (!header || header->cmsg_type != SCM_RIGHTS) return -1;
+    int fd;
+    std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
+    if (got == wire::hello_bytes && wire::decode_hello(bytes, hello)) return fd;
+    close(fd);
+    return -1;
+}
+
+void accept_connection(Worker& worker, int control_fd, bool& closed) {
+    wire::Hello hello;
+    const int fd = take_connection(control_fd, hello, closed);
+    if (fd < 0) return;
+    if (worker.lanes.fetch_add(1) >= Worker::kMaxLanes) {
+        worker.lanes.fetch_sub(1);
+        log_line("session " + hex(hello.session).substr(0, 8) + ": refused, too many connections");
+        close(fd);
+        return;
+    }
+    std::thread([&worker, fd, hello] {
+        serve(worker, fd, hello);
+        worker.lanes.fetch_sub(1);
+    }).detach();
+}
+
+int run(const Options& options) {
+    std::vector<uint64_t> limits;
+    for (const Slice& slice : options.slices) limits.push_back(slice.mib << 20);
+    auto* worker = new Worker(options.control_fd, std::move(limits));
+    std::string error;
+    if (!worker->driver.open(options.driver.c_str(), error) ||
+        !open_devices(worker->driver, options, worker->devices, error)) {
+        worker->status.fault("cannot serve the lease: " + error);
+        return 1;
+    }
+    worker->status.report(worker->memory);
+    for (bool closed = false; !closed;) {
+        pollfd entry{options.control_fd, POLLIN, 0};
+        poll(&entry, 1, 500);
+        if (entry.revents) accept_connection(*worker, options.control_fd, closed);
+        worker->status.report(worker->memory);
+    }
+    return 0;
+}
+
+// What a lease may do to this machine: nothing beyond its own process.
+void confine() {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    prctl(PR_SET_DUMPABLE, 0);
+    const rlimit none{0, 0};
+    setrlimit(RLIMIT_CORE, &none);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGINT, SIG_IGN);  // a Ctrl-C at the agent's terminal is the agent's business
+}
+
+}  // namespace
+}  // namespace worker
+
+int main(int argc, char** argv) {
+    worker::confine();
+    worker::Options options;
+    std::string error;
+    if (!worker::parse_options(argc, argv, options, error)) {
+        worker::log_line(error);
+        return 2;
+    }
+    // Threads are still in the driver: the process ends without its destructors.
+    _exit(worker::run(options));
+}

@@ -1,0 +1,67 @@
+// What of each slice's memory is in use, and by whom. The slice's limit is enforced here, before the driver
+// is asked; so is the rule that copies touch the lease's own memory only.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <vector>
+
+namespace worker {
+
+class Session;
+
+struct Allocation {
+    uint64_t base = 0;
+    uint64_t bytes = 0;
+    uint64_t charged =
+        0;  // against the slice; 0 for a variable of a library, which is charged with its image
+    const Session* owner = nullptr;
+    uint8_t device = 0;
+};
+
+class MemoryLedger {
+  public:
+    // `limits`: bytes, one a device.
+    explicit MemoryLedger(std::vector<uint64_t> limits);
+
+    // What an allocation of `bytes` counts: whole granules, as drivers hand out memory.
+    static uint64_t charge_of(uint64_t bytes);
+
+    // Takes `charge` from the slice; false when it does not fit. Every reserve is followed by add (which
+    // keeps it) or give_back.
+    bool reserve(uint8_t device, uint64_t charge);
+    void give_back(uint8_t device, uint64_t charge);
+
+    void add(const Allocation& allocation);
+    // The allocation that starts at `base`, if `owner` made it; it is then forgotten, but still charged.
+    std::optional<Allocation> take(uint64_t base, const Session* owner);
+    std::vector<Allocation> take_all(const Session* owner);
+    std::vector<Allocation> take_device(const Session* owner, uint8_t device);
+
+    // A library's variable is gone with it.
+    void forget_global(uint64_t base, const Session* owner);
+
+    // Whether [address, address + bytes) lies inside one allocation of the lease.
+    bool accessible(uint64_t address, uint64_t bytes) const;
+
+    uint64_t used(uint8_t device) const;
+    uint64_t limit(uint8_t device) const { return limits_[device]; }
+    // Over all devices; for the status.
+    uint64_t used_of_all() const;
+    uint64_t peak_of_all() const;
+
+  private:
+    template <typename Predicate>
+    std::vector<Allocation> take_if(Predicate predicate);
+
+    const std::vector<uint64_t> limits_;
+    mutable std::shared_mutex mutex_;
+    std::vector<uint64_t> used_;
+    uint64_t peak_ = 0;
+    std::map<uint64_t, Allocation> by_base_;
+};
+
+}  // namespace worker

@@ -1,0 +1,82 @@
+#include "options.h"
+
+#include <charconv>
+#include <map>
+#include <string_view>
+
+#include "protocol.h"
+
+namespace worker {
+namespace {
+
+template <typename Number>
+bool parse_number(std::string_view text, Number& value) {
+    const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return status == std::errc() && end == text.data() + text.size();
+}
+
+std::vector<std::string_view> split(std::string_view text) {
+    std::vector<std::string_view> parts;
+    for (;;) {
+        const size_t comma = text.find(',');
+        parts.push_back(text.substr(0, comma));
+        if (comma == std::string_view::npos) return parts;
+        text.remove_prefix(comma + 1);
+    }
+}
+
+constexpr uint64_t kMostMib = 1u << 22;  // 4 TiB: no GPU has more, and in bytes it cannot overflow
+
+bool parse_slices(std::string_view mib, std::string_view thousandths, std::string_view uuids,
+                  Options& options, std::string& error) {
+    const auto sizes = split(mib), shares = split(thousandths), names = split(uuids);
+    if (sizes.size() != shares.size() || sizes.size() != names.size() || sizes.size() > wire::kMaxDevices) {
+        error = "--memory-mib, --thousandths and --uuid must have one entry for each of at most 16 GPUs";
+        return false;
+    }
+    for (size_t i = 0; i < sizes.size(); ++i) {
+        Slice slice;
+        slice.uuid = names[i];
+        if (!parse_number(sizes[i], slice.mib) || slice.mib == 0 || slice.mib > kMostMib) {
+            error = "--memory-mib: '" + std::string(sizes[i]) + "' is not a number of MiB from 1 to 4194304";
+            return false;
+        }
+        if (!parse_number(shares[i], slice.thousandths) || slice.thousandths == 0 ||
+            slice.thousandths > 1000) {
+            error = "--thousandths: '" + std::string(shares[i]) + "' is not a number from 1 to 1000";
+            return false;
+        }
+        options.slices.push_back(slice);
+    }
+    return true;
+}
+
+}  // namespace
+
+bool parse_options(int argc, char** argv, Options& options, std::string& error) {
+    std::map<std::string_view, std::string_view> given = {{"--control-fd", ""}, {"--driver", ""},
+                                                          {"--memory-mib", ""}, {"--thousandths", ""},
+                                                          {"--name", ""},       {"--uuid", ""}};
+    for (int i = 1; i < argc; i += 2) {
+        auto known = given.find(argv[i]);
+        if (known == given.end() || i + 1 == argc) {
+            error = "'" + std::string(argv[i]) + "' is not an option, or has no value";
+            return false;
+        }
+        known->second = argv[i + 1];
+    }
+    for (const auto& [name, value] : given) {
+        if (!value.empty()) continue;
+        error = std::string(name) + " is missing";
+        return false;
+    }
+    if (!parse_number(given["--control-fd"], options.control_fd) || options.control_fd < 0) {
+        error = "--control-fd: '" + std::string(given["--control-fd"]) + "' is not a file descriptor";
+        return false;
+    }
+    options.driver = given["--driver"];
+    options.name = given["--name"];
+    return parse_slices(given["--memory-mib"], given["--thousandths"], given["--uuid"], options, error);
+}
+
+}  // namespace worker

@@ -1,0 +1,26 @@
+// The worker's command line, as its agent gives it (docs/design.md, "Agent and worker").
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace worker {
+
+struct Slice {
+    uint64_t mib = 0;
+    uint32_t thousandths = 0;
+    std::string uuid;
+};
+
+struct Options {
+    int control_fd = -1;
+    std::string driver;
+    std::string name;
+    std::vector<Slice> slices;  // the CUDA devices of the lease, in order
+};
+
+// False, with a text that says what was read and what is allowed, for anything else.
+bool parse_options(int argc, char** argv, Options& options, std::string& error);
+
+}  // namespace worker

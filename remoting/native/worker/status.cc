@@ -1,0 +1,61 @@
+#include "status.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "memory_ledger.h"
+
+namespace worker {
+namespace {
+
+std::string quoted(std::string_view text) {
+    std::string out = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') {
+            (out += '\\') += c;
+        } else if (static_cast<unsigned char>(c) < ' ') {
+            char escaped[8];
+            std::snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned>(c));
+            out += escaped;
+        } else {
+            out += c;
+        }
+    }
+    return out + "\"";
+}
+
+}  // namespace
+
+void log_line(std::string_view text) {
+    const std::string line = "gpu-worker[" + std::to_string(getpid()) + "]: " + std::string(text) + "\n";
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+}
+
+void Status::send(const std::string& packet) {
+    // An agent that does not read must not stop the lease: a packet that finds no room is lost, and the next
+    // one tells the same.
+    ::send(control_fd_, packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void Status::report(const MemoryLedger& memory) {
+    constexpr uint64_t kMib = 1 << 20;
+    const std::string packet = "{\"used_mib\":" + std::to_string((memory.used_of_all() + kMib - 1) / kMib) +
+                               ",\"peak_mib\":" + std::to_string((memory.peak_of_all() + kMib - 1) / kMib) +
+                               ",\"sessions\":" + std::to_string(sessions.load()) +
+                               ",\"launches\":" + std::to_string(launches.load()) +
+                               ",\"busy_us\":" + std::to_string(busy_microseconds.load()) + "}";
+    const std::lock_guard lock(mutex_);
+    if (packet == last_) return;
+    send(packet);
+    last_ = packet;
+}
+
+void Status::fault(std::string_view text) {
+    log_line(text);
+    const std::lock_guard lock(mutex_);
+    send("{\"fault\":" + quoted(text) + "}");
+}
+
+}  // namespace worker

@@ -1,0 +1,36 @@
+// What the agent is told, and what stands on standard error (the worker's log).
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+namespace worker {
+
+void log_line(std::string_view text);
+
+class MemoryLedger;
+
+class Status {
+  public:
+    explicit Status(int control_fd) : control_fd_(control_fd) {}
+
+    std::atomic<uint64_t> sessions{0};
+    std::atomic<uint64_t> launches{0};
+    std::atomic<uint64_t> busy_microseconds{0};
+
+    // Sends the numbers if they have changed since the last time.
+    void report(const MemoryLedger& memory);
+    // Sends `{"fault": text}`, and logs it.
+    void fault(std::string_view text);
+
+  private:
+    void send(const std::string& packet);
+
+    const int control_fd_;
+    std::mutex mutex_;
+    std::string last_;
+};
+
+}  // namespace worker

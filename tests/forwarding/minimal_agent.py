@@ -1,0 +1,145 @@
+"""The agent's part on the data port, and nothing else of it: checks a Hello, starts the worker, hands over.
+
+The tests of the forwarding runtime use it, so that they need no controller and can break things on purpose.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import struct
+import subprocess
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+HELLO = struct.Struct("<8sHHI16sQ40s32s16s")
+OK, WRONG_SECRET = 0, 4
+
+
+@dataclass
+class MinimalAgent:
+    """Listens on a unix socket in ``folder``. A context manager; ``worker`` is the running worker, if any."""
+
+    folder: Path
+    program: Path
+    driver: Path
+    mib: int = 64
+    environment: dict[str, str] = field(default_factory=dict)
+    lease: str = "L-test"
+    epoch: int = 3
+    secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    worker: subprocess.Popen[bytes] | None = None
+    tcp: bool = False
+
+    def __enter__(self) -> MinimalAgent:
+        self._lock = threading.Lock()
+        self._workers: list[subprocess.Popen[bytes]] = []
+        self._listener = socket.socket(socket.AF_INET if self.tcp else socket.AF_UNIX)
+        self._listener.bind(("127.0.0.1", 0) if self.tcp else str(self.folder / "agent"))
+        self._listener.listen(64)
+        self.log = self.folder / "worker.log"
+        self.start_worker()
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
+        self._control.close()
+        for worker in self._workers:
+            worker.kill()
+            worker.wait()
+
+    @property
+    def address(self) -> str:
+        if self.tcp:
+            return "tcp://127.0.0.1:%d" % self._listener.getsockname()[1]
+        return f"unix://{self.folder / 'agent'}"
+
+    def client_environment(self, library: Path) -> dict[str, str]:
+        """What remoting.environment gives a process, over the present one."""
+        return os.environ | {
+            "GPU_KERNELS_AGENT": self.address,
+            "GPU_KERNELS_LEASE": self.lease,
+            "GPU_KERNELS_EPOCH": str(self.epoch),
+            "GPU_KERNELS_SECRET": self.secret.hex(),
+            "LD_LIBRARY_PATH": str(library),
+        }
+
+    def start_worker(self) -> None:
+        """Called in the thread that outlives the worker: it dies with the thread that started it."""
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with self.log.open("ab") as log, theirs:
+            self.worker = subprocess.Popen(
+                [
+                    self.program,
+                    *("--control-fd", str(theirs.fileno()), "--driver", self.driver),
+                    *("--memory-mib", str(self.mib), "--thousandths", "20"),
+                    *("--name", "Test GPU", "--uuid", "GPU-00112233-4455-6677-8899-aabbccddeeff"),
+                ],
+                pass_fds=[theirs.fileno()],
+                stderr=log,
+                env=os.environ | self.environment,
+            )
+        self._workers.append(self.worker)
+
+    def packets(self) -> list[dict[str, object]]:
+        """The status packets that have come so far."""
+        found = []
+        while True:
+            try:
+                packet = self._control.recv(65536, socket.MSG_DONTWAIT)
+            except OSError:
+                return found
+            if not packet:
+                return found
+            found.append(json.loads(packet))
+
+    def hand_over(self, connection: socket.socket, hello: bytes) -> None:
+        """Gives a connection to the worker as the agent does: the Hello without its secret, and the socket."""
+        socket.send_fds(self._control, [hello[:80] + bytes(32) + hello[112:]], [connection.fileno()])
+
+    def lane(self, session: bytes, number: int = 0) -> socket.socket:
+        """A connection that the worker serves, for tests that speak the protocol themselves."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self.hand_over(theirs, self.hello(session, number))
+        ours.settimeout(20)
+        return ours
+
+    def hello(self, session: bytes, number: int) -> bytes:
+        lease = self.lease.encode().ljust(40, b"\0")
+        return HELLO.pack(b"GPUKHELO", 1, 0, number, session, self.epoch, lease, self.secret, bytes(16))
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            with connection:
+                hello = connection.recv(HELLO.size, socket.MSG_WAITALL)
+                if len(hello) == HELLO.size:
+                    self._answer(connection, hello)
+
+    def _answer(self, connection: socket.socket, hello: bytes) -> None:
+        if HELLO.unpack(hello)[7] != self.secret:
+            text = b"this lease is not known, or the secret is wrong"
+            connection.sendall(struct.pack("<II", WRONG_SECRET, len(text)) + text)
+            return
+        connection.sendall(struct.pack("<II", OK, 0))
+        with self._lock:
+            if self.worker is not None and self.worker.poll() is not None:
+                self.start_worker()
+            self.hand_over(connection, hello)
