@@ -24,10 +24,14 @@ def hub_command() -> list[str]:
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """What the hub and the agent get: this process's environment, without what belongs to another Jupyter."""
+    """What the hub and the agent get: this process's environment, without what belongs to another Jupyter.
+
+    Servers inherit PATH from the hub, so that `jupyter gpu` works in their terminals.
+    """
     kept = {name: value for name, value in os.environ.items() if not _belongs_elsewhere(name)}
     return {
         **kept,
+        "PATH": f"{Path(python()).parent}:{kept.get('PATH', os.defpath)}",
         MARKER_VARIABLE: settings.marker,
         SETTINGS_VARIABLE: str(settings.file),
         "PYTHONUNBUFFERED": "1",

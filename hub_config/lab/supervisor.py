@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import IO, Any
 
@@ -24,6 +25,7 @@ from hub_config.lab.processes import LabError, Process, kill_marked
 from hub_config.lab.settings import Settings, SettingsError, port_is_free, proxy_command
 
 START_TIMEOUT = 90.0
+SERVERS_AT_ONCE = 8
 SERVERS_STOP_TIMEOUT = 40.0
 LEASES_END_TIMEOUT = 15.0
 SERVICE_STOP_TIMEOUT = 20.0
@@ -131,7 +133,7 @@ class Lab:
             method,
             f"http://{self.settings.address}:{self.settings.hub_port}/hub/api{path}",
             headers={"Authorization": f"token {self.runner_token}"},
-            timeout=10,
+            timeout=30,
             trust_env=False,
             **options,
         )
@@ -180,10 +182,13 @@ class Lab:
 
     def stop_servers(self) -> None:
         """Stops every student's server through the hub, and waits until they have ended."""
-        for user, server in self.running_servers():
-            path = f"/users/{user}/servers/{server}" if server else f"/users/{user}/server"
-            self.hub_api("DELETE", path)
+        with ThreadPoolExecutor(SERVERS_AT_ONCE) as threads:
+            list(threads.map(self._stop_server, self.running_servers()))
         wait(lambda: not self.running_servers(), SERVERS_STOP_TIMEOUT, "servers still run")
+
+    def _stop_server(self, which: tuple[str, str]) -> None:
+        user, server = which
+        self.hub_api("DELETE", f"/users/{user}/servers/{server}" if server else f"/users/{user}/server")
 
     def wait_for_leases(self) -> None:
         """Waits until nothing is held any longer. Raises LabError if that takes too long."""

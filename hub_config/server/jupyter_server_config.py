@@ -8,6 +8,9 @@ c.ServerApp.kernel_manager_class = "gpu_kernels.kernels.GPUMappingKernelManager"
 # "Python 3" is one of ours; the one that ipykernel brings along would stand beside it.
 c.KernelSpecManager.ensure_native_kernel = False
 
+# A login shell would set PATH anew, and lose the `jupyter` of this environment.
+c.ServerApp.terminado_settings = {"shell_command": ["/bin/bash"]}
+
 c.LabApp.extension_manager = "readonly"
 c.LabApp.check_for_updates_class = "jupyterlab.NeverCheckForUpdate"
 c.LabApp.news_url = None
