@@ -67,7 +67,7 @@ class GPUSliceProvisioner(LocalProvisioner):
         restart never waits.""",
     )  # type: ignore[assignment]
     watch_s: float = Float(
-        0.3,
+        0.2,
         config=True,
         min=0,
         help="""Seconds that a first start watches the new process: if it ends within them the user is told
