@@ -39,7 +39,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.seqs: dict[str, int] = defaultdict(int)
         self.limits = {"ml101": 300, "cv202": 2500}
         self.limits_were = dict(self.limits)
-        self.keys = 0
+        self.order: dict[str, int] = {}
 
     @initialize()
     def start(self) -> None:
@@ -56,7 +56,8 @@ class LedgerMachine(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
     def all(self, *states: str) -> list[Lease]:
-        leases = self.rig.leases(ended=True)
+        """In the order in which they were asked for: ids are random, and a replay must draw the same."""
+        leases = sorted(self.rig.leases(ended=True), key=lambda lease: self.order.get(lease["id"], 0))
         return [lease for lease in leases if not states or lease["state"] in states]
 
     @rule(
@@ -79,9 +80,11 @@ class LedgerMachine(RuleBasedStateMachine):
         except PoolError as error:
             assert error.code == "slice_too_large"  # noqa: PT017 - any other refusal would be wrong here
         else:
+            self.order.setdefault(lease["id"], len(self.order) + 1)
             if lease["id"] in before:
                 assert (lease["user"], lease["slot"]["path"]) == (user, path)
-            assert wait or lease["state"] in IN_FORCE
+            else:
+                assert wait or lease["state"] in IN_FORCE
 
     def check_nothing_fits(self, size: str, user: str) -> None:
         """Refused as full: then, with nobody queued, no GPU has that much free."""

@@ -1,0 +1,59 @@
+"""The reference page names everything that there is, and nothing that there is not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from prometheus_client import Counter
+
+from gpu_kernels import errors
+from gpu_kernels.pool.app import PoolController
+from gpu_kernels.pool.service import identity
+from gpu_kernels.pool.service.application import ROUTES
+from gpu_kernels.pool.service.metrics import Metrics
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "pool-api.md").read_text()
+
+
+def endpoints() -> set[str]:
+    found = set()
+    for pattern, handler in ROUTES:
+        path = re.sub(r"\(\?P<lease_id>[^)]*\)", "ID", re.sub(r"\(\?P<name>[^)]*\)", "NAME", pattern))
+        found |= {f"{method.upper()} {path}" for method in ("get", "post", "put") if method in vars(handler)}
+    return found
+
+
+def test_every_endpoint_has_its_section() -> None:
+    assert set(re.findall(r"^### `([A-Z]+ [^`]+)`$", PAGE, re.M)) == endpoints()
+
+
+def table(heading: str) -> set[str]:
+    """What the first column of the table after a heading names."""
+    section = PAGE.split(f"{heading}\n", 1)[1].split("\n#", 1)[0]
+    cells = re.findall(r"^\| ([^|]*) \|", section, re.M)
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+
+
+def test_every_setting_is_described() -> None:
+    assert table("## Settings") == set(PoolController.class_own_traits(config=True))
+
+
+def test_every_error_code_is_described_with_its_status() -> None:
+    assert table("### Errors") == set(errors.BY_CODE)
+    for code, kind in errors.BY_CODE.items():
+        if code != "pool_unavailable":
+            assert f"| `{code}` | {kind.status} |" in PAGE
+
+
+def test_every_scope_is_described() -> None:
+    scopes = {identity.USE, identity.READ_USAGE, identity.ADMIN_QUOTA, identity.ADMIN_POOL, identity.AGENT}
+    assert table("### Scopes") == scopes
+
+
+def test_every_metric_is_described() -> None:
+    names = set()
+    for collector in set(Metrics().registry._collector_to_names):
+        name = collector._name  # type: ignore[attr-defined]
+        names.add(f"{name}_total" if isinstance(collector, Counter) else name)
+    assert table("### `GET /metrics`") == names
