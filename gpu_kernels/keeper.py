@@ -69,7 +69,7 @@ class Keeper:
         self._outage = False
 
     def keep(self, client: Renewer, kept: Kept) -> None:
-        """Renew ``kept`` through ``client`` from now on."""
+        """Renew ``kept`` through ``client`` from now on, instead of an earlier one of the same lease."""
         with self._changed:
             self._kept[kept.lease_id] = (client, kept)
             if self._thread is None:
@@ -77,11 +77,15 @@ class Keeper:
                 self._thread.start()
             self._changed.notify_all()
 
-    def forget(self, lease_id: str) -> None:
-        """Renew this lease no longer. Unknown leases are ignored."""
+    def forget(self, kept: Kept) -> None:
+        """Renew ``kept`` no longer. Ignored if it is not kept, or its lease passed to another since."""
         with self._changed:
-            self._kept.pop(lease_id, None)
-            self._changed.notify_all()
+            if self._is_kept(kept):
+                del self._kept[kept.lease_id]
+                self._changed.notify_all()
+
+    def _is_kept(self, kept: Kept) -> bool:
+        return self._kept.get(kept.lease_id, (None, None))[1] is kept
 
     def keeps(self) -> list[str]:
         """The ids of the leases kept now."""
@@ -120,7 +124,7 @@ class Keeper:
             if kept.wanted():
                 by_client.setdefault(id(client), (client, []))[1].append(kept)
             else:
-                self.forget(kept.lease_id)
+                self.forget(kept)
         for client, group in by_client.values():
             self._renew(client, group)
 
@@ -142,8 +146,8 @@ class Keeper:
             if kept is None:
                 continue
             with self._changed:
-                still_kept = self._kept.get(gone.id, (None, None))[1] is kept
-                self._kept.pop(gone.id, None)
+                still_kept = self._is_kept(kept)
+                self.forget(kept)
             if still_kept:
                 kept.lost(gone.state, gone.reason or "")
 

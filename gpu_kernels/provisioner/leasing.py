@@ -111,7 +111,7 @@ class HeldLease:
         if self.gone is None:
             try:
                 for lost in self.client.renew([(self.lease_id, self.epoch)]).lost:
-                    KEEPER.forget(self.lease_id)
+                    KEEPER.forget(self)
                     self.lost(lost.state, lost.reason)
             except PoolError as error:
                 log.warning("Cannot ask for GPU lease %s: %s", self.lease_id, error.log_message)
@@ -121,7 +121,7 @@ class HeldLease:
         """Give it back, once. Never raises: what cannot be given back expires, since it is kept no longer."""
         if not self._released.acquire(blocking=False):
             return
-        KEEPER.forget(self.lease_id)
+        KEEPER.forget(self)
         if self.gone is None:
             give_back(self.client, self.lease, self.holder)
 

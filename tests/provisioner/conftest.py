@@ -10,7 +10,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager, KernelManager
 from traitlets.config import Config
 
-from gpu_kernels.keeper import KEEPER
+from gpu_kernels.keeper import KEEPER, Keeper
 from gpu_kernels.provisioner import leasing
 from tests.provisioner.pool import COURSE, Pool
 
@@ -30,9 +30,14 @@ def pool(running_pool, monkeypatch):
     """The pool, empty, and this process's environment pointing at it as a student's."""
     point_at(monkeypatch, running_pool.url)
     yield running_pool
-    for lease_id in KEEPER.keeps():
-        KEEPER.forget(lease_id)
+    forget_all(KEEPER)
     running_pool.empty()
+
+
+def forget_all(keeper: Keeper) -> None:
+    """Let go of every lease, as if all kernels had ended."""
+    for _, kept in list(keeper._kept.values()):
+        keeper.forget(kept)
 
 
 def point_at(monkeypatch, url: str) -> None:

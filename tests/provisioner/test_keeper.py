@@ -12,6 +12,7 @@ import pytest
 from gpu_kernels.client import Lost, Renewal
 from gpu_kernels.errors import PoolUnavailable
 from gpu_kernels.keeper import Keeper
+from tests.provisioner.conftest import forget_all
 
 
 @dataclass
@@ -54,8 +55,7 @@ class Needed:
 
 def stop(keeper: Keeper) -> None:
     thread = keeper._thread
-    for lease_id in keeper.keeps():
-        keeper.forget(lease_id)
+    forget_all(keeper)
     if thread is not None:
         thread.join(10)
     assert not keeper.running()
@@ -120,12 +120,23 @@ def test_a_lease_given_back_during_the_call_is_not_reported_lost(keeper):
 
     class PoolThatIsOvertaken(PoolThatRenews):
         def renew(self, leases):
-            keeper.forget("a")
+            keeper.forget(a)
             return super().renew(leases)
 
     keeper.keep(PoolThatIsOvertaken(gone={"a": Lost("a", "draining", "")}), a)
     keeper.round()
     assert a.losses == []
+
+
+def test_a_lease_that_passed_to_another_kernel_is_kept_when_the_first_lets_go(keeper):
+    pool = PoolThatRenews()
+    first, second = Needed("a"), Needed("a")
+    keeper.keep(pool, first)
+    keeper.keep(pool, second)
+    keeper.forget(first)
+    assert keeper.keeps() == ["a"]
+    keeper.forget(second)
+    assert keeper.keeps() == []
 
 
 def test_an_outage_loses_no_lease_and_is_logged_when_it_begins_and_when_it_ends(keeper, caplog):

@@ -11,7 +11,7 @@ import textwrap
 import pytest
 
 from gpu_kernels.keeper import KEEPER
-from tests.provisioner.conftest import point_at
+from tests.provisioner.conftest import forget_all, point_at
 from tests.provisioner.pool import Pool, wait_until
 
 LEASE_TTL_S = 1.5
@@ -38,8 +38,7 @@ def short_pool(tmp_path, monkeypatch):
     pool = Pool(tmp_path, lease_ttl=LEASE_TTL_S)
     point_at(monkeypatch, pool.url)
     yield pool
-    for lease_id in KEEPER.keeps():
-        KEEPER.forget(lease_id)
+    forget_all(KEEPER)
     pool.close()
 
 
