@@ -188,6 +188,7 @@ class Reporter:
             gpus=self._gpus,
         )
         self._registered = True
+        self._over_again()
         self._server.registered_anew()
         self._log.info("registered with the pool as %s at %s", self._name, self._address)
 

@@ -28,7 +28,7 @@ from remoting.agent.reporter import Pool, Reporter
 from remoting.agent.settings import Settings
 from remoting.agent.slice_status import status_json
 from remoting.agent.worker import WorkerGone
-from remoting.agent.workers import NO_WORKER, Workers
+from remoting.agent.workers import Workers, no_worker
 
 FENCE_EVERY_S = 0.25
 
@@ -161,14 +161,12 @@ class Agent:
         try:
             async with asyncio.timeout(self._settings.limits.worker_s):
                 await self._workers.room_for(grant)
+                # The set may have changed while a predecessor died.
+                if not self._grants.serves(grant.key, clock()):
+                    raise Refusal(Status.LEASE_ENDED, ENDED)
+                await self._workers.ready(self._workers.ensure(grant))
         except TimeoutError:
-            raise Refusal(
-                Status.NO_WORKER, NO_WORKER, f"an earlier worker of lease {grant.lease_id} does not end"
-            ) from None
-        # The set may have changed while a predecessor died.
-        if not self._grants.serves(grant.key, clock()):
-            raise Refusal(Status.LEASE_ENDED, ENDED)
-        self._workers.ensure(grant)
+            raise no_worker(grant, "it is not ready, or its predecessor does not end") from None
 
     # What the agent does by itself.
 

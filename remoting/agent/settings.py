@@ -15,7 +15,7 @@ class Limits:
 
     hello_bytes_within_s: float = 5.0
     lookup_s: float = 5.0
-    worker_s: float = 10.0
+    worker_s: float = 30.0
     pending_of_a_peer: int = 128
     pending: int = 512
 

@@ -1,7 +1,8 @@
 """One worker: its process, its control socket, and what it says about itself.
 
 The process is a session and process group of its own. It counts as alive until it has been waited for and
-its group has been killed; only then does ``ended`` hold. Everything here belongs to the event loop's
+its group has been killed; only then does ``ended`` hold. It is ready when it has first told its usage
+(``spoke``). Everything here belongs to the event loop's
 thread: the death signal is tied to the thread that started the process.
 """
 
@@ -80,6 +81,7 @@ class Worker:
         """Raises ``OSError`` if the program cannot be started. ``command`` gets the control descriptor."""
         self.grant = grant
         self.usage = Usage()
+        self.spoke = asyncio.Event()
         self.ended = asyncio.Event()
         self.dying = False
         self.last_fault: str | None = None
@@ -156,6 +158,7 @@ class Worker:
         self._loop.remove_reader(self._control)
         self._control.close()
         self.ended.set()
+        self.spoke.set()  # nobody need wait for that any longer
         self._on_end(self)
 
     def _read_stderr(self) -> None:
@@ -219,3 +222,4 @@ class Worker:
             self._log.line(logging.WARNING, f"fault: {self.last_fault}")
         else:
             self.usage.take(packet, clock())
+            self.spoke.set()

@@ -91,11 +91,16 @@ class Workers:
             else:
                 return
 
-    def ensure(self, grant: Grant) -> None:
-        """Start the grant's worker if it has none; to be called right after ``room_for``, with no wait
+    def ensure(self, grant: Grant) -> Worker:
+        """The grant's worker, started if it has none; to be called right after ``room_for``, with no wait
         between. Raises ``Refusal`` (no worker)."""
-        if self.of(grant.key) is None:
-            self._start(grant)
+        return self.of(grant.key) or self._start(grant)
+
+    async def ready(self, worker: Worker) -> None:
+        """Wait until the worker can serve. Raises ``Refusal`` (no worker) if it ends instead."""
+        await worker.spoke.wait()
+        if worker.ended.is_set():
+            raise no_worker(worker.grant, worker.last_fault or f"it ended with status {worker.exit_status}")
 
     def kill_unserved(self, serves: Callable[[tuple[str, int]], bool]) -> None:
         """Kill what may no longer be served; returns at once."""
@@ -116,7 +121,7 @@ class Workers:
             task.cancel()
         return not pending
 
-    def _start(self, grant: Grant) -> None:
+    def _start(self, grant: Grant) -> Worker:
         now = clock()
         self._started_at = {k: at for k, at in self._started_at.items() if at > now - BETWEEN_STARTS_S}
         self._started_at[grant.lease_id] = now
@@ -130,9 +135,7 @@ class Workers:
                 self._ended,
             )
         except (OSError, ValueError) as error:
-            raise Refusal(
-                Status.NO_WORKER, NO_WORKER, f"no worker for lease {grant.lease_id}: {error}"
-            ) from error
+            raise no_worker(grant, str(error)) from error
         self._alive.add(worker)
         self._by_key[grant.key] = worker
         self._log.info(
@@ -143,6 +146,7 @@ class Workers:
             ", ".join(f"{part.mib} MiB of GPU {part.index}" for part in grant.slices),
         )
         self._on_change()
+        return worker
 
     def _ended(self, worker: Worker) -> None:
         self._alive.discard(worker)
@@ -165,3 +169,7 @@ class Workers:
                 worker.pid,
                 worker.grant.lease_id,
             )
+
+
+def no_worker(grant: Grant, why: str) -> Refusal:
+    return Refusal(Status.NO_WORKER, NO_WORKER, f"no worker for lease {grant.lease_id}: {why}")

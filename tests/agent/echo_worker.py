@@ -13,10 +13,12 @@ import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[sys.argv.index("--control-fd") + 1]))
+    control.send(b'{"used_mib": 0}')
     while True:
         packet, descriptors, _, _ = socket.recv_fds(control, 4096, 4)
         if not packet:
@@ -34,7 +36,7 @@ def serve(control: socket.socket, connection: socket.socket, hello: bytes) -> No
         "hello": hello.hex(),
         "session": os.getsid(0),
         "descriptors": sorted(int(name) for name in os.listdir("/proc/self/fd")),
-        "no_new_privs": "NoNewPrivs:\t1" in open("/proc/self/status").read(),
+        "no_new_privs": "NoNewPrivs:\t1" in Path("/proc/self/status").read_text(),
         "uid": os.getuid(),
     }
     with connection, connection.makefile("rw") as lines:

@@ -1,0 +1,221 @@
+"""The set that the controller tells, taken over: whatever order, repetition or age it comes in."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from gpu_kernels.client import AssignedLease, Assignment, LeaseSlice
+from remoting.agent.grants import NOT_KNOWN, REMEMBERED_ENDS, Grants
+from remoting.agent.hello import Hello, Refusal, Status
+
+GPU = "GPU-1"
+
+
+def secret_of(lease_id: str, epoch: int) -> bytes:
+    return hashlib.sha256(f"{lease_id}/{epoch}".encode()).digest()
+
+
+def assigned(lease_id: str, epoch: int = 1, expires_in: float = 60.0, gpu: str = GPU) -> AssignedLease:
+    digest = hashlib.sha256(secret_of(lease_id, epoch)).hexdigest()
+    return AssignedLease(lease_id, epoch, digest, expires_in, (LeaseSlice(gpu, 0, 655, 20),))
+
+
+def hello(lease_id: str, epoch: int = 1, secret: bytes | None = None) -> Hello:
+    return Hello(0, 0, bytes(16), epoch, lease_id, secret_of(lease_id, epoch) if secret is None else secret)
+
+
+def grants(floors: dict[str, int] | None = None) -> Grants:
+    return Grants([GPU], floors or {})
+
+
+def status_of(held: Grants, asked: Hello, now: float = 0.0) -> Status:
+    try:
+        held.admit(asked, now)
+    except Refusal as refusal:
+        return refusal.status
+    return Status.OK
+
+
+def test_a_grant_lapses_at_its_deadline_and_comes_back_with_a_newer_word():
+    held = grants()
+    held.apply(Assignment(1, (assigned("a", expires_in=10),)), anchored_at=100.0)
+    assert held.next_deadline() == 110.0
+    assert status_of(held, hello("a"), now=109.9) == Status.OK
+    assert status_of(held, hello("a"), now=110.0) == Status.LEASE_ENDED
+    assert not held.serves(("a", 1), 110.0)
+    held.apply(Assignment(1, (assigned("a", expires_in=10),)), anchored_at=105.0)
+    assert status_of(held, hello("a"), now=110.0) == Status.OK
+
+
+def test_the_deadline_counts_from_the_start_of_the_request():
+    held = grants()
+    held.apply(Assignment(1, (assigned("a", expires_in=10),)), anchored_at=100.0)
+    # The reply may have taken 9 seconds: that time is the lease's, not a gift.
+    assert held.serves(("a", 1), 109.0)
+    assert not held.serves(("a", 1), 110.5)
+
+
+def test_a_set_that_is_older_changes_nothing():
+    held = grants()
+    held.apply(Assignment(5, (assigned("a"),)), 0.0)
+    assert held.apply(Assignment(4, ()), 0.0) is None
+    assert held.serves(("a", 1), 0.0)
+
+
+def test_a_repeated_set_changes_nothing():
+    held = grants()
+    held.apply(Assignment(5, (assigned("a"),)), 0.0)
+    change = held.apply(Assignment(5, (assigned("a"),)), 0.0)
+    assert change is not None
+    assert (change.ended, change.floors_raised, change.refused) == ((), False, ())
+
+
+def test_an_ended_lease_does_not_come_back_even_to_another_agent_process():
+    held = grants()
+    held.apply(Assignment(1, (assigned("a"),)), 0.0)
+    held.apply(Assignment(2, ()), 0.0)
+    for later in (held, grants(held.floors)):
+        change = later.apply(Assignment(9, (assigned("a"),)), 0.0)
+        assert change is not None
+        assert "already ended" in change.refused[0]
+        assert not later.serves(("a", 1), 0.0)
+        later.apply(Assignment(10, (assigned("a", epoch=2),)), 0.0)
+        assert later.serves(("a", 2), 0.0)
+
+
+def test_a_new_epoch_ends_the_old_one():
+    held = grants()
+    held.apply(Assignment(1, (assigned("a"),)), 0.0)
+    change = held.apply(Assignment(2, (assigned("a", epoch=2),)), 0.0)
+    assert change is not None
+    assert [grant.key for grant in change.ended] == [("a", 1)]
+    assert status_of(held, hello("a", 1)) == Status.OLD_EPOCH
+    assert status_of(held, hello("a", 2)) == Status.OK
+
+
+@pytest.mark.parametrize(
+    ("lease", "why"),
+    [
+        (assigned("a", gpu="GPU-elsewhere"), "not here"),
+        (AssignedLease("a", 1, "zz", 60.0, (LeaseSlice(GPU, 0, 1, 1),)), "digest"),
+        (AssignedLease("a", 1, "ab" * 31, 60.0, (LeaseSlice(GPU, 0, 1, 1),)), "digest"),
+        (AssignedLease("a", 1, "ab" * 32, 60.0, ()), "not here"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_and_the_rest_is_served(lease, why):
+    held = grants()
+    change = held.apply(Assignment(1, (lease, assigned("b"))), 0.0)
+    assert change is not None
+    assert why in change.refused[0]
+    assert not held.serves(("a", 1), 0.0)
+    assert held.serves(("b", 1), 0.0)
+
+
+def test_after_registering_anew_lower_numbers_are_news():
+    held = grants()
+    held.apply(Assignment(50, (assigned("a"),)), 0.0)
+    held.forget_sequence()
+    assert held.apply(Assignment(1, ()), 0.0) is not None
+    assert not held.serves(("a", 1), 0.0)
+
+
+def test_a_replaced_agent_serves_nothing_but_no_lease_has_ended():
+    held = grants()
+    held.apply(Assignment(1, (assigned("a"),)), 0.0)
+    held.drop_all()
+    assert not held.serves(("a", 1), 0.0)
+    held.apply(Assignment(1, (assigned("a"),)), 0.0)
+    assert held.serves(("a", 1), 0.0)
+
+
+def test_what_is_remembered_of_the_past_is_bounded():
+    held = grants()
+    for number in range(REMEMBERED_ENDS + 10):
+        held.apply(Assignment(number, (assigned(f"lease-{number}"),)), 0.0)
+    assert status_of(held, hello("lease-0")) == Status.UNKNOWN_LEASE
+    assert status_of(held, hello(f"lease-{REMEMBERED_ENDS}")) == Status.LEASE_ENDED
+
+
+names = st.sampled_from(["a", "b", "c"])
+small = st.integers(0, 4)
+
+
+@given(st.lists(st.tuples(names, small), max_size=6), st.binary(min_size=32, max_size=32), names, small)
+def test_without_the_secret_every_lease_gives_the_same_answer(history, wrong, lease_id, epoch):
+    held = grants()
+    for number, (name, at) in enumerate(history):
+        held.apply(Assignment(number, (assigned(name, at),)), 0.0)
+    with pytest.raises(Refusal) as refused:
+        held.admit(hello(lease_id, epoch, wrong), 0.0)
+    assert (refused.value.status, refused.value.text) == (Status.UNKNOWN_LEASE, NOT_KNOWN)
+
+
+class AgentOfAnUnreliableController(RuleBasedStateMachine):
+    """Sets come late, again, from a ledger that was restored, and across restarts of the agent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = grants()
+        self.now = 0.0
+        self.seq = 0
+        self.sets: list[Assignment] = []
+        self.over: set[tuple[str, int]] = set()
+        self.serving: set[tuple[str, int]] = set()
+
+    def take(self, assignment: Assignment, anchored_at: float) -> None:
+        newer = assignment.target_seq >= self.held.applied_seq
+        self.held.apply(assignment, anchored_at)
+        if newer:
+            said = {(lease.id, lease.epoch) for lease in assignment.leases}
+            self.over |= self.serving - said
+            self.serving = said - self.over
+
+    @rule(chosen=st.dictionaries(names, st.integers(1, 4)), life=st.floats(0.1, 20.0))
+    def a_set_comes(self, chosen, life):
+        self.seq += 1
+        leases = tuple(assigned(name, epoch, life) for name, epoch in sorted(chosen.items()))
+        self.sets.append(Assignment(self.seq, leases))
+        self.take(self.sets[-1], self.now)
+
+    @precondition(lambda self: self.sets)
+    @rule(data=st.data())
+    def an_earlier_set_comes_again(self, data):
+        self.take(data.draw(st.sampled_from(self.sets)), self.now)
+
+    @rule(seconds=st.floats(0.0, 15.0))
+    def time_passes(self, seconds):
+        self.now += seconds
+
+    @rule()
+    def the_agent_restarts(self):
+        self.held = grants(self.held.floors)
+        self.serving = set()
+
+    @rule()
+    def the_ledger_is_another(self):
+        self.held.forget_sequence()
+
+    @invariant()
+    def nothing_that_is_over_is_served(self):
+        served = [key for key in self.over if self.held.serves(key, self.now)]
+        assert served == []
+
+    @invariant()
+    def one_epoch_of_a_lease_at_most(self):
+        for name in "abc":
+            assert sum(self.held.serves((name, epoch), self.now) for epoch in range(6)) <= 1
+
+    @invariant()
+    def who_proves_a_served_lease_is_admitted_and_nobody_else(self):
+        for name in "abc":
+            for epoch in range(1, 5):
+                admitted = status_of(self.held, hello(name, epoch), self.now) == Status.OK
+                assert admitted == self.held.serves((name, epoch), self.now)
+
+
+TestAgentOfAnUnreliableController = AgentOfAnUnreliableController.TestCase
