@@ -30,6 +30,7 @@ bool Flusher::schedule(Session& session, Lane& lane) {
     // The append's store of the fill and this load are both sequentially consistent, as are the flusher's
     // store of kAsleep and its last look at the fills: one of the two sees the other.
     const uint32_t state = state_.load(std::memory_order_seq_cst);
+    if (lane.unsent() >= Lane::kSendAt) return lane.flush(true);
     if (state == kRunning) return true;
     const int64_t now = nanoseconds_now();
     const bool burst = now - lane.last_direct_send < 200'000;

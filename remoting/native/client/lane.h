@@ -60,6 +60,9 @@ class Lane {
     // Receives a reply whose payload, when the status is 0, is exactly `bytes` to be put at `to`.
     bool receive_into(wire::ReplyHeader& header, void* to, size_t bytes);
 
+    // A buffer as full as this is sent without waiting for more.
+    static constexpr size_t kSendAt = 16 * 1024;
+    size_t unsent() const { return fill_.load(std::memory_order_seq_cst); }
     bool has_unsent() const { return fill_.load(std::memory_order_seq_cst) > 0; }
     void shut() { transport_->shut(); }
     int fd() const { return fd_; }
@@ -68,7 +71,7 @@ class Lane {
     int64_t last_direct_send = 0;
 
   private:
-    static constexpr size_t kBuffer = 256 * 1024;
+    static constexpr size_t kBuffer = 64 * 1024;
     static constexpr size_t kCopied = 16 * 1024;  // frames up to this size are copied to the buffer
 
     bool send_locked(const iovec* parts, int count);

@@ -17,9 +17,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// How long a lane looks for an answer before it sleeps: about two wake-ups of a thread.
-constexpr unsigned kSpinMicroseconds = 20;
-
 constexpr const char* kRestart = "Restart the kernel (or the program) to get a working GPU again.";
 
 void after_fork() {
@@ -111,7 +108,7 @@ Lane* Session::open_lane(std::string& error, bool& gone) {
         error = opened.text;
         return nullptr;
     }
-    auto* lane = new Lane(wire::stream_socket(opened.fd, kSpinMicroseconds), opened.fd);
+    auto* lane = new Lane(wire::stream_socket(opened.fd), opened.fd);
     std::vector<std::byte> welcome;
     if (!lane->receive_welcome(welcome, error, gone) || !read_welcome(welcome, error)) {
         delete lane;

@@ -7,14 +7,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "transport.h"
 
 namespace wire {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Drops `bytes` from the front; the number of parts that are left, in place.
 int advance(iovec*& parts, int count, size_t bytes) {
@@ -32,7 +29,7 @@ int advance(iovec*& parts, int count, size_t bytes) {
 
 class StreamSocket final : public Transport {
   public:
-    StreamSocket(int fd, unsigned spin_microseconds) : fd_(fd), spin_(spin_microseconds) {
+    explicit StreamSocket(int fd) : fd_(fd) {
         const int one = 1;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);  // fails, rightly, on unix sockets
         const int bytes = 4 << 20;                                   // the kernel takes what its limit allows
@@ -61,8 +58,7 @@ class StreamSocket final : public Transport {
         size_t total = 0;
         count = advance(parts, count, 0);
         while (count > 0 && (total == 0 || total < least)) {
-            const ssize_t got =
-                total == 0 && spin_ > 0 ? receive_spinning(parts, count) : read(parts, count, 0);
+            const ssize_t got = read(parts, count);
             if (got == 0) return 0;
             if (got < 0) {
                 if (errno == EINTR) continue;
@@ -82,30 +78,20 @@ class StreamSocket final : public Transport {
     void shut() override { shutdown(fd_, SHUT_RDWR); }
 
   private:
-    ssize_t read(iovec* parts, int count, int flags) {
+    ssize_t read(iovec* parts, int count) {
         msghdr message{};
         message.msg_iov = parts;
         message.msg_iovlen = static_cast<size_t>(std::min(count, IOV_MAX));
-        return recvmsg(fd_, &message, flags);
-    }
-
-    ssize_t receive_spinning(iovec* parts, int count) {
-        const auto end = Clock::now() + std::chrono::microseconds(spin_);
-        do {
-            const ssize_t got = read(parts, count, MSG_DONTWAIT);
-            if (got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) return got;
-        } while (Clock::now() < end);
-        return read(parts, count, 0);
+        return recvmsg(fd_, &message, 0);
     }
 
     int fd_;
-    unsigned spin_;
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> stream_socket(int fd, unsigned spin_microseconds) {
-    return std::make_unique<StreamSocket>(fd, spin_microseconds);
+std::unique_ptr<Transport> stream_socket(int fd) {
+    return std::make_unique<StreamSocket>(fd);
 }
 
 }  // namespace wire

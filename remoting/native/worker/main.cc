@@ -19,13 +19,10 @@
 namespace worker {
 namespace {
 
-// Two wake-ups of a thread: the next frame of a busy client comes sooner.
-constexpr unsigned kSpinMicroseconds = 20;
-
 // One lane's thread, from the Hello to the end.
 void serve(Worker& worker, int fd, const wire::Hello& hello) {
     const std::string id(reinterpret_cast<const char*>(hello.session.data()), hello.session.size());
-    auto transport = wire::stream_socket(fd, kSpinMicroseconds);
+    auto transport = wire::stream_socket(fd);
     wire::Transport* connection = transport.get();
     auto session = worker.enter(id);
     if (!session) {

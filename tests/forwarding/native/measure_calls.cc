@@ -1,0 +1,272 @@
+// Times CUDA calls with a kernel that does nothing, through whatever libcuda.so.1 the environment names, and
+// the raw socket beside it. Prints one JSON object; benchmarks/forwarding.py compares two of them.
+//
+//   measure_calls cuda     the calls
+//   measure_calls socket   a unix stream socket between two processes: ping-pong and stream
+#include <dlfcn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cuda_abi.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// PTX for a GPU; the comment is for the recording driver.
+const char* const kImage = R"(.version 7.0
+.target sm_75
+.address_size 64
+/*
+entry empty 8 8 4
+*/
+.visible .entry empty(.param .u64 a, .param .u64 b, .param .u32 n)
+{
+    ret;
+}
+)";
+
+constexpr size_t kSmall = 4096;
+constexpr size_t kLarge = 64u << 20;
+
+double seconds(const std::function<void()>& work) {
+    const auto start = Clock::now();
+    work();
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// The median of `times` runs.
+double median(int times, const std::function<double()>& run) {
+    std::vector<double> samples;
+    for (int i = 0; i < times; ++i) samples.push_back(run());
+    std::nth_element(samples.begin(), samples.begin() + times / 2, samples.end());
+    return samples[static_cast<size_t>(times / 2)];
+}
+
+[[noreturn]] void die(const char* call, int status) {
+    std::fprintf(stderr, "%s: %d\n", call, status);
+    std::exit(1);
+}
+
+void* g_library;
+
+template <typename Function>
+Function find(const char* name) {
+    void* symbol = dlsym(g_library, name);
+    if (!symbol) die(name, -1);
+    return reinterpret_cast<Function>(symbol);
+}
+
+#define FIND(name) const auto name = find<decltype(&::name)>(#name)
+#define CHECK(name, ...)                                              \
+    do {                                                              \
+        if (const int status = name(__VA_ARGS__)) die(#name, status); \
+    } while (false)
+
+void print(const char* name, double value) {
+    std::printf("\"%s\": %.6g", name, value);
+}
+
+void measure_cuda() {
+    g_library = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!g_library) die(dlerror(), -1);
+    FIND(cuInit);
+    FIND(cuDevicePrimaryCtxRetain);
+    FIND(cuCtxSetCurrent);
+    FIND(cuCtxSynchronize);
+    FIND(cuLibraryLoadData);
+    FIND(cuLibraryGetKernel);
+    FIND(cuLaunchKernel);
+    FIND(cuMemAlloc_v2);
+    FIND(cuMemcpyHtoD_v2);
+    FIND(cuMemcpyDtoH_v2);
+    FIND(cuEventCreate);
+    FIND(cuEventRecord);
+    FIND(cuEventQuery);
+    CUcontext context;
+    CHECK(cuInit, 0);
+    CHECK(cuDevicePrimaryCtxRetain, &context, 0);
+    CHECK(cuCtxSetCurrent, context);
+    CUlibrary library;
+    CUkernel kernel;
+    CHECK(cuLibraryLoadData, &library, kImage, nullptr, nullptr, 0, nullptr, nullptr, 0);
+    CHECK(cuLibraryGetKernel, &kernel, library, "empty");
+    CUdeviceptr memory;
+    CHECK(cuMemAlloc_v2, &memory, kLarge);
+    std::vector<char> host(kLarge, 1);
+    CUevent event;
+    CHECK(cuEventCreate, &event, 0);
+
+    CUdeviceptr a = memory, b = memory;
+    int n = 7;
+    void* params[] = {&a, &b, &n};
+    auto launch = [&] {
+        CHECK(cuLaunchKernel, reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 32, 1, 1, 0, nullptr, params,
+              nullptr);
+    };
+    auto each = [&](int count, const std::function<void()>& work) {
+        work();
+        return 1e6 * seconds([&] {
+                   for (int i = 0; i < count; ++i) work();
+               }) /
+               count;
+    };
+    // What a program pays to send a launch on its way, and what it pays until all have been executed.
+    constexpr int kLaunches = 1000;
+    double until_done = 0;
+    const double posted = median(21, [&] {
+        double sent = 0;
+        until_done = 1e6 / kLaunches * seconds([&] {
+                         sent = 1e6 / kLaunches * seconds([&] {
+                                    for (int i = 0; i < kLaunches; ++i) launch();
+                                });
+                         CHECK(cuCtxSynchronize);
+                     });
+        return sent;
+    });
+    std::printf("{");
+    print("launch_us", posted);
+    std::printf(", ");
+    print("launch_executed_us", until_done);
+    std::printf(", ");
+    // A launch now and then, as interactive programs have them.
+    print("single_launch_us", median(201, [&] {
+              usleep(300);
+              const double time = 1e6 * seconds(launch);
+              CHECK(cuCtxSynchronize);
+              return time;
+          }));
+    std::printf(", ");
+    print("synchronize_us", median(21, [&] { return each(200, [&] { CHECK(cuCtxSynchronize); }); }));
+    std::printf(", ");
+    print("launch_and_synchronize_us", median(21, [&] {
+              return each(200, [&] {
+                  launch();
+                  CHECK(cuCtxSynchronize);
+              });
+          }));
+    std::printf(", ");
+    print("copy_back_4k_us", median(21, [&] {
+              return each(200, [&] { CHECK(cuMemcpyDtoH_v2, host.data(), memory, kSmall); });
+          }));
+    std::printf(", ");
+    print("copy_in_4k_us", median(21, [&] {
+              return each(200, [&] { CHECK(cuMemcpyHtoD_v2, memory, host.data(), kSmall); });
+          }));
+    CHECK(cuCtxSynchronize);
+    std::printf(", ");
+    print("record_and_query_us", median(21, [&] {
+              return each(200, [&] {
+                  CHECK(cuEventRecord, event, nullptr);
+                  cuEventQuery(event);
+              });
+          }));
+    std::printf(", ");
+    print("host_to_device_gbs", kLarge / 1e9 / median(9, [&] {
+                                    return seconds([&] {
+                                        CHECK(cuMemcpyHtoD_v2, memory, host.data(), kLarge);
+                                        CHECK(cuCtxSynchronize);
+                                    });
+                                }));
+    std::printf(", ");
+    print("device_to_host_gbs",
+          kLarge / 1e9 / median(9, [&] {
+              return seconds([&] { CHECK(cuMemcpyDtoH_v2, host.data(), memory, kLarge); });
+          }));
+    std::printf("}\n");
+}
+
+void receive_all(int fd, char* to, size_t bytes) {
+    while (bytes > 0) {
+        const ssize_t got = read(fd, to, bytes);
+        if (got <= 0) std::exit(1);
+        to += got;
+        bytes -= static_cast<size_t>(got);
+    }
+}
+
+void send_all(int fd, const char* from, size_t bytes) {
+    while (bytes > 0) {
+        const ssize_t sent = write(fd, from, bytes);
+        if (sent <= 0) std::exit(1);
+        from += sent;
+        bytes -= static_cast<size_t>(sent);
+    }
+}
+
+// The peer answers every 16 bytes with 8, like a call; then takes the stream and answers once.
+void socket_peer(int fd, int pings, size_t stream, int streams) {
+    std::vector<char> buffer(256 * 1024);
+    for (int i = 0; i < pings; ++i) {
+        receive_all(fd, buffer.data(), 16);
+        send_all(fd, buffer.data(), 8);
+    }
+    for (int i = 0; i < streams; ++i) {
+        for (size_t left = stream; left > 0;) {
+            const size_t part = std::min(left, buffer.size());
+            receive_all(fd, buffer.data(), part);
+            left -= part;
+        }
+        send_all(fd, buffer.data(), 8);
+    }
+    std::exit(0);
+}
+
+void measure_socket() {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) die("socketpair", errno);
+    constexpr int kRounds = 21, kPings = 200, kStreams = 9;
+    for (const int fd : pair) {
+        const int bytes = 4 << 20;
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+    }
+    const pid_t peer = fork();
+    if (peer == 0) socket_peer(pair[1], kRounds * kPings, kLarge, kStreams);
+    std::vector<char> data(kLarge, 1);
+    const double ping = median(kRounds, [&] {
+        return 1e6 / kPings * seconds([&] {
+                   for (int i = 0; i < kPings; ++i) {
+                       send_all(pair[0], data.data(), 16);
+                       receive_all(pair[0], data.data(), 8);
+                   }
+               });
+    });
+    const double stream = median(kStreams, [&] {
+        return seconds([&] {
+            send_all(pair[0], data.data(), data.size());
+            receive_all(pair[0], data.data(), 8);
+        });
+    });
+    std::printf("{");
+    print("ping_pong_us", ping);
+    std::printf(", ");
+    print("stream_gbs", kLarge / 1e9 / stream);
+    std::printf("}\n");
+    waitpid(peer, nullptr, 0);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const std::string what = argc > 1 ? argv[1] : "";
+    if (what == "cuda") {
+        measure_cuda();
+    } else if (what == "socket") {
+        measure_socket();
+    } else {
+        std::fprintf(stderr, "usage: measure_calls cuda|socket\n");
+        return 2;
+    }
+    return 0;
+}
