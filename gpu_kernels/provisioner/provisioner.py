@@ -96,8 +96,9 @@ class GPUSliceProvisioner(LocalProvisioner):
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Called before every launch. Takes the lease if none is held, and puts it into the environment.
 
-        Raises ``NoSlice`` on a first start that is refused. A restart is never refused: when the lease was
-        lost and no other is to be had at once, the kernel starts without a GPU and ``%gpu`` says why.
+        Raises, on a first start, the controller's refusal (a ``PoolError``), or ``NoSlice`` if none became
+        free in time. A restart is never refused: when the lease was lost and no other is to be had at once,
+        the kernel starts without a GPU and ``%gpu`` says why.
         """
         try:
             if self._started:
@@ -148,9 +149,7 @@ class GPUSliceProvisioner(LocalProvisioner):
                 await self._release()
 
     async def get_provisioner_info(self) -> dict[str, Any]:
-        """For applications that keep kernels over their own restart. Names the lease; the secret is not in
-        it.
-        """
+        """For applications that keep kernels over their own restart. Names the lease, not its secret."""
         info = await super().get_provisioner_info()
         info["lease"] = None if self._held is None else self._held.public()
         return info
@@ -165,9 +164,7 @@ class GPUSliceProvisioner(LocalProvisioner):
             self._held = await asyncio.to_thread(leasing.resume, lease["id"], self._holder, self._alive)
 
     async def _reserve(self, kwargs: dict[str, Any], wait_s: float) -> HeldLease:
-        """Take a lease without blocking the event loop. If this is cancelled, what is got after all is
-        given back.
-        """
+        """Take a lease without blocking the event loop. Cancelled, it gives back what it gets after all."""
         client = leasing.client_of_this_process()
         wish = self._wish(kwargs.get("env") or os.environ)
         abandoned = threading.Event()
@@ -208,9 +205,7 @@ class GPUSliceProvisioner(LocalProvisioner):
             await asyncio.to_thread(held.release)
 
     async def _end_process(self) -> None:
-        """After a failed launch: no process, so that ``has_process`` is right and nothing runs without a
-        manager.
-        """
+        """After a failed launch: nothing must run that no manager knows."""
         if self.process is not None:
             await self.kill()
             await self.wait()
