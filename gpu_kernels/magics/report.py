@@ -128,7 +128,8 @@ def _fill(report: Report, environ: Mapping[str, str], lease: Lease | None, slice
 
 
 def _gpu_text(part: SliceStatus) -> str:
-    kind = " (software GPU, runs on processor cores)" if part.device == "software" else ""
+    # A software GPU says so in its name; nobody should take its speed for a GPU's.
+    kind = ", runs on processor cores" if part.device == "software" else ""
     busy = "" if part.utilisation is None else f", {part.utilisation:g} % busy"
     return f"{part.name}{kind}{busy}"
 
