@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
+import httpx
 from traitlets.config import Config
 
 from gpu_kernels.client import Assignment, Lease, PoolClient, Slot
@@ -99,6 +100,19 @@ def reserve(client: PoolClient, path: str = "a.ipynb", size: str = "0.02 V100", 
     return client.reserve(
         size, key=key, slot=Slot("", path), holder=fields.pop("holder", "kernel-1"), **fields
     )
+
+
+def error_of(response: httpx.Response) -> dict[str, Any]:
+    """The error, after a check of the one shape."""
+    assert response.headers["content-type"].startswith("application/json")
+    body = response.json()
+    assert set(body) == {"error"}
+    error = body["error"]
+    assert set(error) == {"code", "message", "retry_after", "details"}
+    assert error["message"]
+    assert isinstance(error["details"], dict)
+    assert response.status_code >= 400
+    return dict(error)
 
 
 class Controller:
