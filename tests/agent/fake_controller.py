@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -113,18 +114,24 @@ class FakeController:
                 part["gpu"] = uuids[part["index"]] if part["gpu"] == GPU else part["gpu"]
         return {"target_seq": self.target_seq, "leases": leases}
 
-    async def report_where(self, holds: Any, within: float = 10.0) -> dict[str, Any]:
+    async def report_where(
+        self, holds: Callable[[dict[str, Any]], bool], within: float = 10.0
+    ) -> dict[str, Any]:
         """The first report, old or new, for which ``holds``."""
         async with asyncio.timeout(within), self.changed:
             while not (found := [report for report in self.reports if holds(report)]):
                 await self.changed.wait()
         return found[0]
 
-    async def next_reports(self, count: int = 1, within: float = 10.0) -> None:
+    async def until(self, holds: Callable[[], bool], within: float = 10.0) -> None:
+        """Wait until this holds after some request or change."""
+        async with asyncio.timeout(within), self.changed:
+            await self.changed.wait_for(holds)
+
+    async def next_reports(self, count: int = 1) -> None:
         """Wait for so many more reports."""
         wanted = len(self.reports) + count
-        async with asyncio.timeout(within), self.changed:
-            await self.changed.wait_for(lambda: len(self.reports) >= wanted)
+        await self.until(lambda: len(self.reports) >= wanted)
 
     async def carried_out(self, seq: int | None = None) -> None:
         """Wait until the agent has said that it has carried out this change (default: the newest)."""

@@ -116,6 +116,16 @@ def test_what_cannot_be_served_is_refused_and_the_rest_is_served(lease, why):
     assert held.serves(("b", 1), 0.0)
 
 
+def test_a_set_that_cannot_be_understood_changes_nothing():
+    held = grants()
+    held.apply(Assignment(1, (assigned("a"),)), 0.0)
+    without_time = AssignedLease("b", 1, "ab" * 32, None, (LeaseSlice(GPU, 0, 1, 1),))
+    with pytest.raises(TypeError):
+        held.apply(Assignment(9, (without_time,)), 0.0)
+    assert held.applied_seq == 1
+    assert held.serves(("a", 1), 0.0)
+
+
 def test_after_registering_anew_lower_numbers_are_news():
     held = grants()
     held.apply(Assignment(50, (assigned("a"),)), 0.0)

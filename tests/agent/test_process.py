@@ -1,0 +1,113 @@
+"""The agent as a process: started from its command line, ended by signals, killed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.agent.conftest import gone, is_alive
+from tests.agent.lanes import lane
+
+COMMAND = [sys.executable, "-m", "remoting.agent"]
+
+
+@contextlib.asynccontextmanager
+async def agent_process(
+    controller, echo_worker: Path, state: Path
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND,
+        *("--name", "gpu-server-1", "--controller", controller.url, "--state-dir", str(state)),
+        *("--device", "software", "--software-memory-mib", "1000", f"--AgentApp.worker={echo_worker}"),
+        env={**os.environ, "GPU_KERNELS_TOKEN": "token"},
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def test_a_killed_agent_takes_its_workers_with_it(controller, echo_worker, tmp_path):
+    async with agent_process(controller, echo_worker, tmp_path / "state") as process:
+        lease = await controller.grant("lease-a")
+        await controller.carried_out()
+        address = controller.registrations[0]["address"]
+        async with lane(address, lease) as open_lane:
+            process.kill()
+            await open_lane.ended()
+            await gone(open_lane.facts["pid"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_an_agent_that_is_told_to_end_leaves_nothing_behind(controller, echo_worker, tmp_path, number):
+    async with agent_process(controller, echo_worker, tmp_path / "state") as process:
+        lease = await controller.grant("lease-a")
+        await controller.carried_out()
+        async with lane(controller.registrations[0]["address"], lease) as open_lane:
+            process.send_signal(number)
+            async with asyncio.timeout(20):
+                assert await process.wait() == 0
+            assert not is_alive(open_lane.facts["pid"])
+    assert controller.reports[-1]["leases"] == []
+
+
+async def test_options_become_what_is_registered(controller, echo_worker, tmp_path):
+    async with agent_process(controller, echo_worker, tmp_path / "state"):
+        await controller.next_reports()
+        (gpu,) = controller.registrations[0]["gpus"]
+        assert (gpu["total_mib"], gpu["gpu_class"], gpu["device"]) == (1000, "V100", "software")
+
+
+def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", **env}
+    return subprocess.run(
+        [*COMMAND, *arguments], env=environment, capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+def refusals(tmp_path: Path) -> list[tuple[list[str], dict[str, str], str]]:
+    state = ["--state-dir", str(tmp_path / "s"), "--controller", "http://127.0.0.1:9"]
+    token = {"GPU_KERNELS_TOKEN": "token"}
+    return [
+        ([], {}, "No GPU pool is configured"),
+        (state, {}, "no usable token"),
+        ([*state, "--device", "nvidia"], token, "NVML"),
+        ([*state, "--listen", "udp://127.0.0.1:1"], token, "tcp://HOST:PORT or unix:///PATH"),
+        ([*state, "--listen", "unix://relative"], token, "absolute path"),
+        ([*state, "--software-class", "not a class"], token, "cannot be called"),
+        ([*state, "--worker-user", "nobody-is-called-this"], token, "no account"),
+        ([*state, "stray"], token, "not understood"),
+        ([*state, "--config", "/nonexistent.py"], token, "no configuration file"),
+        (state, {**token, "GPU_KERNELS_LEASE": "lease-a"}, "inside a GPU kernel"),
+        ([*state, '--AgentApp.worker_rlimits={"NOFLIES": 3}'], token, "NOFLIES"),
+    ]
+
+
+@pytest.mark.parametrize("number", range(11))
+def test_an_agent_that_cannot_run_says_why(tmp_path, number):
+    arguments, env, why = refusals(tmp_path)[number]
+    done = run(*arguments, **env)
+    assert done.returncode == 1
+    assert why in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_configuration_file_is_read_and_the_command_line_goes_before_it(tmp_path):
+    config = tmp_path / "agent_config.py"
+    config.write_text("c.AgentApp.agent_name = 'from-file'\nc.AgentApp.software_class = 'T4'\n")
+    done = run("--config", str(config), "--name", "from-command-line", "--show-config-json")
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout)["AgentApp"]
+    assert (shown["agent_name"], shown["software_class"]) == ("from-command-line", "T4")
