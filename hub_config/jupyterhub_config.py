@@ -92,7 +92,7 @@ c.JupyterHub.services = [
     {
         "name": "gpu",
         "url": f"http://{lab.address}:{lab.controller_port}",
-        "command": services.tied(services.controller_command()),
+        "command": services.kept(services.controller_command()),
         "environment": services.controller_environment(lab),
         "cwd": str(lab.state),
         "display": False,

@@ -19,6 +19,11 @@ def tied(command: list[str]) -> list[str]:
     return [python(), "-m", "hub_config.lab.tied", *command]
 
 
+def kept(command: list[str]) -> list[str]:
+    """The command, tied, and started again when it dies."""
+    return [python(), "-m", "hub_config.lab.kept", *command]
+
+
 def hub_command() -> list[str]:
     return [python(), "-m", "jupyterhub", "--config", str(CONFIGURATION / "jupyterhub_config.py")]
 

@@ -7,6 +7,7 @@ as the lab's operator.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -132,8 +133,8 @@ class StudentPath:
     def _run(self, section: Section) -> str:
         results = [self._execute(code) for code in section.cells]
         *fine, last = results
-        failures = [result.error for result in ([*fine] if section.breaks else results) if result.error]
-        expect(not failures, f"a cell failed with {failures[:1]}\n{''.join(r.traceback for r in results)}")
+        for result in fine if section.breaks else results:
+            expect(result.error is None, f"a cell failed with {result.error}\n{plain_end(result.traceback)}")
         if section.breaks:
             expect("ILLEGAL_ADDRESS" in str(last.error), f"it ended with {last.error}")
             return str(last.error)
@@ -202,6 +203,11 @@ def read_sections(notebook: dict[str, Any]) -> list[Section]:
 def last_line(text: str) -> str:
     lines = text.strip().splitlines()
     return lines[-1].strip() if lines else "done"
+
+
+def plain_end(traceback: str, lines: int = 15) -> str:
+    """The end of a traceback, without the colours."""
+    return "\n".join(re.sub(r"\x1b\[[0-9;]*m", "", traceback).splitlines()[-lines:])
 
 
 def expect(holds: bool, otherwise: str) -> None:

@@ -93,3 +93,34 @@ def test_services_end_when_their_supervisor_is_killed(tmp_path):
     gone, alive = psutil.wait_procs(services, timeout=30)
     assert gone
     assert not alive
+
+
+KEPT = [sys.executable, "-m", "hub_config.lab.kept"]
+
+
+def test_a_kept_command_that_cannot_start_is_given_up_with_its_status():
+    assert subprocess.run([*KEPT, sys.executable, "-c", "raise SystemExit(3)"], timeout=60).returncode == 3
+
+
+def test_a_kept_command_that_ends_well_ends_it():
+    assert subprocess.run([*KEPT, sys.executable, "-c", ""], timeout=60).returncode == 0
+
+
+def test_a_kept_command_is_stopped_by_a_signal(tmp_path):
+    process = start(tmp_path, [*KEPT, *SLEEP])
+    wait_up(process)
+    process.stop(30)
+    assert not marked(str(tmp_path))
+
+
+def test_a_kept_command_that_is_killed_comes_back(tmp_path):
+    keep_at_once = (
+        "import sys; from hub_config.lab import kept; kept.SETTLED_S = 0.0; kept.main(sys.argv[1:])"
+    )
+    process = start(tmp_path, [sys.executable, "-c", keep_at_once, *SLEEP])
+    wait_up(process)
+    (child,) = [other for other in marked(str(tmp_path)) if other.pid != process.pid]
+    child.kill()
+    process.wait_until(lambda: process.log.read_text().splitlines().count("up") == 2, 30, "it came up again")
+    process.stop(30)
+    assert not marked(str(tmp_path))
