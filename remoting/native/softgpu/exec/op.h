@@ -1,5 +1,6 @@
-// A decoded instruction, and what a handler may touch. Plain data only: this header is compiled once for every
-// instruction set, and a function with external linkage in it would be merged across them by the linker.
+// A decoded instruction, and what a handler may touch. Plain data only: this header is compiled once for
+// every instruction set, and a function with external linkage in it would be merged across them by the
+// linker.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +17,12 @@ struct Frame;
 struct Function;
 struct LaunchState;
 
-// Executes one instruction for the lanes in warp->mask. Returns the instruction to go on with, or null when the
-// warp cannot go on: the handler has then left the reason in warp->stop.
+// Executes one instruction for the lanes in warp->mask. Returns the instruction to go on with, or null when
+// the warp cannot go on: the handler has then left the reason in warp->stop.
 using Handler = const Op* (*)(const Op*, Warp*);
 
-// d, a, b, c, e are byte offsets of operands in the frame's slots: 32 lanes of 4 or 8 bytes, or the 32 bits of a
-// predicate. d is written first; what the others mean is the handler's business.
+// d, a, b, c, e are byte offsets of operands in the frame's slots: 32 lanes of 4 or 8 bytes, or the 32 bits
+// of a predicate. d is written first; what the others mean is the handler's business.
 struct Op {
     Handler fn;
     uint32_t d, a, b, c, e;
@@ -39,6 +40,9 @@ constexpr uint32_t kMaxWarps = Limits::threads_per_block / kLanes;
 constexpr uint32_t kBarriers = 16;
 constexpr uint32_t kCacheEntries = 64;
 
+// Op::imm of an instruction whose lanes may wait for each other at different places of the program.
+constexpr uint64_t kMeetsAnywhere = 1;
+
 enum class Stop : uint8_t { none, exited, blocked, yielded, fault };
 enum class Wait : uint8_t { ready, barrier, members };
 
@@ -55,44 +59,48 @@ struct Split {
 
 // One call of a function by some lanes. Slots of lanes outside `lanes` hold nothing.
 struct Frame {
-    Frame* parent;
+    Frame* parent;  // who called; in the list of spare frames, the next
     const Function* function;
     std::byte* slots;
-    const Op* call;       // the instruction that called, null in a kernel
-    uint32_t lanes;       // that have not returned
+    const Op* call;  // the instruction that called, null in a kernel
+    uint32_t lanes;  // that have not returned
     uint32_t depth;
     uint32_t local_base;  // of this frame's variables in the thread's local memory
     uint32_t slot_bytes;
+    Frame* next;  // of all frames that the warp has made
 };
 
 struct Warp {
-    std::byte* slots;     // of the running frame
-    uint32_t mask;        // lanes that execute now
-    uint32_t live;        // lanes that have not exited
-    uint32_t partial;     // mask != live: results must not touch the other lanes' registers. Dead lanes may be
-                          // written freely, so a warp that lost lanes for good still runs at full speed.
-    uint32_t carry;       // CC.CF of every lane
-    const Op* wait_pc;    // a running split that comes to or past this must look at the waiting ones
-    int64_t budget;       // backward jumps until others get a turn
-    std::byte* scratch;   // results of a partial instruction before they are blended in: 32 x 8 bytes
+    std::byte* slots;    // of the running frame
+    uint32_t mask;       // lanes that execute now
+    uint32_t live;       // lanes that have not exited
+    uint32_t partial;    // mask != live: results must not touch the other lanes' registers. Dead lanes may be
+                         // written freely, so a warp that lost lanes for good still runs at full speed.
+    uint32_t carry;      // CC.CF of every lane
+    const Op* wait_pc;   // a running split that comes to or past this must look at the waiting ones
+    int64_t budget;      // backward jumps until others get a turn
+    std::byte* scratch;  // results of a partial instruction before they are blended in: 32 x 8 bytes
     Block* block;
     Frame* frame;
-    uint32_t index;       // in the block
-    uint32_t born;        // lanes that ever existed
+    uint32_t index;  // in the block
+    uint32_t born;   // lanes that ever existed
     Stop stop;
     uint32_t split_count;
-    uint32_t clock;       // turns given, for Split::age
+    uint32_t clock;        // turns given, for Split::age
+    bool rotate;           // the next turn goes to the split that has waited longest
+    uint64_t frame_bytes;  // of all frames but the root
     Split splits[kLanes];
     std::byte* pointers[kLanes];  // where each lane's access goes, when lanes go different ways
     Frame root;
-    Frame* spare;         // frames to use again, linked through parent
+    Frame* spare;  // frames to use again, linked through parent
+    Frame* made;   // all but the root
 };
 
 struct Barrier {
-    uint32_t warps_here;           // whose live lanes have all arrived
-    uint32_t expected;             // warps, 0: all that have not exited
-    uint32_t any, all, count;      // of bar.red's predicates
-    uint32_t arrived[kMaxWarps];   // lanes
+    uint32_t warps_here;          // whose live lanes have all arrived
+    uint32_t expected;            // warps, 0: all that have not exited
+    uint32_t any, all, count;     // of bar.red's predicates
+    uint32_t arrived[kMaxWarps];  // lanes
     bool used;
 };
 
@@ -105,7 +113,7 @@ struct Block {
     LaunchState* launch;
     std::byte* shared;
     uint64_t shared_bytes;
-    std::byte* local;       // thread t's at local + t * local_stride
+    std::byte* local;  // thread t's at local + t * local_stride
     uint64_t local_stride;
     const std::byte* params;
     uint64_t param_bytes;
@@ -114,7 +122,7 @@ struct Block {
     uint32_t warp_count;
     uint32_t warps_exited;
     Warp* warps;
-    uint32_t x, y, z;       // ctaid
+    uint32_t x, y, z;  // ctaid
     Barrier barriers[kBarriers];
 };
 

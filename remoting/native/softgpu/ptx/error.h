@@ -7,7 +7,7 @@
 namespace softgpu::ptx {
 
 class Error : public std::runtime_error {
- public:
+  public:
     Error(unsigned line, const std::string& what) : std::runtime_error(what), line(line) {}
     unsigned line;  // in the PTX text, 0 when the error belongs to no line
 };

@@ -11,10 +11,18 @@ namespace {
 
 constexpr size_t kMaxToken = 16384;  // mangled names are long
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool starts_word(char c) { return is_letter(c) || c == '_' || c == '$' || c == '%'; }
-bool continues_word(char c) { return is_letter(c) || is_digit(c) || c == '_' || c == '$'; }
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+bool starts_word(char c) {
+    return is_letter(c) || c == '_' || c == '$' || c == '%';
+}
+bool continues_word(char c) {
+    return is_letter(c) || is_digit(c) || c == '_' || c == '$';
+}
 
 int digit_of(char c) {
     if (is_digit(c)) return c - '0';
@@ -71,7 +79,8 @@ Token Lexer::next() {
     if (is_digit(c)) return number();
     if (c == '"') {
         const size_t close = text_.find_first_of("\"\n", at_ + 1);
-        if (close == std::string_view::npos || text_[close] != '"') throw Error(line_, "a string that does not end");
+        if (close == std::string_view::npos || text_[close] != '"')
+            throw Error(line_, "a string that does not end");
         token.kind = TokenKind::string;
         token.text = text_.substr(at_ + 1, close - at_ - 1);
         at_ = close + 1;
@@ -114,7 +123,8 @@ Token Lexer::hex_float(bool narrow) {
     for (size_t i = 0; i < digits; ++i) {
         const size_t place = at_ + 2 + i;
         const int digit = place < text_.size() ? digit_of(text_[place]) : 99;
-        if (digit > 15) throw Error(line_, narrow ? "0f wants 8 hexadecimal digits" : "0d wants 16 hexadecimal digits");
+        if (digit > 15)
+            throw Error(line_, narrow ? "0f wants 8 hexadecimal digits" : "0d wants 16 hexadecimal digits");
         token.bits = token.bits << 4 | uint64_t(digit);
     }
     token.text = text_.substr(at_, digits + 2);

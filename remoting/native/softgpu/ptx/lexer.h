@@ -19,8 +19,8 @@ enum class TokenKind : uint8_t {
 
 struct Token {
     TokenKind kind = TokenKind::end;
-    char mark = 0;         // punctuation
-    bool narrow = false;   // float_bits: 0f
+    char mark = 0;        // punctuation
+    bool narrow = false;  // float_bits: 0f
     unsigned line = 1;
     uint64_t bits = 0;
     std::string_view text;
@@ -31,11 +31,11 @@ struct Token {
 };
 
 class Lexer {
- public:
+  public:
     explicit Lexer(std::string_view text);  // the text outlives the lexer and its tokens
     Token next();                           // throws Error
 
- private:
+  private:
     void skip_blank();
     Token number();
     Token word(TokenKind kind, size_t start);

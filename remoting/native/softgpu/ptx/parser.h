@@ -11,11 +11,11 @@
 namespace softgpu::ptx {
 
 class Parser {
- public:
+  public:
     Parser(std::string_view name, std::string_view text);
     Module module();
 
- private:
+  private:
     struct Range {  // .reg .b32 %r<100>
         uint32_t count;
         Type type;

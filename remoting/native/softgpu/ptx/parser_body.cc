@@ -12,8 +12,12 @@ constexpr size_t kMaxOperands = 256;
 constexpr size_t kMaxScopes = 1u << 18;
 constexpr unsigned kMaxDepth = 128;
 
-bool is_call(std::string_view opcode) { return opcode == "call"; }
-bool takes_label(std::string_view opcode) { return opcode == "bra" || opcode == "brx"; }
+bool is_call(std::string_view opcode) {
+    return opcode == "call";
+}
+bool takes_label(std::string_view opcode) {
+    return opcode == "bra" || opcode == "brx";
+}
 
 }  // namespace
 
@@ -26,7 +30,8 @@ void Parser::body(Function& function) {
     scope_ = 0;
     for (auto* list : {&function.returns, &function.params}) {
         for (const Variable& variable : *list) {
-            if (variable.space == Space::none) scopes_[0].registers[variable.name] = new_register(variable.type);
+            if (variable.space == Space::none)
+                scopes_[0].registers[variable.name] = new_register(variable.type);
         }
     }
     unsigned depth = 1;
@@ -70,11 +75,16 @@ void Parser::statement() {
 
 void Parser::body_directive() {
     if (take_dotted("reg")) return registers();
-    if (take_dotted("local")) return declarations(Linkage::internal, Space::local, function_->variables, scope_);
-    if (take_dotted("shared")) return declarations(Linkage::internal, Space::shared, function_->variables, scope_);
-    if (take_dotted("param")) return declarations(Linkage::internal, Space::param, function_->variables, scope_);
-    if (take_dotted("global")) return declarations(Linkage::internal, Space::global, function_->variables, scope_);
-    if (take_dotted("const")) return declarations(Linkage::internal, Space::constant, function_->variables, scope_);
+    if (take_dotted("local"))
+        return declarations(Linkage::internal, Space::local, function_->variables, scope_);
+    if (take_dotted("shared"))
+        return declarations(Linkage::internal, Space::shared, function_->variables, scope_);
+    if (take_dotted("param"))
+        return declarations(Linkage::internal, Space::param, function_->variables, scope_);
+    if (take_dotted("global"))
+        return declarations(Linkage::internal, Space::global, function_->variables, scope_);
+    if (take_dotted("const"))
+        return declarations(Linkage::internal, Space::constant, function_->variables, scope_);
     if (token_.is_dotted("loc") || token_.is_dotted("file")) return skip_debug_line();
     if (take_dotted("pragma")) {
         while (token_.kind != TokenKind::end && !take(';')) advance();
@@ -189,7 +199,8 @@ void Parser::instruction() {
             instruction.operands.push_back(operand(label));
             if (instruction.operands.back().kind == OperandKind::label) {
                 references_.push_back({instruction.operands.back().name, scope_, instruction.line,
-                                       uint32_t(function_->code.size()), uint32_t(instruction.operands.size() - 1)});
+                                       uint32_t(function_->code.size()),
+                                       uint32_t(instruction.operands.size() - 1)});
             }
         } while (take(','));
     }

@@ -34,8 +34,10 @@ bool Parser::take_dotted(std::string_view word) {
 
 void Parser::expect(char punctuation, const char* where) {
     if (!take(punctuation)) {
-        fail(std::string("'") + punctuation + "' expected " + where + ", found '" +
-             (token_.kind == TokenKind::end ? "the end of the text" : std::string(token_.text.substr(0, 80))) + "'");
+        fail(
+            std::string("'") + punctuation + "' expected " + where + ", found '" +
+            (token_.kind == TokenKind::end ? "the end of the text" : std::string(token_.text.substr(0, 80))) +
+            "'");
     }
 }
 
@@ -66,11 +68,16 @@ void Parser::module_directive() {
     }
     Linkage linkage = Linkage::internal;
     for (;;) {
-        if (take_dotted("visible")) linkage = Linkage::visible;
-        else if (take_dotted("extern")) linkage = Linkage::external;
-        else if (take_dotted("weak")) linkage = Linkage::weak;
-        else if (take_dotted("common")) linkage = Linkage::common;
-        else break;
+        if (take_dotted("visible"))
+            linkage = Linkage::visible;
+        else if (take_dotted("extern"))
+            linkage = Linkage::external;
+        else if (take_dotted("weak"))
+            linkage = Linkage::weak;
+        else if (take_dotted("common"))
+            linkage = Linkage::common;
+        else
+            break;
     }
     if (take_dotted("version")) return version();
     if (take_dotted("target")) return target();
@@ -104,9 +111,12 @@ void Parser::version() {
     uint32_t parts[2] = {0, 0};
     int part = 0;
     for (const char c : token_.text) {
-        if (c == '.' && part == 0) part = 1;
-        else if (c >= '0' && c <= '9' && parts[part] < 1000) parts[part] = parts[part] * 10 + uint32_t(c - '0');
-        else fail("a malformed version");
+        if (c == '.' && part == 0)
+            part = 1;
+        else if (c >= '0' && c <= '9' && parts[part] < 1000)
+            parts[part] = parts[part] * 10 + uint32_t(c - '0');
+        else
+            fail("a malformed version");
     }
     module_.version = std::max(1u, parts[0] * 10 + parts[1]);
     advance();
@@ -171,7 +181,8 @@ Variable Parser::declaration(Linkage linkage, Space space) {
     while (token_.kind == TokenKind::dotted) {
         if (take_dotted("align")) {
             const uint64_t align = expect_integer("an alignment");
-            if (align == 0 || align > 4096 || (align & (align - 1)) != 0) fail("an alignment is a power of two up to 4096");
+            if (align == 0 || align > 4096 || (align & (align - 1)) != 0)
+                fail("an alignment is a power of two up to 4096");
             variable.align = uint32_t(align), aligned = true;
         } else if (take_dotted("v2")) {
             variable.vector = 2;
@@ -179,8 +190,10 @@ Variable Parser::declaration(Linkage linkage, Space space) {
             variable.vector = 4;
         } else if (take_dotted("ptr")) {  // .ptr .space .align n: what a parameter points to
             while (token_.kind == TokenKind::dotted) {
-                if (take_dotted("align")) expect_integer("an alignment");
-                else advance();
+                if (take_dotted("align"))
+                    expect_integer("an alignment");
+                else
+                    advance();
             }
         } else if (token_.is_dotted("attribute")) {  // .attribute(.managed): host memory is one with ours
             advance();
@@ -224,8 +237,10 @@ void Parser::initializer(Variable& variable) {
         fail("only .global and .const variables have initialisers");
     }
     uint64_t offset = 0;
-    if (take('{')) initial_list(variable, offset, 1);
-    else initial_value(variable, offset);
+    if (take('{'))
+        initial_list(variable, offset, 1);
+    else
+        initial_value(variable, offset);
     if (variable.unsized) {
         variable.unsized = false;
         variable.bytes = offset;
@@ -237,15 +252,18 @@ void Parser::initial_list(Variable& variable, uint64_t& offset, int depth) {
     if (depth > 16) fail("an initialiser of more than 16 levels");
     if (take('}')) return;
     do {
-        if (take('{')) initial_list(variable, offset, depth + 1);
-        else initial_value(variable, offset);
+        if (take('{'))
+            initial_list(variable, offset, depth + 1);
+        else
+            initial_value(variable, offset);
     } while (take(','));
     expect('}', "after an initialiser");
 }
 
 void Parser::initial_value(Variable& variable, uint64_t& offset) {
     const uint64_t bytes = traits(variable.type).bytes;
-    if (offset + bytes > kMaxInitialBytes || module_.variables.size() > kMaxDeclarations) fail("an initialiser of more than 64 MiB");
+    if (offset + bytes > kMaxInitialBytes || module_.variables.size() > kMaxDeclarations)
+        fail("an initialiser of more than 64 MiB");
     uint64_t bits = 0;
     if (token_.kind == TokenKind::word) {
         Relocation relocation;
@@ -292,8 +310,10 @@ void Parser::initial_value(Variable& variable, uint64_t& offset) {
         } else if (variable.type == Type::f32 || variable.type == Type::f64) {
             const double wide = double(int64_t(bits));
             const float narrow = float(wide);
-            if (variable.type == Type::f64) std::memcpy(&bits, &wide, 8);
-            else bits = 0, std::memcpy(&bits, &narrow, 4);
+            if (variable.type == Type::f64)
+                std::memcpy(&bits, &wide, 8);
+            else
+                bits = 0, std::memcpy(&bits, &narrow, 4);
         }
     }
     if (variable.initial.size() < offset + bytes) variable.initial.resize(offset + bytes);
@@ -314,7 +334,8 @@ std::vector<Variable> Parser::parameters() {
         } else {
             fail(".param expected");
         }
-        if (list.back().unsized && token_.is(',')) fail("only the last parameter may be an array without a size");
+        if (list.back().unsized && token_.is(','))
+            fail("only the last parameter may be an array without a size");
     } while (take(','));
     expect(')', "after the parameters");
     return list;
@@ -351,7 +372,8 @@ void Parser::performance_directives(Function& function) {
         while (token_.kind == TokenKind::integer) {
             const uint64_t extent = token_.bits;
             if (required || most) {
-                if (extent == 0 || extent > 1024 || dimension == 3) fail("block sizes are three numbers of 1 to 1024");
+                if (extent == 0 || extent > 1024 || dimension == 3)
+                    fail("block sizes are three numbers of 1 to 1024");
                 product *= extent;
                 if (required) function.required[dimension] = uint32_t(extent);
             }

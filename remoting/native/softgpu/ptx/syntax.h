@@ -8,8 +8,29 @@
 
 namespace softgpu::ptx {
 
-enum class Type : uint8_t { none, pred, b8, b16, b32, b64, b128, u8, u16, u32, u64, s8, s16, s32, s64, f16, bf16,
-                            f16x2, bf16x2, f32, f64 };
+enum class Type : uint8_t {
+    none,
+    pred,
+    b8,
+    b16,
+    b32,
+    b64,
+    b128,
+    u8,
+    u16,
+    u32,
+    u64,
+    s8,
+    s16,
+    s32,
+    s64,
+    f16,
+    bf16,
+    f16x2,
+    bf16x2,
+    f32,
+    f64
+};
 
 struct TypeTraits {
     std::string_view name;
@@ -53,13 +74,13 @@ enum class OperandKind : uint8_t { reg, special, integer, real, symbol, address,
 
 struct Operand {
     OperandKind kind = OperandKind::sink;
-    bool negated = false;      // !p
-    bool narrow = false;       // real: written as 0f...
-    uint32_t reg = kNone;      // reg, address (base), pair (first): index in Function::registers
-    uint32_t second = kNone;   // pair: p|q
-    uint32_t variable = kNone; // symbol, address: a function's own variable
-    uint64_t bits = 0;         // integer, real (as a double unless narrow), address and symbol (offset)
-    std::string_view name;     // special, symbol, address (symbol base), label
+    bool negated = false;        // !p
+    bool narrow = false;         // real: written as 0f...
+    uint32_t reg = kNone;        // reg, address (base), pair (first): index in Function::registers
+    uint32_t second = kNone;     // pair: p|q
+    uint32_t variable = kNone;   // symbol, address: a function's own variable
+    uint64_t bits = 0;           // integer, real (as a double unless narrow), address and symbol (offset)
+    std::string_view name;       // special, symbol, address (symbol base), label
     std::vector<Operand> parts;  // vector
 };
 

@@ -1,0 +1,36 @@
+// The memory in which one host thread runs one block: warps, their registers, shared and local memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "exec/launch.h"
+
+namespace softgpu {
+
+class Arena {
+  public:
+    Arena() = default;
+    ~Arena();
+    Arena(const Arena&) = delete;
+    Arena& operator=(const Arena&) = delete;
+
+    // Makes room and fills what does not change during the launch. False when the host has no memory.
+    bool prepare(LaunchState* launch);
+    void start_block(uint64_t number);
+    Block* block() { return &block_; }
+    // Gives up what belongs to the launch; the memory stays for the next one.
+    void finish();
+
+  private:
+    struct Range {
+        std::byte* base = nullptr;
+        size_t bytes = 0;
+        bool grow(size_t wanted);  // page-aligned, zero when new
+        void release();
+    };
+    Block block_{};
+    Range warps_, slots_, shared_, local_;
+};
+
+}  // namespace softgpu

@@ -1,0 +1,135 @@
+// Linked, typed, decoded PTX: what Program holds and launches execute. Immutable after link.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine.h"
+#include "exec/op.h"
+
+namespace softgpu {
+
+enum class Special : uint8_t {
+    tid_x,
+    tid_y,
+    tid_z,
+    ntid_x,
+    ntid_y,
+    ntid_z,
+    ctaid_x,
+    ctaid_y,
+    ctaid_z,
+    nctaid_x,
+    nctaid_y,
+    nctaid_z,
+    laneid,
+    warpid,
+    nwarpid,
+    smid,
+    nsmid,
+    gridid,
+    lanemask_eq,
+    lanemask_le,
+    lanemask_lt,
+    lanemask_ge,
+    lanemask_gt,
+    dynamic_smem_size,
+    total_smem_size,
+    zero,
+};
+
+// How a slot that is never written gets its value when a frame is made.
+struct SlotInit {
+    enum class Kind : uint8_t {
+        immediate,  // value
+        param,      // value: bytes at `index` of the kernel's parameters, sign-extended if `is_signed`
+        global,     // address of global `index` plus value
+        shared,     // offset of shared variable `index` in the kernel's shared memory plus value
+        local,      // offset of the frame's local memory plus value
+        special,    // index: Special
+    };
+    Kind kind = Kind::immediate;
+    bool wide = false;
+    bool is_signed = false;
+    uint8_t bytes = 0;
+    uint32_t index = 0;
+    uint64_t value = 0;
+    uint32_t slot = kNoSlot;
+};
+
+// Where an argument or a return value is, in its function's frame.
+struct Place {
+    uint32_t bytes = 0;
+    bool local = false;  // in local memory, else a slot
+    uint32_t offset = 0;
+};
+
+enum class Builtin : uint8_t { none, print, assertion, allocate, release };
+
+struct CallSite {
+    uint32_t callee = UINT32_MAX;  // index of a function, or none: through the pointer in `pointer`
+    uint32_t pointer = kNoSlot;
+    Builtin builtin = Builtin::none;
+    std::string undefined;  // the name of a function that no input defines
+    std::vector<Place> arguments, returns;
+};
+
+struct Function {
+    std::string name;
+    std::string input;  // the PTX text's name
+    bool kernel = false;
+    uint32_t first = 0, end = 0;  // ops
+    uint32_t slot_bytes = 0;
+    uint32_t local_bytes = 0;
+    std::vector<SlotInit> constants;  // all but ctaid
+    std::vector<SlotInit> block_constants;
+    std::vector<Place> params, returns;
+    std::vector<uint32_t> calls;        // functions called
+    std::vector<uint32_t> shared_used;  // shared variables named
+    bool calls_unknown = false;         // through a pointer
+    uint32_t registers = 0;             // 32-bit registers live at once, an estimate
+};
+
+struct SharedVariable {
+    uint64_t bytes = 0;
+    uint32_t align = 1;
+    bool dynamic = false;
+};
+
+struct GlobalRelocation {
+    enum class Kind : uint8_t { global, function, shared };
+    Kind kind = Kind::global;
+    uint64_t offset = 0;
+    uint32_t index = 0;
+    int64_t addend = 0;
+};
+
+struct GlobalData {
+    std::vector<uint8_t> initial;
+    std::vector<GlobalRelocation> relocations;
+};
+
+struct Kernel {
+    uint32_t function = 0;
+    std::vector<uint32_t> shared_offsets;  // by shared variable; kNoSlot where the kernel has none
+    uint32_t local_bytes = 0;              // a thread's, all frames
+    uint32_t dynamic_align = 16;
+};
+
+struct Image {
+    std::vector<Op> ops;
+    std::vector<Function> functions;
+    std::vector<std::unique_ptr<CallSite>> calls;                     // Op::imm points to one
+    std::vector<std::unique_ptr<std::vector<const Op*>>> tables;      // brx.idx; Op::imm points to one
+    std::vector<std::unique_ptr<std::vector<uint32_t>>> slot_tables;  // of instructions with many operands
+    std::vector<SharedVariable> shared;
+    std::vector<GlobalInfo> globals;
+    std::vector<GlobalData> global_data;
+    std::vector<KernelInfo> kernel_infos;
+    std::vector<Kernel> kernels;
+
+    const Function* function_of(const Op* op) const;
+};
+
+}  // namespace softgpu

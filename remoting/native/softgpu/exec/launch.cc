@@ -1,0 +1,191 @@
+// A launch: its checks, and the threads that take blocks until none is left.
+#include "exec/launch.h"
+
+#include <algorithm>
+#include <new>
+
+#include "exec/arena.h"
+#include "exec/schedule.h"
+
+namespace softgpu {
+namespace {
+
+// Blocks that spin for others need them to run too: after this many turns without an end a thread takes
+// another block beside those it has.
+constexpr uint32_t kTurnsAlone = 64;
+constexpr size_t kResidentBlocks = 16;
+
+std::atomic<uint64_t> next_grid_id{1};
+
+std::string check(const Launch& launch, const KernelInfo& info) {
+    const Dim3 grid = launch.grid, block = launch.block;
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > 0x7fffffffu || grid.y > 65535 ||
+        grid.z > 65535) {
+        return "a grid of " + std::to_string(grid.x) + " x " + std::to_string(grid.y) + " x " +
+               std::to_string(grid.z) +
+               " blocks; up to 2147483647 x 65535 x 65535 are possible, and none may be zero";
+    }
+    const uint64_t threads = uint64_t(block.x) * block.y * block.z;
+    if (block.x == 0 || block.y == 0 || block.z == 0 || block.x > 1024 || block.y > 1024 || block.z > 64 ||
+        threads > info.max_threads) {
+        return "a block of " + std::to_string(block.x) + " x " + std::to_string(block.y) + " x " +
+               std::to_string(block.z) + " threads; this kernel can have up to " +
+               std::to_string(info.max_threads);
+    }
+    const auto& required = info.required_block;
+    if (required[0] != 0 && (block.x != required[0] || block.y != required[1] || block.z != required[2])) {
+        return "the kernel requires blocks of " + std::to_string(required[0]) + " x " +
+               std::to_string(required[1]) + " x " + std::to_string(required[2]) + " threads";
+    }
+    if (uint64_t(info.static_shared_bytes) + launch.dynamic_shared_bytes > Limits::shared_bytes) {
+        return std::to_string(info.static_shared_bytes) + " + " +
+               std::to_string(launch.dynamic_shared_bytes) + " bytes of shared memory; a block can have " +
+               std::to_string(Limits::shared_bytes);
+    }
+    if (launch.params.size() < info.param_bytes) {
+        return std::to_string(launch.params.size()) + " bytes of parameters where the kernel has " +
+               std::to_string(info.param_bytes);
+    }
+    return {};
+}
+
+std::string describe_deadlock(const Block* block) {
+    for (uint32_t w = 0; w < block->warp_count; ++w) {
+        const Warp& warp = block->warps[w];
+        if (warp.split_count == 0) continue;
+        const Split& split = warp.splits[0];
+        const unsigned lane = unsigned(__builtin_ctz(split.mask));
+        const std::string where = split.wait == Wait::barrier
+                                      ? "a barrier that other threads of the block never reach"
+                                      : "lanes of its warp that never come";
+        return describe_place(&warp, lane) + ": waits for ever at " + where + "; " +
+               describe_line(block->launch, split.pc);
+    }
+    return "deadlock";
+}
+
+// What one host thread does for a launch.
+class Worker {
+  public:
+    explicit Worker(LaunchState* launch) : launch_(launch) {}
+
+    void run() {
+        thread_local Arena first;
+        if (!take(first)) return;
+        for (uint32_t turns = 0; !resident_.empty();) {
+            bool ended = false;
+            for (size_t i = 0; i < resident_.size(); ++i) {
+                switch (run_block(resident_[i]->block())) {
+                    case Progress::yielded:
+                        break;
+                    case Progress::finished:
+                        ended = true;
+                        if (!restart(i)) --i;
+                        break;
+                    case Progress::stuck:
+                        fail_launch(launch_, Status::deadlock, describe_deadlock(resident_[i]->block()));
+                        return finish();
+                    case Progress::stopped:
+                        return finish();
+                }
+            }
+            turns = ended ? 0 : turns + 1;
+            if (turns > kTurnsAlone && resident_.size() < kResidentBlocks) {
+                turns = 0;
+                extra_.push_back(std::make_unique<Arena>());
+                take(*extra_.back());
+            }
+        }
+        finish();
+    }
+
+  private:
+    bool next(uint64_t& number) {
+        if (launch_->stop.load(std::memory_order_relaxed)) return false;
+        if (launch_->next_block.load(std::memory_order_relaxed) >= launch_->blocks) return false;
+        number = launch_->next_block.fetch_add(1, std::memory_order_relaxed);
+        return number < launch_->blocks;
+    }
+    bool take(Arena& arena) {
+        uint64_t number = 0;
+        if (!next(number)) return false;
+        if (!arena.prepare(launch_)) {
+            fail_launch(launch_, Status::out_of_memory,
+                        "the host has no memory for kernel " + launch_->info->name);
+            return false;
+        }
+        arena.start_block(number);
+        resident_.push_back(&arena);
+        return true;
+    }
+    // The arena's next block; without one it leaves.
+    bool restart(size_t at) {
+        uint64_t number = 0;
+        if (next(number)) {
+            resident_[at]->start_block(number);
+            return true;
+        }
+        resident_[at]->finish();
+        resident_.erase(resident_.begin() + long(at));
+        return false;
+    }
+    void finish() {
+        for (Arena* arena : resident_) arena->finish();
+        resident_.clear();
+    }
+
+    LaunchState* launch_;
+    std::vector<Arena*> resident_;
+    std::vector<std::unique_ptr<Arena>> extra_;
+};
+
+LaunchResult start(const Launch& launch) {
+    LaunchState state;
+    const LoadedModule& module = *launch.module;
+    const Image& image = module.program().image();
+    if (launch.kernel >= image.kernels.size()) return {Status::invalid_launch, "no such kernel"};
+    state.launch = &launch;
+    state.image = &image;
+    state.kernel = &image.kernels[launch.kernel];
+    state.info = &image.kernel_infos[launch.kernel];
+    state.function = &image.functions[state.kernel->function];
+    state.memory = &module.memory();
+    const std::string refusal = check(launch, *state.info);
+    if (!refusal.empty()) return {Status::invalid_launch, "kernel " + state.info->name + ": " + refusal};
+    state.blocks = uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
+    state.threads = launch.block.x * launch.block.y * launch.block.z;
+    state.warps = (state.threads + kLanes - 1) / kLanes;
+    state.grid_id = next_grid_id.fetch_add(1, std::memory_order_relaxed);
+    const uint64_t fixed = state.info->static_shared_bytes;
+    const uint64_t align = state.kernel->dynamic_align;
+    state.shared_bytes = uint32_t(launch.dynamic_shared_bytes == 0
+                                      ? fixed
+                                      : (fixed + align - 1) / align * align + launch.dynamic_shared_bytes);
+    // Local memory: an odd number of 16-byte units apart, so that lanes do not share cache sets.
+    state.local_stride = state.kernel->local_bytes == 0 ? 0 : (state.kernel->local_bytes / 16 | 1) * 16;
+    if (state.local_stride < state.kernel->local_bytes) state.local_stride += 32;
+    const unsigned pool = launch.pool == nullptr ? 1 : launch.pool->threads();
+    state.helpers = pool;
+    auto task = [&state] {
+        try {
+            Worker(&state).run();
+        } catch (const std::bad_alloc&) {
+            fail_launch(&state, Status::out_of_memory,
+                        "the host has no memory for kernel " + state.info->name);
+        }
+    };
+    if (launch.pool != nullptr) {
+        launch.pool->run(unsigned(std::min<uint64_t>(state.blocks - 1, pool - 1)), task);
+    } else {
+        task();
+    }
+    return std::move(state.result);
+}
+
+}  // namespace
+
+LaunchResult run(const Launch& launch) noexcept try { return start(launch); } catch (const std::bad_alloc&) {
+    return {Status::out_of_memory, {}};
+}
+
+}  // namespace softgpu

@@ -1,0 +1,56 @@
+// The state of one launch, and what a host thread needs to run its blocks.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+
+#include "exec/image.h"
+#include "exec/op.h"
+
+namespace softgpu {
+
+struct LaunchState {
+    const Launch* launch = nullptr;
+    const Image* image = nullptr;
+    const Kernel* kernel = nullptr;
+    const KernelInfo* info = nullptr;
+    const Function* function = nullptr;
+    DeviceMemory* memory = nullptr;
+    uint64_t blocks = 0;
+    uint64_t grid_id = 0;
+    uint32_t threads = 0;  // of a block
+    uint32_t warps = 0;
+    uint32_t shared_bytes = 0;
+    uint64_t local_stride = 0;
+    uint32_t helpers = 1;
+    std::atomic<uint64_t> next_block{0};
+    std::atomic<bool> stop{false};
+    std::mutex mutex;  // of result
+    LaunchResult result;
+};
+
+// True when the launch has failed elsewhere or was cancelled.
+bool launch_stopping(const Block* block);
+
+// The first failure of a launch is its result.
+void fail_launch(LaunchState* launch, Status status, std::string detail);
+
+// "kernel add, block (0,0,0), thread (5,0,0)" and the PTX line after.
+std::string describe_place(const Warp* warp, unsigned lane);
+std::string describe_line(const LaunchState* launch, const Op* op);
+const Op* fault(const Op* op, Warp* warp, Status status, unsigned lane, const std::string& what);
+
+// Fills a frame's slots that no instruction writes.
+void fill_constants(Warp* warp, const Frame* frame, const std::vector<SlotInit>& inits);
+
+// A frame for a call from the running split, null after a fault.
+Frame* make_frame(const Op* op, Warp* warp, const Function* function);
+void release_frame(Warp* warp, Frame* frame);
+void free_frames(Warp* warp);
+
+// Host pointer to a generic address of one lane, null when it is not accessible.
+std::byte* resolve(Warp* warp, unsigned lane, uint64_t address, uint64_t bytes);
+
+const Op* call_builtin(const Op* op, Warp* warp, const CallSite& site);
+
+}  // namespace softgpu

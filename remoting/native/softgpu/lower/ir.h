@@ -1,0 +1,84 @@
+// A function between PTX and decoded ops: values instead of registers, blocks instead of labels.
+#pragma once
+
+#include <array>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "exec/image.h"
+#include "ptx/error.h"
+#include "ptx/syntax.h"
+
+namespace softgpu::lower {
+
+constexpr uint32_t kNoValue = UINT32_MAX;
+constexpr uint32_t kNoBlock = UINT32_MAX;
+
+enum class Width : uint8_t { predicate, narrow, wide };  // a mask, 32 lanes of 32 bits, 32 lanes of 64 bits
+
+struct Value {
+    Width width = Width::narrow;
+    bool constant = false;  // never written by an instruction: `init` says what it holds
+    SlotInit init;
+    uint32_t slot = kNoSlot;
+};
+
+// Operand fields in the order of Op: d, a, b, c, e, and the jump field where an instruction has six operands.
+enum Field : uint8_t { kD, kA, kB, kC, kE, kJump, kFields };
+
+struct Inst {
+    Handler fn = nullptr;
+    std::array<uint32_t, kFields> values{kNoValue, kNoValue, kNoValue, kNoValue, kNoValue, kNoValue};
+    uint8_t defs = 0;   // bit per field that is written
+    bool copy = false;  // d = a, nothing else
+    bool crosses =
+        false;  // lanes or operands do not go elementwise: the result may not share an operand's slot
+    uint32_t guard = kNoValue;
+    bool guard_negated = false;
+    uint64_t imm = 0;
+    unsigned line = 0;
+    std::vector<uint32_t> extra_uses, extra_defs;  // of calls and the like
+    CallSite* call = nullptr;
+    bool slot_table = false;  // imm becomes a table of the slots of extra_defs and extra_uses
+};
+
+enum class End : uint8_t { jump, branch, table, stop };  // stop: the last instruction does not go on
+
+struct Block {
+    std::vector<Inst> code;
+    End end = End::stop;
+    uint32_t condition = kNoValue;  // branch: predicate; table: index
+    bool negated = false;
+    uint32_t target = kNoBlock;     // jump, branch when taken
+    uint32_t next = kNoBlock;       // branch when not taken
+    std::vector<uint32_t> targets;  // table
+    unsigned line = 0;
+
+    template <class F>
+    void each_successor(F f) const {
+        if (end == End::jump || end == End::branch) f(target);
+        if (end == End::branch) f(next);
+        if (end == End::table) {
+            for (const uint32_t block : targets) f(block);
+        }
+    }
+};
+
+// A variable of the function in .param, .reg or .local: promoted to a value, or placed in local memory.
+struct Storage {
+    uint32_t value = kNoValue;
+    uint32_t local_offset = 0;
+    uint32_t bytes = 0;
+};
+
+struct Body {
+    std::vector<Value> values;
+    std::vector<Block> blocks;    // blocks[0] is the entry
+    std::vector<uint32_t> order;  // of emission
+    uint32_t local_bytes = 0;
+    std::vector<Storage> params;  // of a device function: its return values first
+};
+
+}  // namespace softgpu::lower
