@@ -93,7 +93,9 @@ class Cuda:
     def load(self, ptx: str) -> int:
         return int(self.new("cuModuleLoadData", ptx.encode()))
 
-    def launch(self, function: int, *params: object, grid=(1, 1, 1), block=(1, 1, 1), shared=0, stream=0) -> int:
+    def launch(
+        self, function: int, *params: object, grid=(1, 1, 1), block=(1, 1, 1), shared=0, stream=0
+    ) -> int:
         """Launches with ctypes values as parameters; returns the CUresult."""
         pointers = (c_void_p * max(len(params), 1))(*(ctypes.addressof(p) for p in params))
         return self.code("cuLaunchKernel", function, *grid, *block, shared, stream, pointers, None)

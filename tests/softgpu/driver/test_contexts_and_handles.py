@@ -169,7 +169,13 @@ def lookup(cuda, name: bytes, version: int, flags: int = 0) -> tuple[int, int, i
 def test_procedures_are_found_by_version_and_kind_of_default_stream(cuda):
     address = {
         name: ctypes.cast(getattr(cuda.library, name), ctypes.c_void_p).value
-        for name in ("cuMemAlloc_v2", "cuMemAlloc", "cuMemcpyHtoD_v2_ptds", "cuLaunchKernel_ptsz", "cuCtxGetDevice_v2")
+        for name in (
+            "cuMemAlloc_v2",
+            "cuMemAlloc",
+            "cuMemcpyHtoD_v2_ptds",
+            "cuLaunchKernel_ptsz",
+            "cuCtxGetDevice_v2",
+        )
     }
     assert lookup(cuda, b"cuMemAlloc", 3020) == (0, address["cuMemAlloc_v2"], 0)
     assert lookup(cuda, b"cuMemAlloc", 2000) == (0, address["cuMemAlloc"], 0)

@@ -1,4 +1,5 @@
 // Entry points: events.
+#include "capture.h"
 #include "driver.h"
 
 using namespace softgpu;
@@ -48,6 +49,7 @@ CUresult cuEventRecord(CUevent hEvent, CUstream hStream) {
     return event_call(hEvent, [&](Event& event) {
         const auto stream = event.context->stream(hStream);
         require(stream->context == event.context, CUDA_ERROR_INVALID_HANDLE);
+        if (record_captured(*stream, event)) return CUDA_SUCCESS;
         event.set({event.context->driver.scheduler.submit(stream->queue, {}), stream->queue});
         return CUDA_SUCCESS;
     });
@@ -60,6 +62,7 @@ CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int f
 
 CUresult cuEventQuery(CUevent hEvent) {
     return event_call(hEvent, [](Event& event) {
+        require(!is_captured(event), CUDA_ERROR_CAPTURED_EVENT);
         const auto completion = event.record().completion;
         return completion && !completion->done() ? CUDA_ERROR_NOT_READY : event.context->status();
     });
@@ -67,6 +70,7 @@ CUresult cuEventQuery(CUevent hEvent) {
 
 CUresult cuEventSynchronize(CUevent hEvent) {
     return event_call(hEvent, [](Event& event) {
+        require(!is_captured(event), CUDA_ERROR_CAPTURED_EVENT);
         const auto record = event.record();
         event.context->driver.scheduler.wait(record.completion, record.queue);
         return event.context->status();

@@ -1,6 +1,7 @@
 // Entry points: launches and occupancy.
 #include <algorithm>
 
+#include "capture.h"
 #include "driver.h"
 #include "launch.h"
 
@@ -14,7 +15,7 @@ CUresult launch(CUfunction f, CUstream hStream, const LaunchRequest& request) {
         const auto stream = context.stream(hStream);
         const auto function = find_function(*stream->context, f);
         require(function->module->context == stream->context, CUDA_ERROR_INVALID_HANDLE);
-        context.driver.scheduler.submit(stream->queue, {.body = prepare_launch(function, request)});
+        enqueue(*stream, CU_GRAPH_NODE_TYPE_KERNEL, {.body = prepare_launch(function, request)});
     });
 }
 

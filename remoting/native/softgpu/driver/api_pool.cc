@@ -1,4 +1,5 @@
 // Entry points: allocation in stream order, and memory pools.
+#include "capture.h"
 #include "driver.h"
 #include "pool.h"
 
@@ -26,7 +27,9 @@ void require_device_location(const CUmemLocation* location) {
 CUresult allocate(CUdeviceptr* dptr, size_t bytes, const std::shared_ptr<Pool>& pool, CUstream stream) {
     return context_call([&](Context& context) {
         require(dptr != nullptr);
-        const auto owner = context.stream(stream)->context;
+        const auto in_order_of = context.stream(stream);
+        require_not_captured(*in_order_of);
+        const auto owner = in_order_of->context;
         *dptr = owner->driver.memory.allocate(*owner, bytes, Place::pool,
                                               pool ? pool : owner->driver.current_pool());
     });
@@ -55,6 +58,7 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
     return context_call([&](Context& context) {
         if (dptr == 0) return;
         const auto stream = context.stream(hStream);
+        require_not_captured(*stream);
         Memory& memory = context.driver.memory;
         auto free = [&memory, block = memory.take_device(dptr)] {
             memory.release(block);

@@ -1,29 +1,12 @@
-// Entry points: streams, host callbacks, and what is asked about stream capture.
+// Entry points: streams and host callbacks.
+#include "capture.h"
 #include "driver.h"
-#include "thread_state.h"
+#include "stream_call.h"
 
 using namespace softgpu;
 using namespace softgpu::driver;
 
 namespace {
-
-// Calls `body(context, stream)` for a stream handle; for the default streams the thread needs a context.
-template <class Body>
-CUresult stream_call(CUstream handle, Body&& body) noexcept {
-    return driver_call([&](Driver& driver) {
-        const auto value = reinterpret_cast<uint64_t>(handle);
-        const bool is_default = value == 0 || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
-        const auto stream =
-            is_default ? driver.current()->stream(handle) : driver.handles.get<Stream>(handle);
-        check(stream->context->status());
-        if constexpr (std::is_void_v<std::invoke_result_t<Body, Context&, Stream&>>) {
-            body(*stream->context, *stream);
-            return CUDA_SUCCESS;
-        } else {
-            return static_cast<CUresult>(body(*stream->context, *stream));
-        }
-    });
-}
 
 CUresult create(CUstream* phStream, unsigned flags, int priority) {
     return context_call([&](Context& context) {
@@ -63,6 +46,7 @@ CUresult cuStreamDestroy(CUstream hStream) {
 
 CUresult cuStreamSynchronize(CUstream hStream) {
     return stream_call(hStream, [](Context& context, Stream& stream) {
+        require_not_captured(stream);
         context.driver.scheduler.wait(context.driver.scheduler.last(stream.queue), stream.queue);
         return context.status();
     });
@@ -70,6 +54,7 @@ CUresult cuStreamSynchronize(CUstream hStream) {
 
 CUresult cuStreamQuery(CUstream hStream) {
     return stream_call(hStream, [](Context& context, Stream& stream) {
+        require_not_captured(stream);
         return context.driver.scheduler.last(stream.queue) ? CUDA_ERROR_NOT_READY : context.status();
     });
 }
@@ -77,7 +62,9 @@ CUresult cuStreamQuery(CUstream hStream) {
 CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
     return stream_call(hStream, [&](Context& context, Stream& stream) {
         require((Flags & ~CU_EVENT_WAIT_EXTERNAL) == 0);
-        const auto record = context.driver.handles.get<Event>(hEvent)->record();
+        const auto event = context.driver.handles.get<Event>(hEvent);
+        if (wait_captured(stream, *event)) return;
+        const auto record = event->record();
         if (!record.completion || record.completion->done()) return;
         context.driver.scheduler.submit(stream.queue, {.after = {record.completion}});
     });
@@ -130,7 +117,7 @@ CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void* userData) {
             fn(userData);
             return CUDA_SUCCESS;
         };
-        context.driver.scheduler.submit(stream.queue, {.body = call, .calls_program = true});
+        enqueue(stream, CU_GRAPH_NODE_TYPE_HOST, {.body = call, .calls_program = true});
     });
 }
 
@@ -139,6 +126,7 @@ CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void* 
                              unsigned int flags) {
     return stream_call(hStream, [&](Context& context, Stream& stream) {
         require(callback != nullptr && flags == 0);
+        require_not_captured(stream);
         auto call = [callback, hStream, userData, group = context.group] {
             callback(hStream, group->status(), userData);
             return CUDA_SUCCESS;
@@ -152,46 +140,5 @@ CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t lengt
         const auto block = context.driver.memory.find(dptr);
         require(block && block->place == Place::managed);
     });
-}
-
-CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-    return driver_call([&](Driver&) {
-        require(mode != nullptr && *mode <= CU_STREAM_CAPTURE_MODE_RELAXED);
-        auto& current = thread_state().capture_mode;
-        const auto old = static_cast<CUstreamCaptureMode>(current);
-        current = *mode;
-        *mode = old;
-    });
-}
-
-CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus* captureStatus) {
-    return stream_call(hStream, [&](Context&, Stream&) {
-        require(captureStatus != nullptr);
-        *captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;
-    });
-}
-
-CUresult cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus* captureStatus_out,
-                                   cuuint64_t* id_out, CUgraph* graph_out,
-                                   const CUgraphNode** dependencies_out, size_t* numDependencies_out) {
-    if (id_out) *id_out = 0;
-    if (graph_out) *graph_out = nullptr;
-    if (dependencies_out) *dependencies_out = nullptr;
-    if (numDependencies_out) *numDependencies_out = 0;
-    return cuStreamIsCapturing(hStream, captureStatus_out);
-}
-
-CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus* captureStatus_out,
-                                   cuuint64_t* id_out, CUgraph* graph_out,
-                                   const CUgraphNode** dependencies_out, const CUgraphEdgeData** edgeData_out,
-                                   size_t* numDependencies_out) {
-    if (edgeData_out) *edgeData_out = nullptr;
-    return cuStreamGetCaptureInfo_v2(hStream, captureStatus_out, id_out, graph_out, dependencies_out,
-                                     numDependencies_out);
-}
-
-CUresult cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus* captureStatus_out,
-                                cuuint64_t* id_out) {
-    return cuStreamGetCaptureInfo_v2(hStream, captureStatus_out, id_out, nullptr, nullptr, nullptr);
 }
 }

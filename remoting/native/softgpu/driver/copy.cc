@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "capture.h"
 #include "driver.h"
 
 namespace softgpu::driver {
@@ -155,6 +156,10 @@ void submit_copy(Stream& stream, const Copy& copy, bool wait) {
         return;
     }
     std::function<CUresult()> body = copy_body(copy);
+    if (!wait && is_captured(stream)) {
+        enqueue(stream, CU_GRAPH_NODE_TYPE_MEMCPY, {.body = std::move(body)});
+        return;
+    }
     if (!wait && copy.from.pageable && !copy.to.pageable) {
         const bool flat = copy.height == 1 && copy.depth == 1;
         if (flat && copy.width <= kStage && scheduler.last(stream.queue)) {
@@ -168,7 +173,7 @@ void submit_copy(Stream& stream, const Copy& copy, bool wait) {
         }
     }
     wait = wait || copy.to.pageable;
-    const auto done = scheduler.submit(stream.queue, {.body = std::move(body)}, wait);
+    const auto done = enqueue(stream, CU_GRAPH_NODE_TYPE_MEMCPY, {.body = std::move(body)}, wait);
     if (wait) scheduler.wait(done, stream.queue);
 }
 
@@ -201,7 +206,7 @@ void submit_fill(Stream& stream, const Fill& fill, bool wait) {
     Scheduler& scheduler = stream.context->driver.scheduler;
     if (fill.width == 0 || fill.height == 0) return;
     wait = wait && fill.visible_to_host;
-    const auto done = scheduler.submit(stream.queue, {.body = fill_body(fill)}, wait);
+    const auto done = enqueue(stream, CU_GRAPH_NODE_TYPE_MEMSET, {.body = fill_body(fill)}, wait);
     if (wait) scheduler.wait(done, stream.queue);
 }
 

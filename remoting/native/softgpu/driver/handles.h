@@ -24,6 +24,7 @@ enum class Kind : uint8_t {
     graph,
     graph_node,
     graph_exec,
+    user_object,
 };
 
 class Object {

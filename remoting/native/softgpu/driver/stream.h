@@ -10,6 +10,13 @@ namespace softgpu::driver {
 
 class Context;
 class Capture;
+class GraphNode;
+
+// Where a stream or event stands in a capture (capture.h). Under the mutex of captures.
+struct CapturePlace {
+    std::shared_ptr<Capture> capture;              // null: none
+    std::vector<std::shared_ptr<GraphNode>> tail;  // what comes next waits for these
+};
 
 class Stream : public Object {
   public:
@@ -21,6 +28,8 @@ class Stream : public Object {
     const std::shared_ptr<Queue> queue;
     const unsigned flags;  // CU_STREAM_NON_BLOCKING or 0
     const uint64_t id;     // unique in the process
+    CapturePlace place;
+    ~Stream() override;
 };
 
 class Event : public Object {
@@ -31,6 +40,7 @@ class Event : public Object {
 
     const std::shared_ptr<Context> context;
     const unsigned flags;  // CU_EVENT_*
+    CapturePlace place;
 
     struct Record {
         CompletionRef completion;  // null: never recorded, which counts as complete

@@ -10,8 +10,8 @@ struct symbol {
     bool external;
 };
 
-/* What device code may call without anybody defining it, by the start of its name. */
-static const char* const kBrought[] = {"vprintf", "malloc", "free", "__assertfail", "cudaCG", "__cuda"};
+/* What the engine brings: device code calls it and nobody defines it. */
+static const char* const kBrought[] = {"vprintf", "malloc", "free", "__assertfail"};
 
 static const char* skip_quoted(const char* at) {
     for (++at; *at && *at != '"'; ++at) {
@@ -114,8 +114,7 @@ static bool defines(const char* container, const struct symbol* wanted) {
 
 static bool brought(const struct symbol* symbol) {
     for (size_t i = 0; i < sizeof kBrought / sizeof *kBrought; ++i) {
-        const size_t length = strlen(kBrought[i]);
-        if (symbol->length >= length && memcmp(symbol->name, kBrought[i], length) == 0) return true;
+        if (is_word(symbol->name, symbol->length, kBrought[i])) return true;
     }
     return false;
 }
