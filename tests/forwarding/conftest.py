@@ -44,7 +44,11 @@ def build(folder: Path, *targets: str, options: tuple[str, ...] = ()) -> Build:
     """Configures and builds ``targets``; does nothing when all is there."""
     tools = Path(sys.executable).parent
     configure = [tools / "cmake", "-G", "Ninja", "-S", ROOT / "remoting/native", "-B", folder]
-    configure += [f"-DPython3_EXECUTABLE={sys.executable}", f"-DCMAKE_MAKE_PROGRAM={tools / 'ninja'}", *options]
+    configure += [
+        f"-DPython3_EXECUTABLE={sys.executable}",
+        f"-DCMAKE_MAKE_PROGRAM={tools / 'ninja'}",
+        *options,
+    ]
     if not (folder / "build.ninja").exists():
         subprocess.run(configure, check=True, capture_output=True)
     make = [tools / "cmake", "--build", folder, "-j2", "--target", *targets]

@@ -1,0 +1,22 @@
+"""The native parts that need no connection, one case of unit_tests.cc each."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .conftest import Build
+
+SOURCE = Path(__file__).parent / "native" / "unit_tests.cc"
+CASES = re.findall(r"^CASE\((\w+)\)", SOURCE.read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_part(case: str, native: Build) -> None:
+    done = subprocess.run(
+        [native.folder / "tests_forwarding/forwarding_unit_tests", case], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
