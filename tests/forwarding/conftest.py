@@ -59,7 +59,7 @@ def build(folder: Path, *targets: str, options: tuple[str, ...] = ()) -> Build:
 
 @pytest.fixture(scope="session")
 def native() -> Build:
-    """What `make` builds; GPU_KERNELS_NATIVE_BUILD names another build folder, one with sanitizers perhaps."""
+    """What `make` builds; GPU_KERNELS_NATIVE_BUILD names another build, with sanitizers perhaps."""
     folder = Path(os.environ.get("GPU_KERNELS_NATIVE_BUILD", ROOT / "build/native"))
     return build(folder, "client_cuda", "gpu_worker", "recording_driver", "forwarding_unit_tests")
 

@@ -1,4 +1,4 @@
-"""libcuda.so.1 by ctypes, as far as the tests call it. Run in processes whose environment names the library."""
+"""libcuda.so.1 by ctypes, as far as the tests call it; for processes whose environment names it."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class MinimalAgent:
     @property
     def address(self) -> str:
         if self.tcp:
-            return "tcp://127.0.0.1:%d" % self._listener.getsockname()[1]
+            return f"tcp://127.0.0.1:{self._listener.getsockname()[1]}"
         return f"unix://{self.folder / 'agent'}"
 
     def client_environment(self, library: Path) -> dict[str, str]:
@@ -107,7 +107,7 @@ class MinimalAgent:
             found.append(json.loads(packet))
 
     def hand_over(self, connection: socket.socket, hello: bytes) -> None:
-        """Gives a connection to the worker as the agent does: the Hello without its secret, and the socket."""
+        """Gives a connection to the worker as the agent does: the Hello without secret, and the socket."""
         socket.send_fds(self._control, [hello[:80] + bytes(32) + hello[112:]], [connection.fileno()])
 
     def lane(self, session: bytes, number: int = 0) -> socket.socket:

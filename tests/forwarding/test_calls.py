@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from .conftest import Client
 from .minimal_agent import MinimalAgent
@@ -138,7 +139,8 @@ def test_what_a_kernel_is_comes_with_the_load(client: Client) -> None:
         c.call("cuKernelGetAttribute", ctypes.byref(value), INT(4), U64(kernels[0]), INT(0))
         assert value.value == 32
         blocks = INT()
-        c.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(blocks), U64(kernels[0]), INT(256), SIZE(0))
+        c.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(blocks), U64(kernels[0]), INT(256),
+               SIZE(0))
         assert blocks.value == 4
         function = U64()
         c.call("cuKernelGetFunction", ctypes.byref(function), U64(kernels[0]))
@@ -183,7 +185,8 @@ def test_a_bad_image_fails_with_the_compilers_words(client: Client) -> None:
         options = (INT * 2)(5, 6)
         values = (POINTER * 2)(ctypes.addressof(log), 256)
         module = U64()
-        status = c.status("cuModuleLoadDataEx", ctypes.byref(module), b"nonsense\\0", UINT(2), options, values)
+        text = b"nonsense\\0"
+        status = c.status("cuModuleLoadDataEx", ctypes.byref(module), text, UINT(2), options, values)
         assert (status, log.value) == (INVALID_PTX, b"no entry")
         assert c.status("cuModuleLoadData", ctypes.byref(module), bytes([1, 2, 3])) == 200
         c.synchronize()
@@ -364,10 +367,9 @@ def test_limits_and_attributes_reach_the_driver(client: Client, recorded: Record
     assert recorded("attribute") == [["8", "65536"]]
 
 
-def test_over_tcp_it_is_the_same(
-    native: object, client: Client, agent: MinimalAgent, tmp_path_factory: object
-) -> None:
-    folder = tmp_path_factory.mktemp("tcp")  # type: ignore[attr-defined]
+def test_over_tcp_it_is_the_same(client: Client, agent: MinimalAgent, tmp_path: Path) -> None:
+    folder = tmp_path / "tcp"
+    folder.mkdir()
     with MinimalAgent(folder, agent.program, agent.driver, tcp=True) as listening:
         Client(listening, client.native).check("""
             c = Cuda()

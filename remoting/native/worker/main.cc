@@ -19,9 +19,13 @@
 namespace worker {
 namespace {
 
+std::string session_of(const wire::Hello& hello) {
+    return {reinterpret_cast<const char*>(hello.session.data()), hello.session.size()};
+}
+
 // One lane's thread, from the Hello to the end.
 void serve(Worker& worker, int fd, const wire::Hello& hello) {
-    const std::string id(reinterpret_cast<const char*>(hello.session.data()), hello.session.size());
+    const std::string id = session_of(hello);
     auto transport = wire::stream_socket(fd);
     wire::Transport* connection = transport.get();
     auto session = worker.enter(id);
@@ -37,16 +41,6 @@ void serve(Worker& worker, int fd, const wire::Hello& hello) {
     }
     if (lane.welcome()) lane.run();
     if (session->remove_lane(hello.lane)) worker.leave(id, session);
-}
-
-std::string hex(const wire::SessionId& id) {
-    std::string text;
-    for (const uint8_t byte : id) {
-        constexpr const char* kDigits = "0123456789abcdef";
-        text += kDigits[byte >> 4];
-        text += kDigits[byte & 15];
-    }
-    return text;
 }
 
 // A connection from the agent: -1 when the packet is none.
@@ -77,7 +71,7 @@ void accept_connection(Worker& worker, int control_fd, bool& closed) {
     if (fd < 0) return;
     if (worker.lanes.fetch_add(1) >= Worker::kMaxLanes) {
         worker.lanes.fetch_sub(1);
-        log_line("session " + hex(hello.session).substr(0, 8) + ": refused, too many connections");
+        log_line("session " + short_name(session_of(hello)) + ": refused, too many connections");
         close(fd);
         return;
     }

@@ -6,6 +6,17 @@
 
 namespace worker {
 
+// The id's first bytes in hexadecimal: enough to tell sessions apart in a log.
+std::string short_name(const std::string& id) {
+    constexpr const char* kDigits = "0123456789abcdef";
+    std::string text;
+    for (const char c : id.substr(0, 4)) {
+        text += kDigits[static_cast<unsigned char>(c) >> 4];
+        text += kDigits[c & 15];
+    }
+    return text;
+}
+
 void Worker::note(CUresult result, const char* call) {
     int healthy = CUDA_SUCCESS;
     if (!is_sticky(result) || !poisoned.compare_exchange_strong(healthy, result)) return;
@@ -19,7 +30,7 @@ std::shared_ptr<Session> Worker::enter(const std::string& id) {
     auto found = sessions_.find(id);
     if (found != sessions_.end()) return found->second;
     if (sessions_.size() == kMaxSessions) return nullptr;
-    auto session = std::make_shared<Session>(*this, id.substr(0, 8));
+    auto session = std::make_shared<Session>(*this, short_name(id));
     sessions_.emplace(id, session);
     status.sessions.store(sessions_.size());
     return session;

@@ -17,6 +17,9 @@
 
 namespace worker {
 
+// How the log calls the session with this id.
+std::string short_name(const std::string& id);
+
 struct Worker {
     static constexpr size_t kMaxSessions = 64;
     static constexpr size_t kMaxLanes = 512;  // of all sessions
