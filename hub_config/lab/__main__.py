@@ -110,7 +110,8 @@ def welcome(lab: Lab) -> str:
 
 
 def row(title: str, seconds: float, seen: str) -> None:
-    print(f"{title:{TITLE_WIDTH}} {seconds:6.1f} s  {seen[:SEEN_WIDTH]}".rstrip(), flush=True)
+    shown = seen if len(seen) <= SEEN_WIDTH else seen[: SEEN_WIDTH - 4] + " ..."
+    print(f"{title:{TITLE_WIDTH}} {seconds:6.1f} s  {shown}".rstrip(), flush=True)
 
 
 def failed(reason: str, lab: Lab) -> int:

@@ -118,7 +118,8 @@ class StudentPath:
     def _start_kernel(self) -> str:
         self._session = self._student.start_kernel(SPEC, NOTEBOOK)
         self._channel = self._student.channel(self._session["kernel"]["id"])
-        return str(self._channel.kernel_info()["implementation"])
+        info = self._channel.kernel_info()
+        return f"{info['implementation']} {info['implementation_version']} answers"
 
     def _see_lease(self) -> str:
         wait(lambda: self._states() == ["active"], LEASE_WAIT, "there is not one active lease")
@@ -159,7 +160,7 @@ class StudentPath:
             raise StepFailed("a second kernel started although the course was at its limit")
         expect(accounts.COURSE in text and "limit" in text, f"the refusal reads {text!r}")
         expect(len(self._lab.leases()) == 1, "the refused kernel left a lease")
-        return "refused: " + " ".join(text.split())
+        return "refused: " + text.splitlines()[0]
 
     def _shut_down(self) -> str:
         assert self._channel is not None
