@@ -24,6 +24,7 @@ _BY_ERROR: tuple[tuple[type[errors.GPUKernelsError], Exit], ...] = (
     (errors.Unauthenticated, Exit.NO_PERMISSION),
     (errors.Forbidden, Exit.NO_PERMISSION),
     (errors.InvalidRequest, Exit.USAGE),
+    (errors.UnknownCourse, Exit.USAGE),
     (errors.NoSuchClass, Exit.UNAVAILABLE),
     (errors.SliceTooLarge, Exit.UNAVAILABLE),
     (errors.Refused, Exit.TEMPORARY),

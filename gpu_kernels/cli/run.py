@@ -16,7 +16,7 @@ from gpu_kernels.client import Lease, PoolClient, Slot
 from gpu_kernels.errors import GPUKernelsError, InvalidSize, PoolError, PoolFull
 from gpu_kernels.keeper import KEEPER
 from gpu_kernels.units import ANY_CLASS, parse_size
-from remoting.environment import client_environment, software_environment
+from remoting.environment import COURSE, client_environment, software_environment
 from remoting.paths import native_build
 
 DESCRIPTION = """\
@@ -58,7 +58,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     chosen.add_argument("--size", metavar="TEXT", help="the whole of it, as in '0.1 V100' or '2048 MiB'")
     size.add_argument("--gpu-class", metavar="CLASS", help="which GPUs will do (default: any)")
     pool = parser.add_argument_group("from the pool")
-    pool.add_argument("--course", help="which course to charge (default: the only one you have)")
+    pool.add_argument(
+        "--course", help="which course to charge (default: GPU_KERNELS_COURSE, else the only one you have)"
+    )
     pool.add_argument(
         "--wait",
         type=_seconds,
@@ -159,6 +161,7 @@ class HeldByCommand:
 
         run = f"run-{uuid.uuid4().hex}"
         slot = Slot(server_name(os.environ), run)
+        course = course or os.environ.get(COURSE) or None
         granted = client.reserve(size, key=run, slot=slot, holder=run, course=course, wait=wait)
         held = cls(client, granted)
         try:
@@ -191,7 +194,7 @@ class HeldByCommand:
         print(f"jupyter gpu run: the GPU slice was taken back: {reason or state}", file=sys.stderr)
 
     def release(self) -> None:
-        KEEPER.forget(self.lease_id)
+        KEEPER.forget(self)
         if self._gone:
             return
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -38,6 +39,7 @@ def serve(control: socket.socket, connection: socket.socket, hello: bytes) -> No
         "descriptors": sorted(int(name) for name in os.listdir("/proc/self/fd")),
         "no_new_privs": "NoNewPrivs:\t1" in Path("/proc/self/status").read_text(),
         "uid": os.getuid(),
+        "most_descriptors": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
     }
     with connection, connection.makefile("rw") as lines:
         print(json.dumps(facts), file=lines, flush=True)

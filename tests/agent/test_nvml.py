@@ -156,7 +156,7 @@ async def test_a_lease_that_ends_is_a_lost_gpu_and_the_process_lives(controller,
     async with asyncio.timeout(30):
         while await name() != "NVMLError_GpuIsLost":  # an answer is remembered for a moment
             pass
-        await process.communicate()
+        await process.communicate(b"")
     assert process.returncode == 0
 
 

@@ -1,0 +1,264 @@
+"""``jupyter gpu run``: a slice for as long as a command runs, whatever becomes of either."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.cli.lab import COURSE, Lab, command, wait_until
+
+pytestmark = pytest.mark.native
+
+UNTIL_TOLD = "print('ready', flush=True); input()"
+SAYS_SIGNALS = """
+import signal, sys
+for n in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT):
+    signal.signal(n, lambda n, _: print(signal.Signals(n).name, flush=True))
+print("ready", flush=True)
+for line in sys.stdin:
+    print("line", flush=True)
+"""
+
+
+def python(code: str) -> list[str]:
+    return ["--", sys.executable, "-c", code]
+
+
+def ready(process: subprocess.Popen[str]) -> None:
+    assert process.stdout.readline() == "ready\n"
+
+
+@pytest.mark.parametrize(
+    ("ends", "status"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137), ("kill $$", 143)]
+)
+def test_the_exit_status_is_the_commands(lab: Lab, ends, status):
+    done = lab.gpu("run", "-p", "0.02", "--", "sh", "-c", ends)
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
+    wait_until(lab.nothing_in_use)
+
+
+def test_the_command_has_the_lease_in_its_environment(lab: Lab):
+    show = "import json, os; print(json.dumps(dict(os.environ)))"
+    done = lab.gpu("run", "--size", "0.02 V100", *python(show), LD_LIBRARY_PATH="/opt/mine")
+    env = json.loads(done.stdout)
+    assert env["GPU_KERNELS_SIZE"] == "0.02 V100"
+    assert env["GPU_KERNELS_COURSE"] == "ml101"
+    assert env["GPU_KERNELS_AGENT"].startswith("tcp://127.0.0.1:")
+    assert len(env["GPU_KERNELS_SECRET"]) == 64
+    assert env["LD_LIBRARY_PATH"].endswith("client:/opt/mine")
+
+
+@pytest.mark.parametrize(
+    ("options", "mib"),
+    [(["-p", "1/20"], 1638), (["-m", "100"], 100), (["-p", "0.1", "--gpu-class", "V100"], 3276)],
+)
+def test_the_slice_is_as_large_as_was_asked(lab: Lab, options, mib):
+    running = lab.start_gpu("run", *options, *python(UNTIL_TOLD))
+    ready(running)
+    assert [lease.mib for lease in lab.leases()] == [mib]
+    running.communicate("\n", timeout=30)
+    assert running.returncode == 0
+
+
+def test_the_slice_is_kept_for_longer_than_a_lease_lives_without_renewal(lab: Lab):
+    running = lab.start_gpu("run", "-p", "0.02", *python(UNTIL_TOLD))
+    ready(running)
+    (lease,) = lab.leases()
+    old = time.monotonic() + 2 * lease.ttl
+    while time.monotonic() < old:
+        assert [(now.id, now.in_force) for now in lab.leases()] == [(lease.id, True)]
+        time.sleep(0.1)
+    out, err = running.communicate("\n", timeout=30)
+    assert (running.returncode, out, err) == (0, "", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT])
+def test_signals_are_passed_on(lab: Lab, number):
+    running = lab.start_gpu("run", "-p", "0.02", *python(SAYS_SIGNALS))
+    ready(running)
+    running.send_signal(number)
+    assert running.stdout.readline() == f"{number.name}\n"
+    out, err = running.communicate("a line\n", timeout=30)
+    assert (running.returncode, out, err) == (0, "line\n", "")
+
+
+def test_a_command_that_is_told_to_end_gives_its_slice_back(lab: Lab):
+    running = lab.start_gpu("run", "-p", "0.02", *python(UNTIL_TOLD))
+    ready(running)
+    running.terminate()
+    running.communicate(timeout=30)
+    assert running.returncode == 128 + signal.SIGTERM
+    wait_until(lab.nothing_in_use)
+
+
+def test_a_killed_run_loses_its_slice_within_the_time_to_live(lab: Lab):
+    running = lab.start_gpu("run", "-p", "0.02", *python(UNTIL_TOLD))
+    ready(running)
+    running.kill()
+    running.communicate("\n", timeout=30)
+    wait_until(lab.nothing_in_use, within=10)
+
+
+def test_an_interrupt_at_the_terminal_reaches_the_command_once(lab: Lab):
+    parent, child = pty.openpty()
+    running = subprocess.Popen(
+        command("run", "-p", "0.02", *python(SAYS_SIGNALS)),
+        env=lab.env,
+        stdin=child,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0),
+    )
+    os.close(child)
+    ready(running)
+    os.write(parent, b"\x03")
+    assert running.stdout.readline() == "SIGINT\n"
+    os.write(parent, b"a line\n\x04")
+    out, _ = running.communicate(timeout=30)
+    os.close(parent)
+    assert (running.returncode, out) == (0, "line\n")
+
+
+def test_a_slice_that_is_taken_back_is_told_and_the_command_goes_on(lab: Lab):
+    running = lab.start_gpu("run", "-p", "0.02", *python(UNTIL_TOLD))
+    ready(running)
+    lab.admin.revoke(lab.leases()[0].id, "needed for the exam")
+    assert "needed for the exam" in running.stderr.readline()
+    out, err = running.communicate("\n", timeout=30)
+    assert (running.returncode, out, err) == (0, "", "")
+
+
+def test_a_refusal_says_what_how_much_and_why_and_may_be_tried_again(lab: Lab):
+    holding = lab.start_gpu("run", "-p", "0.1", *python(UNTIL_TOLD))
+    ready(holding)
+    refused = lab.gpu("run", "-p", "0.02", "--gpu-class", "V100", "--", "echo", "never")
+    holding.communicate("\n", timeout=30)
+    assert (refused.returncode, refused.stdout) == (os.EX_TEMPFAIL, "")
+    assert "ml101" in refused.stderr
+    assert "0.1 V100" in refused.stderr
+
+
+@pytest.fixture
+def taken(lab: Lab):
+    """Most of the only GPU is taken; the limit of the course is no hindrance."""
+    lab.admin.set_limit(COURSE, {"V100": 5000})
+    holding = lab.start_gpu("run", "-p", "0.9", *python(UNTIL_TOLD))
+    ready(holding)
+    return holding
+
+
+def test_with_wait_it_queues_until_something_is_free(lab: Lab, taken):
+    waiting = lab.start_gpu("run", "-p", "0.5", "--wait", "30", "--", "echo", "at last")
+    wait_until(lambda: any(lease.queued for lease in lab.leases()))
+    taken.communicate("\n", timeout=30)
+    out, err = waiting.communicate(timeout=30)
+    assert (waiting.returncode, out, err) == (0, "at last\n", "")
+
+
+def test_waiting_in_vain_is_a_refusal_and_leaves_no_request(lab: Lab, taken):
+    in_vain = lab.gpu("run", "-p", "0.5", "--wait", "0.5", "--", "echo", "never")
+    assert (in_vain.returncode, in_vain.stdout) == (os.EX_TEMPFAIL, "")
+    assert "0.5 s" in in_vain.stderr
+    wait_until(lambda: len(lab.leases()) == 1)
+
+
+def test_an_interrupt_while_it_queues_leaves_no_request(lab: Lab, taken):
+    queued = lab.start_gpu("run", "-p", "0.5", "--wait", "30", "--", "echo", "never")
+    wait_until(lambda: any(lease.queued for lease in lab.leases()))
+    queued.send_signal(signal.SIGINT)
+    queued.communicate(timeout=30)
+    assert queued.returncode == 128 + signal.SIGINT
+    wait_until(lambda: len(lab.leases()) == 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "text"),
+    [
+        (["-p", "2.5"], 2, "whole"),
+        (["-p", "-0.1"], 2, "negative"),
+        (["-p", "0"], 2, "zero"),
+        (["-n", "0.5"], 2, "whole GPUs"),
+        (["-m", "1.5"], 2, "whole number"),
+        (["--size", "a lot"], 2, "cannot be read"),
+        (["--size", "0.1 V100", "--gpu-class", "V100"], 2, "leave --gpu-class out"),
+        (["-p", "0.1", "-m", "5"], 2, "not allowed with"),
+        (["-p", "0.1", "--wait", "-1"], 2, "--wait"),
+        (["-p", "0.1", "--gpu-class", "A100"], os.EX_UNAVAILABLE, "A100"),
+        (["-p", "0.1", "--course", "art7"], 2, "art7"),
+    ],
+)
+def test_what_cannot_be_granted_is_refused_before_anything_runs(lab: Lab, options, status, text):
+    done = lab.gpu("run", *options, "--", "echo", "never")
+    assert (done.returncode, done.stdout) == (status, "")
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("env", "status", "text"),
+    [
+        ({"GPU_KERNELS_TOKEN": "wrong"}, os.EX_NOPERM, "token"),
+        ({"GPU_KERNELS_TOKEN": ""}, os.EX_NOPERM, "token"),
+        ({"GPU_KERNELS_TOKEN": "bob-token", "GPU_KERNELS_COURSE": "ml101"}, os.EX_NOPERM, "ml101"),
+        ({"GPU_KERNELS_CONTROLLER": ""}, os.EX_UNAVAILABLE, "GPU_KERNELS_CONTROLLER"),
+        ({"GPU_KERNELS_CONTROLLER": "http://127.0.0.1:9"}, os.EX_UNAVAILABLE, "does not answer"),
+        ({"GPU_KERNELS_NATIVE": "/nonexistent"}, os.EX_UNAVAILABLE, "build the native part"),
+    ],
+)
+def test_a_pool_that_cannot_be_used_is_told(lab: Lab, env, status, text):
+    done = lab.gpu("run", "-p", "0.02", "--", "echo", "never", **env)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert text in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("argv", "status"),
+    [(["--", "/nonexistent/program"], 127), (["--", "no-such-program"], 127), (["--", "/etc/passwd"], 126)],
+)
+def test_a_command_that_cannot_run_takes_no_slice(lab: Lab, argv, status):
+    # A pool that is asked would answer with 69: there is none.
+    done = lab.gpu("run", "-p", "0.02", *argv, GPU_KERNELS_CONTROLLER="http://127.0.0.1:9")
+    assert done.returncode == status
+
+
+def test_no_command_is_a_usage_error(lab: Lab):
+    assert lab.gpu("run", "-p", "0.02").returncode == 2
+    assert lab.gpu("run", "-p", "0.02", "echo", "without dashes").returncode == 2
+
+
+def test_the_commands_own_dashes_are_its_own(lab: Lab):
+    done = lab.gpu("run", "-p", "0.02", "--", "echo", "-p", "--", "--help")
+    assert (done.returncode, done.stdout) == (0, "-p -- --help\n")
+
+
+def test_a_run_inside_a_run_has_the_inner_slice(lab: Lab):
+    inner = [*command("run", "-p", "0.03"), "--", "sh", "-c", 'echo "$GPU_KERNELS_SIZE $LD_LIBRARY_PATH"']
+    done = lab.gpu("run", "-p", "0.02", "--", *inner)
+    size, _, libraries = done.stdout.strip().partition(" GPU ")
+    assert size == "0.03", done.stderr
+    assert libraries.count("client") == 1
+
+
+@pytest.mark.parametrize(("ends", "status"), [("exit 7", 7), ("kill -9 $$", -9)])
+def test_without_a_pool_the_command_is_all_that_runs(lab: Lab, ends, status):
+    done = lab.gpu(
+        "run", "--software", "--", "sh", "-c", ends, GPU_KERNELS_CONTROLLER="", GPU_KERNELS_TOKEN=""
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
+
+
+def test_the_software_gpus_memory_is_passed_on(lab: Lab):
+    show = "import os; print(os.environ['GPU_KERNELS_SOFTGPU_MEMORY_MIB'], os.environ['LD_LIBRARY_PATH'])"
+    done = lab.gpu("run", "--software", "--memory", "64", *python(show))
+    memory, folder = done.stdout.split()
+    assert (memory, folder.endswith("softgpu")) == ("64", True)
+    assert lab.gpu("run", "--software", "--memory", "0", "--", "true").returncode == 2
