@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 FORWARDED = {
     signal.SIGHUP,
@@ -17,6 +17,28 @@ FORWARDED = {
     signal.SIGUSR2,
 }
 SENT_BY_KERNEL = 0x80  # siginfo's SI_KERNEL
+
+
+@contextlib.contextmanager
+def unwinding() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP leave the block as an exception, so that what it took is given back; a signal
+    that was ignored before stays so."""
+    ended_by = [number for number in (signal.SIGTERM, signal.SIGHUP) if _ends_us(number)]
+
+    def leave(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    for number in ended_by:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number in ended_by:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _ends_us(number: signal.Signals) -> bool:
+    return signal.getsignal(number) == signal.SIG_DFL
 
 
 def run_in_foreground(

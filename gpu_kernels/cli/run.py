@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpu_kernels.cli.exits import Exit
-from gpu_kernels.cli.foreground import run_in_foreground
+from gpu_kernels.cli.foreground import run_in_foreground, unwinding
 from gpu_kernels.client import Lease, PoolClient, Slot
 from gpu_kernels.errors import GPUKernelsError, InvalidSize, PoolError, PoolFull
 from gpu_kernels.keeper import KEEPER
@@ -132,7 +132,7 @@ def _run_straight(command: Sequence[str], memory_mib: int | None) -> int:
 
 def _run_on_lease(command: Sequence[str], size: str, course: str | None, wait: float) -> int:
     _require(native_build().client / "libcuda.so.1")
-    with PoolClient.from_environment() as client:
+    with PoolClient.from_environment() as client, unwinding():
         held = HeldByCommand.lease(client, size, course, wait)
         try:
             environment = client_environment(held.granted, os.environ)

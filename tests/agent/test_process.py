@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.conftest import gone, is_alive
-from tests.agent.lanes import lane
+from tests.agent.lanes import exchange, hello, lane
 
 COMMAND = [sys.executable, "-m", "remoting.agent"]
 
@@ -61,6 +61,24 @@ async def test_an_agent_that_is_told_to_end_leaves_nothing_behind(controller, ec
                 assert await process.wait() == 0
             assert not is_alive(open_lane.facts["pid"])
     assert controller.reports[-1]["leases"] == []
+
+
+async def test_an_agent_that_was_stopped_for_too_long_serves_nothing_old_when_it_goes_on(
+    controller, echo_worker, tmp_path
+):
+    async with agent_process(controller, echo_worker, tmp_path / "state") as process:
+        lease = await controller.grant("lease-a", ttl=1.5)
+        await controller.carried_out()
+        address = controller.registrations[0]["address"]
+        async with lane(address, lease) as open_lane:
+            process.send_signal(signal.SIGSTOP)
+            await controller.go_away()
+            assert await open_lane.ask("echo the worker goes on") == "the worker goes on"
+            await asyncio.sleep(2.0)  # the lease's time, which nobody counts while the agent stands still
+            process.send_signal(signal.SIGCONT)
+            status, text = await exchange(address, hello(lease, lane=1))
+            assert (status, "lost touch" in text) == (6, True)
+            await open_lane.ended()
 
 
 async def test_options_become_what_is_registered(controller, echo_worker, tmp_path):

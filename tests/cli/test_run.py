@@ -171,12 +171,13 @@ def test_waiting_in_vain_is_a_refusal_and_leaves_no_request(lab: Lab, taken):
     wait_until(lambda: len(lab.leases()) == 1)
 
 
-def test_an_interrupt_while_it_queues_leaves_no_request(lab: Lab, taken):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_it_queues_leaves_no_request(lab: Lab, taken, number):
     queued = lab.start_gpu("run", "-p", "0.5", "--wait", "30", "--", "echo", "never")
     wait_until(lambda: any(lease.queued for lease in lab.leases()))
-    queued.send_signal(signal.SIGINT)
-    queued.communicate(timeout=30)
-    assert queued.returncode == 128 + signal.SIGINT
+    queued.send_signal(number)
+    out, _ = queued.communicate(timeout=30)
+    assert (queued.returncode, out) == (128 + number, "")
     wait_until(lambda: len(lab.leases()) == 1)
 
 
