@@ -33,6 +33,7 @@
 // are cut into chunks.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 

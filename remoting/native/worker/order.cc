@@ -14,8 +14,8 @@ bool Order::wait_for(uint64_t number, const std::function<bool()>& give_up) {
     waiting_.fetch_add(1, std::memory_order_seq_cst);
     bool waiting = true;
     while (waiting && executed_.load(std::memory_order_seq_cst) < number) {
-        changed_.wait_for(lock, std::chrono::milliseconds(100));
-        if (executed_.load(std::memory_order_seq_cst) < number && give_up()) waiting = false;
+        waiting = !give_up();
+        if (waiting) changed_.wait_for(lock, std::chrono::milliseconds(100));
     }
     waiting_.fetch_sub(1, std::memory_order_seq_cst);
     return waiting;

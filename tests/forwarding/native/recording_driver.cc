@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <sstream>
 #include <string>
@@ -33,7 +34,7 @@ struct Kernel {
 };
 
 struct Library {
-    std::vector<Kernel*> kernels;
+    std::vector<std::unique_ptr<Kernel>> kernels;
 };
 
 struct State {
@@ -152,9 +153,14 @@ CUresult launch(CUfunction function, unsigned grid, unsigned block, CUstream str
     }
     if (kernel->name == "fault") state().faulted = true;
     if (kernel->name == "gate") state().gated = true;
-    if (kernel->name == "store") {
+    if (kernel->name == "store" && kernel->sizes == std::vector<size_t>{8, 4}) {
         CUdeviceptr address;
         std::memcpy(&address, params[0], sizeof address);
+        const std::lock_guard lock(state().mutex);
+        auto after = state().memory.upper_bound(address);
+        if (after == state().memory.begin()) return CUDA_ERROR_ILLEGAL_ADDRESS;
+        const auto& [base, bytes] = *std::prev(after);
+        if (address - base > bytes || bytes - (address - base) < 4) return CUDA_ERROR_ILLEGAL_ADDRESS;
         std::memcpy(host(address), params[1], 4);
     }
     return CUDA_SUCCESS;
@@ -166,19 +172,16 @@ Library* parse(const char* image) {
     for (std::string line; std::getline(lines, line);) {
         std::istringstream words(line);
         std::string entry;
-        auto* kernel = new Kernel;
-        if (!(words >> entry >> kernel->name) || entry != "entry") {
-            delete kernel;
-            continue;
-        }
+        auto kernel = std::make_unique<Kernel>();
+        if (!(words >> entry >> kernel->name) || entry != "entry") continue;
         size_t at = 0;
-        for (size_t bytes; words >> bytes;) {
+        for (size_t bytes; words >> bytes && bytes > 0;) {
             at = (at + bytes - 1) / bytes * bytes;
             kernel->offsets.push_back(at);
             kernel->sizes.push_back(bytes);
             at += bytes;
         }
-        library->kernels.push_back(kernel);
+        library->kernels.push_back(std::move(kernel));
     }
     return library;
 }
@@ -402,7 +405,8 @@ CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* o
     *library = reinterpret_cast<CUlibrary>(parse(text));
     return CUDA_SUCCESS;
 }
-CUresult cuLibraryUnload(CUlibrary) {
+CUresult cuLibraryUnload(CUlibrary library) {
+    delete reinterpret_cast<Library*>(library);
     return record("unload"), CUDA_SUCCESS;
 }
 CUresult cuLibraryGetKernelCount(unsigned* count, CUlibrary library) {
@@ -411,7 +415,8 @@ CUresult cuLibraryGetKernelCount(unsigned* count, CUlibrary library) {
 }
 CUresult cuLibraryEnumerateKernels(CUkernel* kernels, unsigned count, CUlibrary library) {
     const auto& all = reinterpret_cast<Library*>(library)->kernels;
-    for (unsigned i = 0; i < count && i < all.size(); ++i) kernels[i] = reinterpret_cast<CUkernel>(all[i]);
+    for (unsigned i = 0; i < count && i < all.size(); ++i)
+        kernels[i] = reinterpret_cast<CUkernel>(all[i].get());
     return CUDA_SUCCESS;
 }
 CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CUlibrary, const char* name) {
