@@ -94,7 +94,11 @@ class Client:
 
     def environment(self, **extra: str) -> dict[str, str]:
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-        return self.agent.client_environment(self.native.client) | {"PYTHONPATH": path} | extra
+        environment = self.agent.client_environment(self.native.client) | {"PYTHONPATH": path}
+        # A library with a sanitizer needs the sanitizer's own in the program that loads it.
+        if preload := os.environ.get("GPU_KERNELS_TEST_PRELOAD"):
+            environment["LD_PRELOAD"] = preload
+        return environment | extra
 
     def start(self, program: str, **extra: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
