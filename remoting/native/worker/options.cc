@@ -60,7 +60,7 @@ bool parse_options(int argc, char** argv, Options& options, std::string& error) 
     for (int i = 1; i < argc; i += 2) {
         auto known = given.find(argv[i]);
         if (known == given.end() || i + 1 == argc) {
-            error = "'" + std::string(argv[i]) + "' is not an option, or has no value";
+            error = std::string(argv[i]) + " is not an option, or has no value";
             return false;
         }
         known->second = argv[i + 1];
