@@ -137,14 +137,14 @@ class AgentApp(Application):
     pending_limit = Integer(
         512,
         min=1,
-        help="Connections that may be unproved at once. Default: 512. More stands a bigger rush, at a "
-        "descriptor each.",
+        help="Connections that may be on their way to a worker at once. Default: 512. More stands a bigger "
+        "rush, at a descriptor each.",
     ).tag(config=True)
     pending_of_a_peer = Integer(
         128,
         min=1,
-        help="Of these, how many one address or local account may have. Default: 128, as all kernels of a "
-        "Jupyter host are one peer.",
+        help="Of these, how many may be unproved of one address or local account, or be of one lease. "
+        "Default: 128, as all kernels of a Jupyter host are one peer. The oldest unproved one gives way.",
     ).tag(config=True)
     config_file = Unicode(help="Configuration file (Python or JSON). Default: none.").tag(config=True)
     aliases = {  # noqa: RUF012 - traitlets' way

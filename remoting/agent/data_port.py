@@ -1,8 +1,8 @@
 """The data port: reads one bounded Hello from whoever connects, and passes the connection to its worker.
 
 Everything a peer sends is hostile until the secret has proved the lease. A connection that has not been
-handed over yet is *pending*: there are at most so many of them, in all and of one peer, each for a bounded
-time. What goes wrong with one connection is told to it and logged, and touches no other.
+handed over yet is *pending*: there are at most so many of them (``pending``), each for a bounded time. What
+goes wrong with one connection is told to it and logged, and touches no other.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import contextlib
 import logging
 import socket
 import struct
-from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from remoting.agent.hello import (
@@ -26,6 +25,7 @@ from remoting.agent.hello import (
     without_secret,
 )
 from remoting.agent.limited_log import LimitedLog
+from remoting.agent.pending import Full, Pending
 from remoting.agent.settings import Limits
 from remoting.agent.worker import WorkerGone
 
@@ -34,9 +34,56 @@ LINGER_BYTES = 65536
 ACCEPT_PAUSE_S = 0.2
 TOO_MANY = "Too many connections to the GPU server are being opened at once: try again in some seconds."
 
-Serve = Callable[[Hello], Awaitable[str | Callable[[bytes, socket.socket], Awaitable[None]]]]
+HandOver = Callable[[bytes, socket.socket], Awaitable[None]]
+Serve = Callable[[Hello, Callable[[str], None]], Awaitable[str | HandOver]]
 """What the agent does with a Hello: the text of a status query, or a function that hands the answered
-connection over. Raises ``Refusal``."""
+connection over. It calls its second argument with the lease that the Hello proves, as soon as that is
+known. Raises ``Refusal``.
+"""
+
+
+class _Connection:
+    """One accepted connection; it is answered once."""
+
+    def __init__(self, connected: socket.socket, peer: str) -> None:
+        self.socket = connected
+        self.peer = peer
+        self.task: asyncio.Task[None] | None = None
+        self.evicted = False
+        self._answered = False
+
+    async def accept(self, within_s: float) -> None:
+        """Answer that it is accepted, and make it fit for the worker, who gets it next."""
+        self._answered = True
+        if self.socket.family != socket.AF_UNIX:
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        async with asyncio.timeout(within_s):
+            await asyncio.get_running_loop().sock_sendall(self.socket, answer(Status.OK))
+        self.socket.setblocking(True)
+
+    async def answer_and_linger(self, data: bytes) -> None:
+        """Answer, and close without losing the answer: a reset would, if the peer has sent more than we
+        read."""
+        self._answered = True
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(LINGER_S):
+                await loop.sock_sendall(self.socket, data)
+                self.socket.shutdown(socket.SHUT_WR)
+                left = LINGER_BYTES
+                while left > 0 and (part := await loop.sock_recv(self.socket, min(left, 4096))):
+                    left -= len(part)
+
+    def refuse_at_once(self, data: bytes) -> None:
+        """Make room: answer if that takes no wait, and close."""
+        self.evicted = True
+        if not self._answered:
+            with contextlib.suppress(OSError):
+                self.socket.send(data, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        if self.task is None:
+            self.socket.close()
+        else:
+            self.task.cancel()
 
 
 class DataPort:
@@ -45,7 +92,7 @@ class DataPort:
         self._serve = serve
         self._log = log
         self._strangers = LimitedLog(log, "data port")
-        self._pending: Counter[str] = Counter()
+        self._pending: Pending[_Connection] = Pending(limits.pending_of_a_peer, limits.pending)
         self._tasks: set[asyncio.Task[None]] = set()
         self._listeners: list[socket.socket] = []
 
@@ -72,53 +119,62 @@ class DataPort:
                 self._strangers.line(logging.WARNING, f"cannot accept a connection: {error}")
                 await asyncio.sleep(ACCEPT_PAUSE_S)
                 continue
-            peer = _peer(connection, name)
-            if (
-                self._pending.total() >= self._limits.pending
-                or self._pending[peer] >= self._limits.pending_of_a_peer
-            ):
-                self._strangers.line(logging.WARNING, f"too many pending connections; refused one of {peer}")
-                _answer_and_close(connection, answer(Status.TOO_MANY, TOO_MANY))
-                continue
-            self._pending[peer] += 1
-            self._keep(asyncio.ensure_future(self._converse(connection, peer)))
+            self._let_in(_Connection(connection, _peer(connection, name)))
+
+    def _let_in(self, connection: _Connection) -> None:
+        try:
+            evicted = self._pending.enter(connection, connection.peer)
+        except Full:
+            evicted = connection
+        if evicted is not None:
+            self._strangers.line(logging.WARNING, f"too many connections; refused one of {evicted.peer}")
+            evicted.refuse_at_once(answer(Status.TOO_MANY, TOO_MANY))
+        if evicted is connection:
+            return
+        connection.task = asyncio.ensure_future(self._converse(connection))
+        # One that gives way before it has begun to run does not close its socket itself.
+        connection.task.add_done_callback(lambda _: connection.socket.close())
+        self._keep(connection.task)
 
     def _keep(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _converse(self, connection: socket.socket, peer: str) -> None:
+    async def _converse(self, connection: _Connection) -> None:
         """One connection from its first byte until it is closed here or its worker has it."""
         try:
-            with connection:
+            with connection.socket:
                 try:
                     await self._open(connection)
                 except Refusal as refusal:
-                    self._strangers.line(logging.WARNING, f"refused {peer}: {refusal.log_text}")
-                    await _refuse(connection, answer(refusal.status, refusal.text))
+                    self._strangers.line(logging.WARNING, f"refused {connection.peer}: {refusal.log_text}")
+                    await connection.answer_and_linger(answer(refusal.status, refusal.text))
                 except OSError as error:
-                    self._strangers.line(logging.WARNING, f"lost {peer}: {error}")
+                    self._strangers.line(logging.WARNING, f"lost {connection.peer}: {error}")
+        except asyncio.CancelledError:
+            if not connection.evicted:
+                raise
         except Exception:
-            self._log.exception("a connection of %s failed in a way that it should not", peer)
+            self._log.exception("a connection of %s failed in a way that it should not", connection.peer)
         finally:
-            self._pending[peer] -= 1
-            if not self._pending[peer]:
-                del self._pending[peer]
+            self._pending.leave(connection)
 
-    async def _open(self, connection: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        data = await self._read_hello(connection)
-        outcome = await self._serve(parse_hello(data))
+    async def _open(self, connection: _Connection) -> None:
+        data = await self._read_hello(connection.socket)
+
+        def proved(lease_id: str) -> None:
+            try:
+                self._pending.prove(connection, lease_id)
+            except Full:
+                raise Refusal(Status.TOO_MANY, TOO_MANY) from None
+
+        outcome = await self._serve(parse_hello(data), proved)
         if isinstance(outcome, str):
-            await _refuse(connection, answer(Status.OK, outcome))
+            await connection.answer_and_linger(answer(Status.OK, outcome))
             return
-        if connection.family != socket.AF_UNIX:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        async with asyncio.timeout(self._limits.hello_bytes_within_s):
-            await loop.sock_sendall(connection, answer(Status.OK))
-        connection.setblocking(True)
+        await connection.accept(self._limits.hello_bytes_within_s)
         try:
-            await outcome(without_secret(data), connection)
+            await outcome(without_secret(data), connection.socket)
         except (Refusal, WorkerGone) as error:
             # It is answered already: what we wrote now would be read as the worker's words.
             raise ConnectionError(str(error)) from error
@@ -151,23 +207,6 @@ def _more_is_waiting(connection: socket.socket) -> bool:
         return bool(connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
     except BlockingIOError:
         return False
-
-
-async def _refuse(connection: socket.socket, data: bytes) -> None:
-    """Answer, and close without losing the answer: a reset would, if the peer has sent more than we read."""
-    loop = asyncio.get_running_loop()
-    with contextlib.suppress(OSError, TimeoutError):
-        async with asyncio.timeout(LINGER_S):
-            await loop.sock_sendall(connection, data)
-            connection.shutdown(socket.SHUT_WR)
-            left = LINGER_BYTES
-            while left > 0 and (part := await loop.sock_recv(connection, min(left, 4096))):
-                left -= len(part)
-
-
-def _answer_and_close(connection: socket.socket, data: bytes) -> None:
-    with connection, contextlib.suppress(OSError):
-        connection.send(data, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 
 
 def _peer(connection: socket.socket, name: object) -> str:

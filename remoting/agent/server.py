@@ -13,12 +13,12 @@ import fcntl
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from gpu_kernels.client import Assignment
 from remoting.agent.clock import clock
-from remoting.agent.data_port import DataPort
+from remoting.agent.data_port import DataPort, HandOver
 from remoting.agent.floors import FloorsFile
 from remoting.agent.gpus import Inventory
 from remoting.agent.grants import ENDED, Grant, Grants
@@ -135,7 +135,7 @@ class Agent:
 
     # What the data port asks.
 
-    async def _serve(self, hello: Hello) -> str | Callable[[bytes, socket.socket], Awaitable[None]]:
+    async def _serve(self, hello: Hello, proved: Callable[[str], None]) -> str | HandOver:
         try:
             grant = self._grants.admit(hello, clock())
         except Refusal as refusal:
@@ -144,6 +144,7 @@ class Agent:
             # It may be newer than what we have heard: ask once before refusing.
             await self._reporter.fresh_round(self._settings.limits.lookup_s)
             grant = self._grants.admit(hello, clock())
+        proved(grant.lease_id)
         if hello.is_status_query:
             return status_json(grant, self._inventory, self._workers.of(grant.key), clock())
         await self._have_worker(grant)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 import struct
@@ -182,23 +183,28 @@ async def test_bytes_that_do_not_wait_for_the_answer_are_refused(agent, lease):
     assert (status, "wait" in text) == (MALFORMED, True)
 
 
-async def test_pending_connections_of_a_peer_are_bounded(controller, serve, settings):
-    limits = Limits(hello_bytes_within_s=1.0, pending_of_a_peer=3, pending=5)
+async def test_idle_connections_give_way_to_those_that_speak(controller, serve, settings):
+    limits = Limits(hello_bytes_within_s=60.0, pending_of_a_peer=3, pending=5)
     async with serve(dataclasses.replace(settings, limits=limits)) as agent:
         granted = await controller.grant("lease-a")
-        await controller.carried_out()
         idle = [await connect(agent.address) for _ in range(3)]
-        # Each has been accepted when the next is refused: they are accepted in order.
-        reader, writer = await connect(agent.address)
-        status, length = struct.unpack("<II", await reader.readexactly(8))
-        assert (status, b"Too many" in await reader.read(length)) == (TOO_MANY, True)
-        writer.close()
-        for _, idle_writer in idle:
-            idle_writer.close()
-        for idle_reader, _ in idle:
-            await idle_reader.read()
         async with lane(agent.address, granted) as open_lane:
-            assert await open_lane.ask("echo room again") == "room again"
+            assert await open_lane.ask("echo let in") == "let in"
+            reader, _ = idle[0]
+            status, length = struct.unpack("<II", await reader.readexactly(8))
+            assert (status, b"Too many" in await reader.read(length)) == (TOO_MANY, True)
+            assert await reader.read() == b""
+        for _, writer in idle:
+            writer.close()
+
+
+async def test_lanes_that_are_handed_over_count_no_longer(controller, serve, settings):
+    limits = Limits(pending_of_a_peer=2, pending=2)
+    async with serve(dataclasses.replace(settings, limits=limits)) as agent:
+        granted = await controller.grant("lease-a")
+        async with contextlib.AsyncExitStack() as stack:
+            for number in range(6):
+                await stack.enter_async_context(lane(agent.address, granted, lane=number))
 
 
 async def test_many_lanes_open_at_once(agent, lease):
