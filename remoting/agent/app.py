@@ -100,7 +100,11 @@ class AgentApp(Application):
         "more lets more kernels in, and more than the host has can exhaust it.",
     ).tag(config=True)
     software_count = Integer(
-        1, min=1, max=64, help="How many software GPUs. Default: 1. All share the host's cores."
+        1,
+        min=1,
+        max=64,
+        help="How many software GPUs. Default: 1. All share the host's cores; a lease of "
+        "several GPUs at once needs NVIDIA's.",
     ).tag(config=True)
     software_threads = Integer(
         0,
