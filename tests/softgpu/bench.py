@@ -81,7 +81,10 @@ def library() -> c.CDLL:
         "bench_kernel_info": (None, [pointer, u32, c.POINTER(u32)]),
         "bench_kernel_params": (u32, [pointer, u32, c.POINTER(u32), c.POINTER(u32), u32]),
         "bench_global": (u64, [pointer, text, c.POINTER(u64)]),
-        "bench_run": (c.c_int, [pointer, pointer, u32, c.POINTER(u32), u32, c.c_char_p, u64, c.c_char_p, u64]),
+        "bench_run": (
+            c.c_int,
+            [pointer, pointer, u32, c.POINTER(u32), u32, c.c_char_p, u64, c.c_char_p, u64],
+        ),
     }
     for name, (result, arguments) in signatures.items():
         function = getattr(lib, name)

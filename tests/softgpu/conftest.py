@@ -7,6 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from tests.softgpu.bench import Device
+from tests.softgpu.native import built
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Builds before the first test starts: a build from nothing takes longer than a test may."""
+    wanted = any("device" in getattr(item, "fixturenames", ()) for item in session.items)
+    if wanted and not session.config.option.collectonly:
+        built("softgpu_bench")
 
 
 @pytest.fixture(scope="session")

@@ -49,6 +49,11 @@ void remove_copies(Body& body, const Graph& graph) {
     auto before = [&](uint32_t block, uint32_t at, uint32_t use_block, uint32_t use_at) {
         return block == use_block ? at < use_at : graph.dominates(block, use_block);
     };
+    // The caller takes return values from their own slots.
+    std::vector<bool> pinned(body.values.size());
+    for (const Storage& storage : body.params) {
+        if (storage.value != kNoValue) pinned[storage.value] = true;
+    }
     std::vector<uint32_t> replacement(body.values.size(), kNoValue);
     for (const uint32_t block : graph.order()) {
         const auto& code = body.blocks[block].code;
@@ -56,7 +61,8 @@ void remove_copies(Body& body, const Graph& graph) {
             const Inst& inst = code[at];
             if (!inst.copy || inst.guard != kNoValue) continue;
             const uint32_t to = inst.values[kD], from = inst.values[kA];
-            if (definitions[to].count != 1 || to == from || body.values[to].width != body.values[from].width)
+            if (definitions[to].count != 1 || to == from || pinned[to] ||
+                body.values[to].width != body.values[from].width)
                 continue;
             const Definition& source = definitions[from];
             const bool stable = body.values[from].constant || (source.count == 1 && !source.guarded &&
@@ -106,6 +112,10 @@ void remove_copies(Body& body, const Graph& graph) {
         }
         if (body.blocks[block].condition != kNoValue)
             body.blocks[block].condition = resolve(body.blocks[block].condition);
+    }
+    // A result that is only a copy is returned from where its source is.
+    for (Storage& param : body.params) {
+        if (param.value != kNoValue) param.value = resolve(param.value);
     }
 }
 

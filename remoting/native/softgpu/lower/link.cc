@@ -13,6 +13,7 @@ namespace {
 // known.
 constexpr uint32_t kUnknownStack = 64 * 1024;
 constexpr uint32_t kLocalAlign = 16;
+constexpr size_t kMaxSharedTable = 16u << 20;  // entries: kernels times shared variables
 
 uint64_t round_up(uint64_t value, uint64_t to) {
     return (value + to - 1) / to * to;
@@ -172,6 +173,9 @@ class Linker {
             info.params.push_back(
                 {function.params[i].offset, function.params[i].bytes, source.params[i].align});
             info.param_bytes = function.params[i].offset + function.params[i].bytes;
+        }
+        if ((image_->kernels.size() + 1) * image_->shared.size() > kMaxSharedTable) {
+            throw ptx::Error(source.line, "too many kernels and shared variables");
         }
         kernel.shared_offsets.assign(image_->shared.size(), kNoSlot);
         uint64_t at = 0;

@@ -6,6 +6,11 @@ namespace softgpu::lower {
 namespace {
 
 constexpr uint32_t kDropped = UINT32_MAX;
+constexpr size_t kMaxFunctions = 16384;
+
+bool weak(ptx::Linkage linkage) {
+    return linkage == ptx::Linkage::weak || linkage == ptx::Linkage::common;
+}
 
 std::string quoted(std::string_view name) {
     return std::string(name.substr(0, 200));
@@ -30,30 +35,35 @@ Symbols::Symbols(const std::vector<ptx::Module>& modules, Image& image, bool all
     }
 }
 
-// Takes a name for a definition. False when another module's definition stands for it: `symbol` is then that
-// one.
-bool Symbols::claim(size_t module, std::string_view name, ptx::Linkage linkage, Symbol& symbol,
-                    unsigned line) {
-    if (linkage != ptx::Linkage::internal) {
-        const auto [known, fresh] = shared_names_.try_emplace(name, Definition{symbol, linkage, module});
-        if (!fresh) {
-            const bool other_yields = known->second.linkage != ptx::Linkage::visible;
-            const bool this_yields = linkage != ptx::Linkage::visible;
-            if (!other_yields && !this_yields) {
-                throw ptx::Error(line, quoted(name) + " is defined twice, here and in another input");
-            }
-            if (this_yields) {
-                symbol = known->second.symbol;
-                own_[module].emplace(name, symbol);
-                return false;
-            }
-            known->second = Definition{symbol, linkage, module};
-            own_[known->second.module][name] = symbol;
-        }
+uint32_t Symbols::function_index(size_t module, size_t function) const {
+    const uint32_t index = functions_[module][function];
+    return dropped_.contains(index) ? kDropped : index;
+}
+
+// True when a definition that is there already stands for this one.
+bool Symbols::yields(std::string_view name, ptx::Linkage linkage) const {
+    return weak(linkage) && shared_names_.contains(name);
+}
+
+void Symbols::claim(size_t module, std::string_view name, ptx::Linkage linkage, Symbol symbol, unsigned line,
+                    Image& image) {
+    if (linkage == ptx::Linkage::internal) {
+        if (!own_[module].emplace(name, symbol).second)
+            throw ptx::Error(line, quoted(name) + " is defined twice");
+        return;
     }
-    if (!own_[module].emplace(name, symbol).second)
-        throw ptx::Error(line, quoted(name) + " is defined twice");
-    return true;
+    declared_[module].insert(name);
+    const auto [known, fresh] = shared_names_.try_emplace(name, Definition{symbol, linkage, module});
+    if (fresh) return;
+    if (!weak(known->second.linkage)) {
+        const bool here = known->second.module == module;
+        throw ptx::Error(line,
+                         quoted(name) + " is defined twice" + (here ? "" : ", here and in another input"));
+    }
+    const Symbol old = known->second.symbol;
+    if (old.kind == Symbol::Kind::function) dropped_.insert(old.index);
+    if (old.kind == Symbol::Kind::global) image.globals[old.index].visible = false;
+    known->second = Definition{symbol, linkage, module};
 }
 
 Symbol Symbols::place(const ptx::Variable& variable, Image& image) {
@@ -78,29 +88,19 @@ Symbol Symbols::place(const ptx::Variable& variable, Image& image) {
 
 void Symbols::declare_variables(const ptx::Module& module, size_t number, Image& image) {
     for (const ptx::Variable& variable : module.variables) {
-        const bool dynamic =
-            variable.space == ptx::Space::shared && variable.linkage == ptx::Linkage::external;
-        if (variable.linkage == ptx::Linkage::external && !dynamic) {
-            declared_[number].emplace(variable.name, true);
-            continue;
-        }
-        Symbol symbol;
-        if (dynamic) {
-            symbol = place(variable, image);
-            if (!own_[number].emplace(variable.name, symbol).second) continue;
+        const bool shared = variable.space == ptx::Space::shared;
+        if (shared &&
+            variable.linkage == ptx::Linkage::external) {  // dynamic shared memory: all names mean one place
+            if (!own_[number].contains(variable.name))
+                own_[number].emplace(variable.name, place(variable, image));
+        } else if (variable.linkage == ptx::Linkage::external) {
+            declared_[number].insert(variable.name);
+        } else if (!shared && yields(variable.name, variable.linkage)) {
+            declared_[number].insert(variable.name);
         } else {
-            // Place only what is kept, so look first: a weak or common second definition is the first one.
-            const auto known = shared_names_.find(variable.name);
-            const bool yields =
-                variable.linkage == ptx::Linkage::weak || variable.linkage == ptx::Linkage::common;
-            if (yields && known != shared_names_.end()) {
-                own_[number].emplace(variable.name, known->second.symbol);
-                continue;
-            }
-            symbol = place(variable, image);
-            const ptx::Linkage linkage =
-                variable.space == ptx::Space::shared ? ptx::Linkage::internal : variable.linkage;
-            claim(number, variable.name, linkage, symbol, variable.line);
+            const Symbol symbol = place(variable, image);
+            claim(number, variable.name, shared ? ptx::Linkage::internal : variable.linkage, symbol,
+                  variable.line, image);
             if (!variable.relocations.empty()) initialised_.push_back({number, &variable, symbol.index});
         }
     }
@@ -109,12 +109,13 @@ void Symbols::declare_variables(const ptx::Module& module, size_t number, Image&
 void Symbols::declare_functions(const ptx::Module& module, size_t number, Image& image) {
     for (const ptx::Function& function : module.functions) {
         functions_[number].push_back(kDropped);
-        if (!function.has_body) {
-            declared_[number].emplace(function.name, true);
+        if (!function.has_body || yields(function.name, function.linkage)) {
+            declared_[number].insert(function.name);
             continue;
         }
-        Symbol symbol{Symbol::Kind::function, uint32_t(image.functions.size())};
-        if (!claim(number, function.name, function.linkage, symbol, function.line)) continue;
+        if (image.functions.size() >= kMaxFunctions) throw ptx::Error(function.line, "too many functions");
+        const Symbol symbol{Symbol::Kind::function, uint32_t(image.functions.size())};
+        claim(number, function.name, function.linkage, symbol, function.line, image);
         Function made;
         made.name = std::string(function.name);
         made.input = std::string(module.name);
@@ -123,11 +124,10 @@ void Symbols::declare_functions(const ptx::Module& module, size_t number, Image&
         functions_[number].back() = symbol.index;
     }
     for (const auto& [alias, target] : module.aliases) {
-        const auto known = own_[number].find(target);
-        if (known == own_[number].end()) throw ptx::Error(0, ".alias of unknown " + quoted(target));
-        const Symbol symbol = known->second;
-        own_[number].emplace(alias, symbol);
-        shared_names_.try_emplace(alias, Definition{symbol, ptx::Linkage::weak, number});
+        const auto symbol = find(number, target);
+        if (!symbol) throw ptx::Error(0, ".alias of unknown " + quoted(target));
+        own_[number].emplace(alias, *symbol);
+        shared_names_.try_emplace(alias, Definition{*symbol, ptx::Linkage::weak, number});
     }
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "exec/image.h"
@@ -26,8 +27,9 @@ class Symbols {
     std::optional<Symbol> find(size_t module, std::string_view name) const;
     // A variable that a function's body declares outside registers and local memory.
     Symbol place(const ptx::Variable& variable, Image& image);
-    // Index of a module's own function definition in the image, or none for a mere declaration.
-    uint32_t function_index(size_t module, size_t function) const { return functions_[module][function]; }
+    // Index of a module's own function definition in the image, or none for a mere declaration
+    // or for one that another module's stands for.
+    uint32_t function_index(size_t module, size_t function) const;
     // After all bodies: initialisers with addresses.
     void relocate(const std::vector<ptx::Module>& modules, Image& image) const;
     const bool allow_undefined;
@@ -40,12 +42,16 @@ class Symbols {
     };
     void declare_variables(const ptx::Module& module, size_t number, Image& image);
     void declare_functions(const ptx::Module& module, size_t number, Image& image);
-    bool claim(size_t module, std::string_view name, ptx::Linkage linkage, Symbol& symbol, unsigned line);
+    bool yields(std::string_view name, ptx::Linkage linkage) const;
+    void claim(size_t module, std::string_view name, ptx::Linkage linkage, Symbol symbol, unsigned line,
+               Image& image);
 
-    std::vector<std::unordered_map<std::string_view, Symbol>> own_;  // by module: what it defines
-    std::unordered_map<std::string_view, Definition> shared_names_;  // visible across modules
+    std::vector<std::unordered_map<std::string_view, Symbol>> own_;  // by module: what only it sees
+    std::unordered_map<std::string_view, Definition> shared_names_;  // what all modules see that declare it
+    std::unordered_set<uint32_t> dropped_;                           // functions that a stronger one replaced
     std::vector<std::vector<uint32_t>> functions_;
-    std::vector<std::unordered_map<std::string_view, bool>> declared_;  // by module: extern names
+    std::vector<std::unordered_set<std::string_view>>
+        declared_;  // by module: names that mean the shared ones
     struct Initialised {
         size_t module;
         const ptx::Variable* variable;

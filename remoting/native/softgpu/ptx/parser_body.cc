@@ -126,7 +126,7 @@ uint32_t Parser::find_register(std::string_view name) {
     while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9') --digits;
     uint32_t number = 0;
     const bool numbered =
-        digits < name.size() && name.size() - digits < 10 &&
+        digits < name.size() && name.size() - digits <= 10 &&
         std::from_chars(name.data() + digits, name.data() + name.size(), number).ec == std::errc{};
     for (uint32_t scope = scope_; scope != kNone; scope = scopes_[scope].parent) {
         const auto known = scopes_[scope].registers.find(name);
