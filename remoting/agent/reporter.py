@@ -8,10 +8,11 @@ with growing pauses; meanwhile what is in force goes on until its own deadline.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import uuid
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import gpu_kernels
@@ -95,20 +96,22 @@ class Reporter:
         """Report at once, or again as soon as the running report is answered."""
         self._woken.set()
 
-    async def fresh_round(self, within_s: float) -> None:
-        """Wait for a report that begins after now to be answered, at most so long."""
-        try:
-            async with asyncio.timeout(within_s):
+    async def fresh_round(self, within_s: float, known: Callable[[], bool]) -> None:
+        """Wait until ``known`` holds after some report, or until a report that begins after now is answered;
+        at most so long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s), self._round_done:
                 # Strangers can cause look-ups: all that come within the pause share one report.
-                if (pause := self._looked_up_at + BETWEEN_LOOK_UPS_S - clock()) > 0:
-                    await asyncio.sleep(pause)
+                pause = self._looked_up_at + BETWEEN_LOOK_UPS_S - clock()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(max(0.0, pause)):
+                        await self._round_done.wait_for(known)
+                if known():
+                    return
                 self._looked_up_at = clock()
                 needed = self._rounds_begun + 1
                 self.wake()
-                async with self._round_done:
-                    await self._round_done.wait_for(lambda: self._rounds_done >= needed)
-        except TimeoutError:
-            pass
+                await self._round_done.wait_for(lambda: known() or self._rounds_done >= needed)
 
     async def run(self) -> None:
         """Never returns; cancel it."""

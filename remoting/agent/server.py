@@ -142,7 +142,7 @@ class Agent:
             if refusal.status != Status.UNKNOWN_LEASE:
                 raise
             # It may be newer than what we have heard: ask once before refusing.
-            await self._reporter.fresh_round(self._settings.limits.lookup_s)
+            await self._reporter.fresh_round(self._settings.limits.lookup_s, lambda: self._admits(hello))
             grant = self._grants.admit(hello, clock())
         proved(grant.lease_id)
         if hello.is_status_query:
@@ -157,6 +157,13 @@ class Agent:
                 await self._workers.hand_over(grant, zeroed, connection)
 
         return hand_over
+
+    def _admits(self, hello: Hello) -> bool:
+        try:
+            self._grants.admit(hello, clock())
+        except Refusal:
+            return False
+        return True
 
     async def _have_worker(self, grant: Grant) -> None:
         try:
