@@ -107,7 +107,8 @@ def test_named_barriers_between_some_of_the_warps(device: Device) -> None:
         """
         setp.lt.u32 %p1, %r1, 64; @%p1 bra PRODUCE;
         bar.sync 3, 128; sub.u32 %r5, %r1, 64; shl.b32 %r5, %r5, 2; ld.shared.u32 %r6, [%r5];
-        ld.param.u64 %rd1, [out]; cvt.u64.u32 %rd2, %r5; add.u64 %rd1, %rd1, %rd2; st.global.u32 [%rd1], %r6; bra END;
+        ld.param.u64 %rd1, [out]; cvt.u64.u32 %rd2, %r5; add.u64 %rd1, %rd1, %rd2;
+        st.global.u32 [%rd1], %r6; bra END;
     PRODUCE:
         shl.b32 %r5, %r1, 2; mul.lo.u32 %r6, %r1, 7; st.shared.u32 [%r5], %r6; bar.arrive 3, 128;
     END:""",
@@ -143,7 +144,8 @@ def test_histogram_with_shared_and_global_atomics(device: Device) -> None:
         shl.b32 %r5, %r1, 2; mov.u32 %r6, bins; add.u32 %r7, %r5, %r6; st.shared.u32 [%r7], 0; bar.sync 0;
         ld.param.u64 %rd1, [in]; cvt.u64.u32 %rd2, %r4; add.u64 %rd1, %rd1, %rd2; ld.global.u8 %r8, [%rd1];
         shl.b32 %r9, %r8, 2; add.u32 %r9, %r9, %r6; atom.shared.add.u32 %r10, [%r9], 1; bar.sync 0;
-        ld.shared.u32 %r11, [%r7]; ld.param.u64 %rd3, [out]; mul.wide.u32 %rd4, %r1, 4; add.u64 %rd3, %rd3, %rd4;
+        ld.shared.u32 %r11, [%r7]; ld.param.u64 %rd3, [out]; mul.wide.u32 %rd4, %r1, 4;
+        add.u64 %rd3, %rd3, %rd4;
         red.global.add.u32 [%rd3], %r11;""",
         ".shared .align 4 .b8 bins[1024];",
     )
@@ -177,16 +179,20 @@ def test_atomics_of_all_threads_add_up(device: Device, case: tuple, space: str) 
     where = "" if space == "generic" else f".{space}"
     place = "%rd4" if space == "global" else "%rd6"
     # In shared memory every block works on a copy, which its first thread puts out.
+    back = f"bar.sync 0; @%p1 bra END; ld.shared.{bits} %w, [cell]; st.global.{bits} [%rd4], %w;"
+    back = "" if space == "global" else back
     text = entry(
         ".param .u64 out, .param .u64 in",
         f"""
         .reg .{bits} %v, %w;
         ld.param.u64 %rd1, [in]; mad.wide.u32 %rd2, %r4, {size}, %rd1; ld.global.{bits} %v, [%rd2];
-        ld.param.u64 %rd4, [out]; mov.u64 %rd6, cell; {"cvta.shared.u64 %rd6, %rd6;" if space == "generic" else ""}
+        ld.param.u64 %rd4, [out]; mov.u64 %rd6, cell;
+        {"cvta.shared.u64 %rd6, %rd6;" if space == "generic" else ""}
         setp.ne.u32 %p1, %r1, 0; ld.global.{bits} %w, [%rd4]; bar.sync 0;
         {"" if space == "global" else f"@!%p1 st.shared.{bits} [cell], %w; bar.sync 0;"}
-        atom{where}.{name} %w, [{place}], %v; red{where}.{name} [{place}], {"%w" if False else identity(name)};
-        {"" if space == "global" else f"bar.sync 0; @%p1 bra END; ld.shared.{bits} %w, [cell]; st.global.{bits} [%rd4], %w;"}
+        atom{where}.{name} %w, [{place}], %v;
+        red{where}.{name} [{place}], {identity(name)};
+        {back}
     END:""",
         ".shared .align 8 .b8 cell[8];",
     )
@@ -212,7 +218,8 @@ def test_counters_wrap_and_exchange_gives_the_old_value(device: Device) -> None:
     text = entry(
         ".param .u64 out",
         """ld.param.u64 %rd1, [out];
-        atom.global.inc.u32 %r5, [%rd1], 9; atom.global.dec.u32 %r6, [%rd1+4], 9; atom.global.exch.b32 %r7, [%rd1+8], %r1;
+        atom.global.inc.u32 %r5, [%rd1], 9; atom.global.dec.u32 %r6, [%rd1+4], 9;
+        atom.global.exch.b32 %r7, [%rd1+8], %r1;
         mad.wide.u32 %rd2, %r1, 4, %rd1; st.global.u32 [%rd2+16], %r5; st.global.u32 [%rd2+144], %r6;
         atom.global.add.u32 %r8, [%rd1+12], %r7;""",
     )
@@ -285,7 +292,8 @@ STEP:
     bar.sync 0;
     """
     body += "".join(
-        f"ld.shared.f32 %f4, [%r12+{4 * k}]; ld.shared.f32 %f5, [%r13+{64 * k}]; fma.rn.f32 %f1, %f4, %f5, %f1;\n"
+        f"ld.shared.f32 %f4, [%r12+{4 * k}]; ld.shared.f32 %f5, [%r13+{64 * k}];"
+        "fma.rn.f32 %f1, %f4, %f5, %f1;\n"
         for k in range(16)
     )
     body += """

@@ -47,7 +47,8 @@ def test_lanes_call_different_functions_and_return_at_different_times(device: De
         + """
 .func (.param .b32 result) collatz(.param .b32 x) {
     .reg .pred %p<3>; .reg .b32 %r<8>; ld.param.u32 %r1, [x]; mov.u32 %r2, 0;
-LOOP: setp.le.u32 %p1, %r1, 1; @%p1 bra OUT; add.u32 %r2, %r2, 1; and.b32 %r3, %r1, 1; setp.eq.u32 %p2, %r3, 0;
+LOOP: setp.le.u32 %p1, %r1, 1; @%p1 bra OUT; add.u32 %r2, %r2, 1; and.b32 %r3, %r1, 1;
+        setp.eq.u32 %p2, %r3, 0;
     @%p2 bra EVEN; mad.lo.u32 %r1, %r1, 3, 1; bra LOOP;
 EVEN: shr.u32 %r1, %r1, 1; bra LOOP;
 OUT: st.param.b32 [result], %r2; ret;
@@ -73,7 +74,8 @@ FACTORIAL = """
     .reg .pred %p1; .reg .b64 %rd<8>; ld.param.u64 %rd1, [n]; setp.gt.u64 %p1, %rd1, 1; @%p1 bra MORE;
     st.param.b64 [result], 1; ret;
 MORE: sub.u64 %rd2, %rd1, 1;
-    { .param .b64 a; .param .b64 b; st.param.b64 [a], %rd2; call (b), factorial, (a); ld.param.b64 %rd3, [b]; }
+    { .param .b64 a; .param .b64 b; st.param.b64 [a], %rd2; call (b), factorial, (a);
+        ld.param.b64 %rd3, [b]; }
     mul.lo.u64 %rd4, %rd3, %rd1; st.param.b64 [result], %rd4; ret;
 }"""
 
@@ -101,13 +103,15 @@ def test_endless_recursion_overflows_the_stack(device: Device) -> None:
 def test_structures_and_local_arrays_by_value(device: Device) -> None:
     functions = """
 .func (.param .align 8 .b8 result[16]) swap(.param .align 8 .b8 pair[16], .param .b32 add) {
-    .reg .b64 %rd<8>; .reg .b32 %r<4>; .local .align 8 .b8 depot[32]; ld.param.u32 %r1, [add]; cvt.u64.u32 %rd5, %r1;
+    .reg .b64 %rd<8>; .reg .b32 %r<4>; .local .align 8 .b8 depot[32]; ld.param.u32 %r1, [add];
+        cvt.u64.u32 %rd5, %r1;
     ld.param.u64 %rd1, [pair]; ld.param.u64 %rd2, [pair+8]; mov.u64 %rd3, depot; st.local.u64 [%rd3+8], %rd1;
     cvta.local.u64 %rd4, %rd3; ld.u64 %rd6, [%rd4+8]; add.u64 %rd6, %rd6, %rd5;
     st.param.b64 [result], %rd2; st.param.b64 [result+8], %rd6; ret;
 }"""
     body = """.local .align 8 .b8 mine[8]; mov.u64 %rd20, mine; st.local.u32 [%rd20], %r1;
-    { .param .align 8 .b8 a[16]; .param .b32 n; .param .align 16 .b8 b[16]; cvt.u64.u32 %rd2, %r1; st.param.b64 [a], %rd2;
+    { .param .align 8 .b8 a[16]; .param .b32 n; .param .align 16 .b8 b[16]; cvt.u64.u32 %rd2, %r1;
+        st.param.b64 [a], %rd2;
       st.param.b64 [a+8], 1000; st.param.b32 [n], 7; call.uni (b), swap, (a, n);
       ld.param.v2.b64 {%rd3, %rd4}, [b]; }
     add.u64 %rd5, %rd3, %rd4; cvt.u32.u64 %r0, %rd5; ld.local.u32 %r5, [%rd20]; add.u32 %r0, %r0, %r5;"""
@@ -122,9 +126,11 @@ def test_calls_through_pointers(device: Device) -> None:
     .reg .b32 %r<4>; ld.param.u32 %r1, [x]; shl.b32 %r2, %r1, 1; st.param.b32 [result], %r2; ret; }
 .global .align 8 .u64 table[2] = {square, twice};"""
     )
-    body = """and.b32 %r2, %r1, 1; mov.u64 %rd2, table; mad.wide.u32 %rd2, %r2, 8, %rd2; ld.global.u64 %rd3, [%rd2];
+    body = """and.b32 %r2, %r1, 1; mov.u64 %rd2, table; mad.wide.u32 %rd2, %r2, 8, %rd2;
+        ld.global.u64 %rd3, [%rd2];
         proto: .callprototype (.param .b32 _) _ (.param .b32 _);
-        { .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), %rd3, (a), proto; ld.param.b32 %r0, [b]; }"""
+        { .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), %rd3, (a), proto;
+        ld.param.b32 %r0, [b]; }"""
     assert np.array_equal(run(device, program(functions, body)), np.where(LANES % 2, 2 * LANES, LANES**2))
 
 
@@ -139,7 +145,8 @@ def test_a_call_through_a_wild_pointer_is_an_error(device: Device) -> None:
 def test_shared_variables_of_functions_belong_to_the_kernels_that_call_them(device: Device) -> None:
     functions = """
 .shared .align 4 .b8 unused[30000];
-.func touch() { .reg .b32 %r<3>; .shared .align 4 .b8 inside[128]; mov.u32 %r1, %tid.x; shl.b32 %r1, %r1, 2; mov.u32 %r2, inside;
+.func touch() { .reg .b32 %r<3>; .shared .align 4 .b8 inside[128]; mov.u32 %r1, %tid.x;
+        shl.b32 %r1, %r1, 2; mov.u32 %r2, inside;
     add.u32 %r2, %r2, %r1; st.shared.u32 [%r2], %r1; ret; }"""
     module = device.load(program(functions, "call touch; mov.u32 %r0, 1;"))
     assert module.info().shared_bytes == 128
@@ -156,9 +163,12 @@ def test_printf(device: Device) -> None:
         VPRINTF
         + f".global .align 1 .b8 format[{len(text) + 1}] = {{{data}}}; .global .b8 word[5] = {{{word}}};"
     )
-    body = """.local .align 8 .b8 buffer[48]; mov.u64 %rd2, buffer; cvta.local.u64 %rd3, %rd2; st.u32 [%rd3], %r1;
-        mov.u64 %rd4, word; st.u64 [%rd3+8], %rd4; cvt.rn.f64.u32 %fd1, %r1; mul.f64 %fd1, %fd1, 0d3FD0000000000000; st.f64 [%rd3+16], %fd1;
-        mov.u64 %rd5, -5000000000; st.u64 [%rd3+24], %rd5; st.u32 [%rd3+32], 255; st.u32 [%rd3+36], 33; mov.u64 %rd6, format;
+    body = """.local .align 8 .b8 buffer[48]; mov.u64 %rd2, buffer; cvta.local.u64 %rd3, %rd2;
+        st.u32 [%rd3], %r1;
+        mov.u64 %rd4, word; st.u64 [%rd3+8], %rd4; cvt.rn.f64.u32 %fd1, %r1;
+        mul.f64 %fd1, %fd1, 0d3FD0000000000000; st.f64 [%rd3+16], %fd1;
+        mov.u64 %rd5, -5000000000; st.u64 [%rd3+24], %rd5; st.u32 [%rd3+32], 255; st.u32 [%rd3+36], 33;
+        mov.u64 %rd6, format;
         setp.gt.u32 %p1, %r1, 2; mov.u32 %r0, 0; @%p1 bra QUIET;
         { .param .b64 f; .param .b64 a; .param .b32 r; st.param.b64 [f], %rd6; st.param.b64 [a], %rd3;
           call.uni (r), vprintf, (f, a); ld.param.b32 %r0, [r]; }
@@ -185,11 +195,15 @@ def test_a_failed_assertion_says_what_and_where(device: Device) -> None:
         text("message", "x > 0")
         + text("file", "lesson.cu")
         + text("place", "run")
-        + ".extern .func __assertfail(.param .b64 m, .param .b64 f, .param .b32 l, .param .b64 n, .param .b64 c) .noreturn;"
+        + ".extern .func __assertfail(.param .b64 m, .param .b64 f, .param .b32 l,"
+        + ".param .b64 n, .param .b64 c) .noreturn;"
     )
-    body = """setp.ne.u32 %p1, %r1, 7; mov.u32 %r0, 0; @%p1 bra FINE; mov.u64 %rd2, message; mov.u64 %rd3, file; mov.u64 %rd4, place;
-        { .param .b64 m; .param .b64 f; .param .b32 l; .param .b64 n; .param .b64 c; st.param.b64 [m], %rd2; st.param.b64 [f], %rd3;
-        st.param.b32 [l], 42; st.param.b64 [n], %rd4; st.param.b64 [c], 1; call __assertfail, (m, f, l, n, c); } FINE:"""
+    body = """setp.ne.u32 %p1, %r1, 7; mov.u32 %r0, 0; @%p1 bra FINE;
+        mov.u64 %rd2, message; mov.u64 %rd3, file; mov.u64 %rd4, place;
+        { .param .b64 m; .param .b64 f; .param .b32 l; .param .b64 n; .param .b64 c;
+        st.param.b64 [m], %rd2; st.param.b64 [f], %rd3;
+        st.param.b32 [l], 42; st.param.b64 [n], %rd4; st.param.b64 [c], 1;
+        call __assertfail, (m, f, l, n, c); } FINE:"""
     with pytest.raises(
         LaunchError, match=r"thread \(7,0,0\): assertion `x > 0` failed in run at lesson.cu:42"
     ) as caught:
@@ -199,8 +213,10 @@ def test_a_failed_assertion_says_what_and_where(device: Device) -> None:
 
 def test_malloc_and_free_on_the_device(device: Device) -> None:
     functions = ".extern .func (.param .b64 r) malloc(.param .b64 n); .extern .func free(.param .b64 p);"
-    body = """{ .param .b64 n; .param .b64 r; st.param.b64 [n], 64; call (r), malloc, (n); ld.param.b64 %rd2, [r]; }
-        st.u32 [%rd2+60], %r1; ld.u32 %r0, [%rd2+60]; { .param .b64 p; st.param.b64 [p], %rd2; call free, (p); }"""
+    body = """{ .param .b64 n; .param .b64 r; st.param.b64 [n], 64; call (r), malloc, (n);
+        ld.param.b64 %rd2, [r]; }
+        st.u32 [%rd2+60], %r1; ld.u32 %r0, [%rd2+60]; { .param .b64 p; st.param.b64 [p], %rd2;
+        call free, (p); }"""
     before = device.used
     out = device.buffer(np.zeros(32, np.uint32))
     device.load(program(functions, body))(out)
@@ -217,7 +233,8 @@ def test_trap_stops_the_kernel(device: Device) -> None:
 
 LIBRARY = f"""{HEAD}
 .visible .func (.param .b32 result) square(.param .b32 x) {{
-    .reg .b32 %r<4>; ld.param.u32 %r1, [x]; mul.lo.u32 %r2, %r1, %r1; ld.global.u32 %r3, [bias]; add.u32 %r2, %r2, %r3;
+    .reg .b32 %r<4>; ld.param.u32 %r1, [x]; mul.lo.u32 %r2, %r1, %r1; ld.global.u32 %r3, [bias];
+        add.u32 %r2, %r2, %r3;
     st.param.b32 [result], %r2; ret; }}
 .visible .global .u32 bias = 3;
 .func helper() {{ ret; }}"""
@@ -225,7 +242,8 @@ LIBRARY = f"""{HEAD}
 
 def test_several_texts_link_into_one_program(device: Device) -> None:
     main = program(
-        ".extern .func (.param .b32 result) square(.param .b32 x); .extern .global .u32 bias; .func helper() { ret; }",
+        ".extern .func (.param .b32 result) square(.param .b32 x); .extern .global .u32 bias;"
+        ".func helper() { ret; }",
         CALL.format("%r1", "square", "%r0")
         + "call helper; ld.global.u32 %r5, [bias]; add.u32 %r0, %r0, %r5;",
     )

@@ -34,7 +34,8 @@ def test_a_value_goes_through_every_space(device: Device, space: str, kind: str)
         offset = "mul.wide.u32 %rd6, %i, {0};"
     else:
         place = f"{declared[window]} mov.u64 %rd5, room;"
-        offset = "mov.u32 %r5, %tid.x; mul.lo.u32 %r5, %r5, 13; and.b32 %r5, %r5, 127; mul.wide.u32 %rd6, %r5, {0};"
+        offset = "mov.u32 %r5, %tid.x; mul.lo.u32 %r5, %r5, 13; and.b32 %r5, %r5, 127;"
+        offset += "mul.wide.u32 %rd6, %r5, {0};"
     size = values.dtype.itemsize
     bits = f"b{8 * size}"
     body = f"{place} {offset.format(size)} {generic} add.u64 %rd5, %rd5, %rd6;"
@@ -61,7 +62,8 @@ def test_any_pattern_of_addresses_gathers(
     if space == "shared":
         body += """
         mov.u64 %rd6, room; mov.u32 %r4, %r1;
-    COPY: mul.wide.u32 %rd7, %r4, 8; add.u64 %rd8, %rd7, %rd1; ld.global.u64 %rd9, [%rd8]; add.u64 %rd8, %rd7, %rd6;
+    COPY: mul.wide.u32 %rd7, %r4, 8; add.u64 %rd8, %rd7, %rd1; ld.global.u64 %rd9, [%rd8];
+        add.u64 %rd8, %rd7, %rd6;
         st.shared.u64 [%rd8], %rd9; add.u32 %r4, %r4, 32; setp.lt.u32 %p2, %r4, 256; @%p2 bra COPY;
         bar.sync 0; add.u64 %rd5, %rd5, %rd6;"""
     else:
@@ -114,9 +116,11 @@ def test_narrow_loads_extend_into_wider_registers(device: Device) -> None:
     values = np.array([0x80, 0x7F, 0xFF, 1], np.uint8)
     body = """
         ld.param.u64 %rd1, [in]; cvt.u64.u32 %rd2, %r1; add.u64 %rd1, %rd1, %rd2;
-        ld.global.s8 %r2, [%rd1]; ld.global.u8 %r3, [%rd1]; ld.global.s8 %rd3, [%rd1]; ld.global.u8 %rd4, [%rd1];
+        ld.global.s8 %r2, [%rd1]; ld.global.u8 %r3, [%rd1]; ld.global.s8 %rd3, [%rd1];
+        ld.global.u8 %rd4, [%rd1];
         ld.param.u64 %rd5, [out]; mad.wide.u32 %rd5, %r1, 24, %rd5;
-        st.global.u32 [%rd5], %r2; st.global.u32 [%rd5+4], %r3; st.global.u64 [%rd5+8], %rd3; st.global.u64 [%rd5+16], %rd4;"""
+        st.global.u32 [%rd5], %r2; st.global.u32 [%rd5+4], %r3; st.global.u64 [%rd5+8], %rd3;
+        st.global.u64 [%rd5+16], %rd4;"""
     out = device.buffer(np.zeros((4, 6), np.uint32))
     device.load(entry(".param .u64 out, .param .u64 in", body))(out, device.buffer(values), block=4)
     got = out.get()
@@ -136,10 +140,12 @@ def test_globals_and_constants_with_initialisers(device: Device) -> None:
         .global .align 4 .u32 square[2][2] = {{1, 2}, {3, 4}};"""
     body = """
         ld.param.u64 %rd1, [out]; ld.global.u64 %rd2, [pointer]; ld.global.u32 %r2, [%rd2+12];
-        ld.global.u64 %rd3, [pointers]; ld.u32 %r3, [%rd3]; ld.global.u64 %rd3, [pointers+8]; ld.global.u32 %r4, [%rd3];
+        ld.global.u64 %rd3, [pointers]; ld.u32 %r3, [%rd3]; ld.global.u64 %rd3, [pointers+8];
+        ld.global.u32 %r4, [%rd3];
         ld.const.f32 %f1, [floats+4]; ld.global.u8 %r5, [text+1]; ld.global.u32 %r6, [square+8];
         mov.u64 %rd4, floats; cvta.const.u64 %rd4, %rd4; ld.f32 %f2, [%rd4+8];
-        st.global.v4.u32 [%rd1], {%r2, %r3, %r4, %r5}; st.global.u32 [%rd1+16], %r6; st.global.f32 [%rd1+20], %f1; st.global.f32 [%rd1+24], %f2;"""
+        st.global.v4.u32 [%rd1], {%r2, %r3, %r4, %r5}; st.global.u32 [%rd1+16], %r6;
+        st.global.f32 [%rd1+20], %f1; st.global.f32 [%rd1+24], %f2;"""
     out = device.buffer(np.zeros(7, np.uint32))
     loaded = device.load(entry(".param .u64 out", body, module))
     loaded(out, block=1)
@@ -271,9 +277,12 @@ def test_host_memory_is_accessible_while_it_is_mapped(device: Device) -> None:
 
 
 def test_spaces_are_told_apart(device: Device) -> None:
-    body = """.shared .b32 s; .local .b32 l; mov.u64 %rd1, s; cvta.shared.u64 %rd1, %rd1; mov.u64 %rd2, l; cvta.local.u64 %rd2, %rd2;
-        isspacep.shared %p1, %rd1; isspacep.local %p2, %rd2; isspacep.global %p3, %rd1; isspacep.global %p4, %a; isspacep.shared %p5, %a;
-        selp.u32 %r5, 1, 0, %p1; selp.u32 %r6, 2, 0, %p2; selp.u32 %r7, 4, 0, %p3; selp.u32 %r8, 8, 0, %p4; selp.u32 %r9, 16, 0, %p5;
+    body = """.shared .b32 s; .local .b32 l; mov.u64 %rd1, s; cvta.shared.u64 %rd1, %rd1;
+        mov.u64 %rd2, l; cvta.local.u64 %rd2, %rd2;
+        isspacep.shared %p1, %rd1; isspacep.local %p2, %rd2; isspacep.global %p3, %rd1;
+        isspacep.global %p4, %a; isspacep.shared %p5, %a;
+        selp.u32 %r5, 1, 0, %p1; selp.u32 %r6, 2, 0, %p2; selp.u32 %r7, 4, 0, %p3; selp.u32 %r8, 8, 0, %p4;
+        selp.u32 %r9, 16, 0, %p5;
         add.u32 %d, %r5, %r6; add.u32 %d, %d, %r7; add.u32 %d, %d, %r8; add.u32 %d, %d, %r9;"""
     assert set(compute(device, body, "u32", ("u32",), np.zeros(4, np.uint32)).tolist()) == {1 + 2 + 8}
 

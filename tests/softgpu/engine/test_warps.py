@@ -85,7 +85,8 @@ def test_votes_and_ballots(device: Device) -> None:
         flags = (bits >> LANES & 1).astype(np.uint32)
         body = """setp.ne.u32 %p1, %s0, 0;
             vote.sync.ballot.b32 %r5, %p1, -1;
-            vote.sync.all.pred %p2, %p1, -1; vote.sync.any.pred %p3, %p1, -1; vote.sync.uni.pred %p4, !%p1, -1;
+            vote.sync.all.pred %p2, %p1, -1; vote.sync.any.pred %p3, %p1, -1;
+            vote.sync.uni.pred %p4, !%p1, -1;
             selp.u32 %r6, 1, 0, %p2; selp.u32 %r7, 2, 0, %p3; selp.u32 %r8, 4, 0, %p4;
             or.b32 %r6, %r6, %r7; or.b32 %r6, %r6, %r8; mov.b64 %d, {%r5, %r6};"""
         got = compute(device, body, "u64", ("u32",), flags).view(np.uint32).reshape(-1, 2)
