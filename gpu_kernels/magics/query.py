@@ -9,18 +9,13 @@ from __future__ import annotations
 import json
 import os
 import socket
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-HELLO = struct.Struct("<8sHHI16sQ40s32s16x")
-MAGIC = b"GPUKHELO"
-VERSION = 1
-STATUS_QUERY = 1
-ANSWER = struct.Struct("<II")
-MAX_ANSWER = 4096
+from remoting.hello import ANSWER_HEAD, MAX_ANSWER_TEXT, STATUS_QUERY, Hello
+
 TIMEOUT_S = 3.0
 
 
@@ -63,12 +58,12 @@ def query(
 
     Raises ``AgentSilent`` if it cannot be reached within ``timeout``, refuses, or answers nonsense.
     """
-    hello = HELLO.pack(MAGIC, VERSION, STATUS_QUERY, 0, os.urandom(16), epoch, lease.encode("ascii"), secret)
+    hello = Hello(STATUS_QUERY, 0, os.urandom(16), epoch, lease, secret)
     try:
         with _connect(address, timeout) as connection:
-            connection.sendall(hello)
-            status, length = ANSWER.unpack(_receive(connection, ANSWER.size))
-            if length > MAX_ANSWER:
+            connection.sendall(hello.pack())
+            status, length = ANSWER_HEAD.unpack(_receive(connection, ANSWER_HEAD.size))
+            if length > MAX_ANSWER_TEXT:
                 raise AgentSilent(f"The GPU server at {address} does not speak our language.")
             text = _receive(connection, length).decode()
         if status != 0:

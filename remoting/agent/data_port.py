@@ -14,7 +14,11 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable
 
-from remoting.agent.hello import (
+from remoting.agent.limited_log import LimitedLog
+from remoting.agent.pending import Full, Pending
+from remoting.agent.settings import Limits
+from remoting.agent.worker import WorkerGone
+from remoting.hello import (
     HELLO_BYTES,
     Hello,
     Refusal,
@@ -24,10 +28,6 @@ from remoting.agent.hello import (
     parse_hello,
     without_secret,
 )
-from remoting.agent.limited_log import LimitedLog
-from remoting.agent.pending import Full, Pending
-from remoting.agent.settings import Limits
-from remoting.agent.worker import WorkerGone
 
 LINGER_S = 1.0
 LINGER_BYTES = 65536

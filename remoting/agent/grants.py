@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpu_kernels.client import AssignedLease, Assignment, LeaseSlice
-from remoting.agent.hello import Hello, Refusal, Status
+from remoting.hello import Hello, Refusal, Status
 
 REMEMBERED_ENDS = 1024
 REMEMBERED_FLOORS = 10_000

@@ -22,13 +22,13 @@ from remoting.agent.data_port import DataPort, HandOver
 from remoting.agent.floors import FloorsFile
 from remoting.agent.gpus import Inventory
 from remoting.agent.grants import ENDED, Grant, Grants
-from remoting.agent.hello import Hello, Refusal, Status
 from remoting.agent.listeners import CannotListen, open_listener
 from remoting.agent.reporter import Pool, Reporter
 from remoting.agent.settings import Settings
 from remoting.agent.slice_status import status_json
 from remoting.agent.worker import WorkerGone
 from remoting.agent.workers import Workers, no_worker
+from remoting.hello import Hello, Refusal, Status
 
 FENCE_EVERY_S = 0.25
 

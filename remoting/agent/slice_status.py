@@ -7,9 +7,9 @@ from typing import Any
 
 from remoting.agent.gpus import Inventory
 from remoting.agent.grants import Grant
-from remoting.agent.hello import MAX_ANSWER_TEXT
 from remoting.agent.worker import Worker
 from remoting.agent.worker_command import granted_gpus
+from remoting.hello import MAX_ANSWER_TEXT
 
 
 def status_json(grant: Grant, inventory: Inventory, worker: Worker | None, now: float) -> str:

@@ -18,10 +18,10 @@ from remoting.agent.clock import clock
 from remoting.agent.confine import account, confinement, limit_numbers
 from remoting.agent.gpus import Inventory
 from remoting.agent.grants import Grant
-from remoting.agent.hello import Refusal, Status
 from remoting.agent.settings import WorkerSettings
 from remoting.agent.worker import Worker, WorkerGone
 from remoting.agent.worker_command import command, worker_environment
+from remoting.hello import Refusal, Status
 
 NO_WORKER = (
     "The GPU server could not start the program that serves this lease.\n"

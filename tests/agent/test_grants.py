@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from gpu_kernels.client import AssignedLease, Assignment, LeaseSlice
 from remoting.agent.grants import NOT_KNOWN, REMEMBERED_ENDS, Grants
-from remoting.agent.hello import Hello, Refusal, Status
+from remoting.hello import Hello, Refusal, Status
 
 GPU = "GPU-1"
 

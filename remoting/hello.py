@@ -1,6 +1,7 @@
-"""The Hello that opens a connection of the data plane, read from hostile bytes; and the answers to it.
+"""The Hello that opens a connection of the data plane, and the answers to it.
 
-The layout is in docs/design.md, "Data plane". The client's half is remoting/native/wire/hello.cc.
+The layout is in docs/design.md, "Data plane". The agent reads it from hostile bytes; ``%gpu`` writes it for
+its status query. The client libraries' half is remoting/native/wire/hello.cc.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ STATUS_QUERY = 1
 SECRET_AT = slice(80, 112)
 MAX_ANSWER_TEXT = 4096
 
+ANSWER_HEAD = struct.Struct("<II")
 _LAYOUT = struct.Struct("<8sHHI16sQ40s32s16s")
 assert _LAYOUT.size == HELLO_BYTES
 
@@ -60,6 +62,13 @@ class Hello:
     def is_status_query(self) -> bool:
         return bool(self.flags & STATUS_QUERY)
 
+    def pack(self) -> bytes:
+        """The 128 bytes. ``lease_id`` is ASCII of at most 40 characters."""
+        lease_id = self.lease_id.encode("ascii")
+        return _LAYOUT.pack(
+            MAGIC, VERSION, self.flags, self.lane, self.session, self.epoch, lease_id, self.secret, bytes(16)
+        )
+
 
 def begins_like_a_hello(data: bytes | bytearray) -> bool:
     """Whether these first bytes can still become a Hello."""
@@ -93,4 +102,4 @@ def without_secret(data: bytes | bytearray) -> bytes:
 def answer(status: Status, text: str = "") -> bytes:
     """The bytes of an answer; a text beyond the limit is cut at a character's end."""
     encoded = text.encode()[:MAX_ANSWER_TEXT].decode(errors="ignore").encode()
-    return struct.pack("<II", status, len(encoded)) + encoded
+    return ANSWER_HEAD.pack(status, len(encoded)) + encoded
