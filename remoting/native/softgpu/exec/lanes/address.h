@@ -105,8 +105,9 @@ SOFTGPU_INLINE Place locate(const Op* op, Warp* warp, const char* action) {
         bits |= at ^ first;
     }
     if (((bits | start) & (bytes - 1)) == 0) {
-        const u64 low = u64(lowest) + imm, length = u64(highest - lowest) + bytes;
-        std::byte* base = within<where>(op, warp, low, length);
+        // A span of nearly 2^64 would wrap around to a length that fits anywhere.
+        const u64 low = u64(lowest) + imm, span = u64(highest - lowest), length = span + bytes;
+        std::byte* base = length > span ? within<where>(op, warp, low, length) : nullptr;
         if (SOFTGPU_LIKELY(base != nullptr)) {
             if (bits == 0) return {Shape::one, base, nullptr};
             const u64 shift = reinterpret_cast<u64>(base) - u64(lowest);
