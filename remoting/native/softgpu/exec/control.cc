@@ -121,6 +121,12 @@ void transfer(Warp* warp, uint32_t mask, const Frame* from, const std::vector<Pl
 const Op* enter(const Op* op, Warp* warp, const CallSite& site, uint32_t callee) {
     const LaunchState* launch = warp->block->launch;
     const Function* function = &launch->image->functions[callee];
+    // A kernel's parameters are not laid out as a function's, and a definition that another input has replaced
+    // has neither code nor slots.
+    if (function->kernel || function->first == function->end) {
+        return fault(op, warp, Status::invalid_pc, unsigned(std::countr_zero(warp->mask)),
+                     "call of " + function->name + ", which cannot be called");
+    }
     Frame* frame = make_frame(op, warp, function);
     if (frame == nullptr) return nullptr;
     transfer(warp, warp->mask, warp->frame, site.arguments, frame, function->params);
