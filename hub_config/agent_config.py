@@ -14,3 +14,6 @@ c.AgentApp.state_dir = str(lab.state / "agent")
 c.AgentApp.software_class = lab.gpu_class
 c.AgentApp.software_memory_mib = lab.gpu_memory_mib
 c.AgentApp.keep_environment = ["TZ", "TMPDIR", MARKER_VARIABLE]
+
+# The controller places nothing on a server that it has not heard of for a lease's life.
+c.AgentApp.report_every = lab.lease_ttl / 6

@@ -1,6 +1,7 @@
 """What a server gets from the hub, and what its people are told."""
 
 import json
+import shutil
 
 import httpx
 import pytest
@@ -28,30 +29,51 @@ def scopes_of(lab, token):
     return set(answer.json()["scopes"])
 
 
-def test_a_students_server_is_charged_to_their_course(lab, at_work):
-    environment = environment_of(at_work("ana"))
+@pytest.fixture(scope="module")
+def told(lab):
+    """What the servers of ana and iris were told: the environment of each, and its token's scopes."""
+    facts = {}
+    for name in ("ana", "iris"):
+        with Student(lab.settings.url, accounts.logins(lab.settings.secrets)[name]) as someone:
+            someone.log_in()
+            someone.start_server()
+            someone.open_lab()
+            environment = environment_of(someone)
+            facts[name] = environment, scopes_of(lab, environment["JUPYTERHUB_API_TOKEN"])
+            someone.stop_server()
+    return facts
+
+
+def test_a_students_server_is_charged_to_their_course(lab, told):
+    environment, _ = told["ana"]
     assert environment["GPU_KERNELS_COURSE"] == accounts.COURSE
     assert environment["GPU_KERNELS_CONTROLLER"] == lab.settings.controller_url
 
 
-def test_a_students_token_can_reserve_and_nothing_above_that(lab, at_work):
-    scopes = scopes_of(lab, environment_of(at_work("ana"))["JUPYTERHUB_API_TOKEN"])
+def test_a_students_token_can_reserve_and_nothing_above_that(told):
+    _, scopes = told["ana"]
     assert "custom:gpu:use!user=ana" in scopes
     assert "access:services!service=gpu" in scopes
     assert not [scope for scope in scopes if "admin" in scope or "agent" in scope]
 
 
-def test_an_instructors_token_can_set_the_limit_of_their_course_only(lab, at_work):
-    scopes = scopes_of(lab, environment_of(at_work("iris"))["JUPYTERHUB_API_TOKEN"])
+def test_an_instructors_token_can_set_the_limit_of_their_course_only(told):
+    _, scopes = told["iris"]
     assert {scope for scope in scopes if "quota" in scope} == {"custom:gpu:admin:quota!group=ml101"}
     assert not [scope for scope in scopes if "admin:pool" in scope]
 
 
-def test_no_secret_of_the_lab_reaches_a_server(lab, at_work):
-    values = " ".join(environment_of(at_work("ana")).values())
+def test_no_secret_of_the_lab_reaches_a_server(lab, told):
+    environment, _ = told["ana"]
     secrets = [path.read_text().strip() for path in lab.settings.secrets.glob("*.token")]
     assert secrets
-    assert not [secret for secret in secrets if secret in values]
+    assert not [secret for secret in secrets if secret in " ".join(environment.values())]
+
+
+def test_the_command_line_works_in_a_servers_terminals(told):
+    environment, _ = told["ana"]
+    assert shutil.which("jupyter", path=environment["PATH"])
+    assert shutil.which("jupyter-gpu", path=environment["PATH"])
 
 
 def test_whoever_is_in_no_course_works_without_a_gpu_and_is_told_why(lab, at_work):
@@ -63,7 +85,7 @@ def test_whoever_is_in_no_course_works_without_a_gpu_and_is_told_why(lab, at_wor
     assert lab.leases() == []
 
 
-def test_a_person_in_two_courses_is_charged_to_the_chosen_one(at_work, person):
+def test_a_person_in_two_courses_is_charged_to_the_chosen_one(person):
     ben = person("ben")
     ben.start_server(course="ds200")
     ben.open_lab()
