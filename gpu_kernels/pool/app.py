@@ -21,10 +21,11 @@ from traitlets.config import Application, Config
 
 from gpu_kernels import __version__
 from gpu_kernels.errors import GPUKernelsError, InvalidSize
-from gpu_kernels.pool.ledger import Ledger, Timing
+from gpu_kernels.pool.ledger import Ledger, Timing, Watch
+from gpu_kernels.pool.ledger.watch import PART_OF_TTL
 from gpu_kernels.pool.service.application import make_application
 from gpu_kernels.pool.service.authentication import Authenticator, HubTokens, TokenFile, TokenSource
-from gpu_kernels.pool.service.base import Service
+from gpu_kernels.pool.service.base import MAX_LONG_POLL, Service
 from gpu_kernels.pool.service.desk import Desk
 from gpu_kernels.pool.service.metrics import Metrics
 from gpu_kernels.pool.service.proofs import Proofs
@@ -36,10 +37,16 @@ MOST_BUFFERED = 16 * 1024 * 1024
 """Bodies beyond ``base.MAX_BODY`` are answered in the API's shape up to here; longer ones end the
 connection.
 """
+LONGEST = 1e9
+SHORTEST_TTL = 0.5
+"""Below this, a moment in which the machine is busy would end everybody's leases."""
 
 
 class PoolController(Application):
     """Owns the ledger of who holds which slice of which GPU."""
+
+    bells: Bells
+    """Who waits at this controller, while it serves."""
 
     name = "gpu-pool"
     version = __version__
@@ -105,7 +112,12 @@ class PoolController(Application):
     max_wait = Float(600.0, help="The longest time in seconds that a request may stand in the queue.").tag(
         config=True
     )
-    sweep_interval = Float(1.0, help="Seconds between two looks for leases that are over.").tag(config=True)
+    sweep_interval = Float(
+        help="""Seconds between two looks for leases that are over, at most a quarter of lease_ttl.
+
+        By default 1, or a quarter of lease_ttl where that is less.
+        """
+    ).tag(config=True)
     token_cache = Float(
         15.0,
         help="Seconds for which the hub's word on a token is believed; it delays revocation by as much.",
@@ -118,6 +130,10 @@ class PoolController(Application):
     def _default_log_level(self) -> int:
         return 20
 
+    @default("sweep_interval")
+    def _default_sweep_interval(self) -> float:
+        return min(1.0, self.lease_ttl / PART_OF_TTL)
+
     @default("database_url")
     def _default_database_url(self) -> str:
         return f"sqlite:///{Path(self.state_dir).resolve() / 'ledger.sqlite'}"
@@ -126,10 +142,11 @@ class PoolController(Application):
     def _default_token_file(self) -> str:
         return str(Path(self.state_dir) / "tokens.json")
 
-    @validate("lease_ttl", "agent_ttl", "queue_ttl", "sweep_interval", "max_wait", "keep_days")
+    @validate("lease_ttl", "agent_ttl", "queue_ttl", "swap_rest", "sweep_interval", "max_wait", "keep_days")
     def _positive(self, proposal: Any) -> float:
-        if proposal["value"] <= 0:
-            raise TraitError(f"PoolController.{proposal['trait'].name} must be more than 0 seconds")
+        if not 0 < proposal["value"] < LONGEST:
+            name = proposal["trait"].name
+            raise TraitError(f"PoolController.{name} must be more than 0 and less than {LONGEST:g}")
         return float(proposal["value"])
 
     @validate("courses")
@@ -195,12 +212,15 @@ class PoolController(Application):
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
         """Serve as configured, at the URL given, until the context ends. The state folder must exist."""
+        self.check_times()
         state = Path(self.state_dir)
         async with AsyncExitStack() as stack:
             stack.enter_context(only_controller(state))
-            ledger = Ledger(self.database_url, self.timing())
+            timing = self.timing()
+            watch = Watch(self.sweep_interval * 1000, timing.lease_ttl)
+            ledger = Ledger(self.database_url, timing, watch=watch)
             ledger.start(self.first_courses())
-            bells = Bells()
+            self.bells = bells = Bells()
             desk = Desk(ledger, bells)
             stack.callback(desk.close)
             service = Service(
@@ -223,7 +243,24 @@ class PoolController(Application):
             finally:
                 server.stop()
                 sweeping.cancel()
+                await bells.close()
                 await server.close_all_connections()
+
+    def check_times(self) -> None:
+        """Refuse times that do not go together. Raises ``ValueError`` with what to change."""
+        if self.lease_ttl < SHORTEST_TTL:
+            raise ValueError(f"lease_ttl is {self.lease_ttl:g} s; it must be at least {SHORTEST_TTL:g} s")
+        longest = self.lease_ttl / PART_OF_TTL
+        if self.sweep_interval > longest:
+            raise ValueError(
+                f"sweep_interval ({self.sweep_interval:g} s) must be at most a quarter of lease_ttl "
+                f"({self.lease_ttl:g} s), which is {longest:g} s; leave it out to have it chosen"
+            )
+        if self.queue_ttl <= MAX_LONG_POLL:
+            raise ValueError(
+                f"queue_ttl ({self.queue_ttl:g} s) must be more than {MAX_LONG_POLL:g} s: a waiting client "
+                "may ask as seldom as that"
+            )
 
     def timing(self) -> Timing:
         return Timing(

@@ -150,6 +150,16 @@ class ThreadedController(Controller):
             self._started.set()
             await self._stop.wait()
 
+    def long_polls(self) -> int:
+        """How many requests wait for a bell now."""
+        return len(self.app.bells)
+
+    def stop(self) -> None:
+        """Stop as at SIGTERM, with clients still there."""
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+
     def __enter__(self) -> Self:
         self._thread.start()
         assert self._started.wait(30), "the controller did not start"
@@ -157,9 +167,8 @@ class ThreadedController(Controller):
 
     def __exit__(self, *exception: object) -> None:
         self.close_clients()
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(30)
-        assert not self._thread.is_alive()
+        if self._thread.is_alive():
+            self.stop()
 
 
 class ControllerProcess(Controller):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import resource
 import signal
@@ -12,15 +13,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from gpu_kernels.client import Lease, PoolClient
-from gpu_kernels.errors import LedgerUnavailable, PoolError
+from gpu_kernels.errors import LedgerUnavailable, PoolError, PoolUnavailable
 from gpu_kernels.pool.ledger import Ledger, reading
 from tests.pool.controller import Agent, ControllerProcess, ThreadedController, reserve
 
@@ -203,6 +206,39 @@ def test_it_stops_when_told_to_also_with_clients_waiting(process: ControllerProc
     assert "Traceback" not in (process.state / "log").read_text()
 
 
+def test_a_stop_answers_those_who_wait_and_logs_no_failure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A long poll of an agent and one of a queued student are under way when the controller stops."""
+    with ThreadedController(tmp_path / "state") as controller, ThreadPoolExecutor(2) as pool:
+        agent, student = Agent(controller.client("gpu-server")), controller.client("ada")
+        agent.register()
+        eve = controller.client("eve")
+        reserve(eve, "all.ipynb", "1 V100")
+        queued = reserve(student, wait=600)
+        agent.report()
+        polls: list[Future[Any]] = [
+            pool.submit(agent.report, wait=30.0),
+            pool.submit(student.get, queued.id, 30.0),
+        ]
+        _until(lambda: controller.long_polls() == 2)
+        controller.stop()
+        for poll in polls:
+            with pytest.raises(PoolUnavailable, match="being stopped or restarted") as refusal:
+                poll.result(30)
+            assert refusal.value.retry_after
+    logged = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert all(" 503 " in f" {record.getMessage()}" for record in logged)
+    assert not any(record.exc_info for record in logged)
+
+
+def _until(seen: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not seen():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 def _ignore_pool_errors(agent: Agent) -> None:
     with suppress(PoolError):
         agent.report(wait=10.0)
@@ -212,6 +248,13 @@ def _ignore_pool_errors(agent: Agent) -> None:
     ("argument", "text"),
     [
         ("--PoolController.lease_ttl=0", "must be more than 0"),
+        ("--PoolController.lease_ttl=nan", "must be more than 0"),
+        ("--PoolController.lease_ttl=0.1", "must be at least 0.5 s"),
+        (
+            "--PoolController.sweep_interval=16",
+            "sweep_interval (16 s) must be at most a quarter of lease_ttl",
+        ),
+        ("--PoolController.queue_ttl=30", "queue_ttl (30 s) must be more than 30 s"),
         ("--PoolController.database_url=sqlite:////proc/nowhere/ledger.sqlite", "cannot run"),
         ("--PoolController.token_file=/nowhere/tokens.json", "No such file"),
         ("--PoolController.sizes={'': ['0.0001']}", "finer than a thousandth"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -10,11 +11,13 @@ from sqlalchemy.orm import Session
 from gpu_kernels.errors import LedgerUnavailable
 from gpu_kernels.pool.ledger.courses import add_first_courses
 from gpu_kernels.pool.ledger.database import WRITES, ledger_errors, migrate, open_engine
-from gpu_kernels.pool.ledger.ending import promote
+from gpu_kernels.pool.ledger.ending import promote, shift
 from gpu_kernels.pool.ledger.granting import settle_queue
 from gpu_kernels.pool.ledger.transaction import Changes, Clock, Timing, Transaction, database_clock
+from gpu_kernels.pool.ledger.watch import Watch
 
 T = TypeVar("T")
+log = logging.getLogger("gpu_kernels.pool")
 
 
 class Ledger:
@@ -24,8 +27,15 @@ class Ledger:
     this kind takes, so writers of one process should share one thread.
     """
 
-    def __init__(self, url: str, timing: Timing | None = None, clock: Clock = database_clock) -> None:
+    def __init__(
+        self,
+        url: str,
+        timing: Timing | None = None,
+        clock: Clock = database_clock,
+        watch: Watch | None = None,
+    ) -> None:
         self.timing = timing or Timing()
+        self.watch = watch
         self._clock = clock
         self._engine = open_engine(url)
         self._writing = self._engine.execution_options(**{WRITES: True})
@@ -55,15 +65,25 @@ class Ledger:
         try:
             with ledger_errors(), Session(self._writing, expire_on_commit=False) as session, session.begin():
                 tx = Transaction(session, self._clock(session), self.timing)
-                if self._outage:
-                    promote(tx)
+                self._make_up(tx)
                 result = work(tx)
                 settle_queue(tx)
         except LedgerUnavailable:
             self._outage = True
             raise
         self._outage = False
+        if self.watch is not None:
+            self.watch.seen(tx.now)
         return result, tx.changes
+
+    def _make_up(self, tx: Transaction) -> None:
+        """Give back the time in which nobody could renew, before anything is decided by it."""
+        lost = 0 if self.watch is None else self.watch.lost(tx.now)
+        if lost:
+            log.warning("this process stood still or a clock was set: %.1f s do not count", lost / 1000)
+            shift(tx, lost)
+        if self._outage:
+            promote(tx)
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """Run a reader on one consistent view; it waits for no writer and holds none up."""
@@ -71,4 +91,4 @@ class Ledger:
             return work(Transaction(session, self._clock(session), self.timing))
 
 
-__all__ = ["Changes", "Ledger", "Timing", "Transaction"]
+__all__ = ["Changes", "Ledger", "Timing", "Transaction", "Watch"]

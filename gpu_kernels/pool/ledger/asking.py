@@ -190,7 +190,8 @@ def renew(tx: Transaction, user: str, leases: Iterable[tuple[str, int]]) -> Rene
             continue
         until = tx.now + tx.timing.lease_ttl
         if lease.place == Place.REPLACED:
-            until = min(until, (lease.replaced_at or tx.now) + tx.timing.lease_ttl)
+            last = (lease.replaced_at or tx.now) + tx.timing.lease_ttl
+            until = max(lease.expires_at or 0, min(until, last))
         lease.expires_at = until
         renewed[lease_id] = until - tx.now
     return Renewal(renewed, tuple(lost))

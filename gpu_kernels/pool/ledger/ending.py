@@ -12,7 +12,7 @@ from sqlalchemy import select, update
 
 from gpu_kernels.pool.ledger import models, snapshot
 from gpu_kernels.pool.ledger.models import Lease, Usage
-from gpu_kernels.pool.ledger.states import ENDING, IN_FORCE, Place, State, Who, move
+from gpu_kernels.pool.ledger.states import ENDING, IN_FORCE, LIVE, Place, State, Who, move
 from gpu_kernels.pool.ledger.transaction import Transaction
 
 REPLACED = "Replaced: the same notebook was given another lease."
@@ -142,6 +142,23 @@ def promote(tx: Transaction) -> None:
     tx.session.execute(in_force.values(expires_at=until))
     queued = update(Lease).where(Lease.state == State.QUEUED)
     tx.session.execute(queued.values(asked_at=tx.now))
+
+
+def shift(tx: Transaction, by: int) -> None:
+    """Move the times of all that lives by so many milliseconds, as if that time had not passed.
+
+    For a stopped process and for a clock that was set; less than 0 where it was set back.
+    """
+    living = update(Lease).where(Lease.state.in_(LIVE))
+    tx.session.execute(
+        living.values(
+            expires_at=Lease.expires_at + by,
+            asked_at=Lease.asked_at + by,
+            give_up_at=Lease.give_up_at + by,
+            replaced_at=Lease.replaced_at + by,
+        )
+    )
+    tx.session.execute(update(models.Agent).values(reported_at=models.Agent.reported_at + by))
 
 
 def end_all(

@@ -12,7 +12,7 @@ from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.service.base import Handler
 from gpu_kernels.pool.service.identity import ADMIN_POOL, AGENT
 from gpu_kernels.pool.service.validation import Fields
-from gpu_kernels.pool.service.waiting import agent_topic, rung
+from gpu_kernels.pool.service.waiting import agent_topic
 from gpu_kernels.units import MAX_MIB, valid_class
 
 MOST_GPUS = 64
@@ -126,10 +126,8 @@ class Report(AgentHandler):
             if seconds > 0:
                 self.linger_at(bell)
             while newest == target_seq and (left := end - time.monotonic()) > 0:
-                if not await rung(bell, left):
+                if not await self.lingered(bell, left):
                     break
-                if self.gone:
-                    return
                 newest, targets = await self.service.desk.read(lambda tx: reading.agent_target(tx, name))
         self.answer({"target_seq": newest, "leases": [self._target(target) for target in targets]})
 

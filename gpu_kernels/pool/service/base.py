@@ -24,12 +24,12 @@ from gpu_kernels.errors import (
     TooLarge,
 )
 from gpu_kernels.pool.service.authentication import Authenticator
-from gpu_kernels.pool.service.desk import Desk
+from gpu_kernels.pool.service.desk import Desk, stopping
 from gpu_kernels.pool.service.identity import Identity
 from gpu_kernels.pool.service.metrics import Metrics
 from gpu_kernels.pool.service.proofs import Proofs
 from gpu_kernels.pool.service.validation import Fields, parse_body
-from gpu_kernels.pool.service.waiting import Bells
+from gpu_kernels.pool.service.waiting import Bells, rung
 
 log = logging.getLogger("gpu_kernels.pool")
 
@@ -79,6 +79,8 @@ class Handler(RequestHandler):
         length = self.request.headers.get("Content-Length", "0")
         if length.isascii() and length.isdigit() and int(length[:18]) > MAX_BODY:
             raise _too_large()
+        if self.service.bells.closed:
+            raise stopping()
         if not self.anonymous:
             self.identity = await self.service.authenticator.identify(
                 self.request.headers.get("Authorization")
@@ -132,6 +134,17 @@ class Handler(RequestHandler):
     def linger_at(self, bell: asyncio.Event) -> None:
         """Note that the answer may take long on purpose; the bell also rings when the client goes away."""
         self._bell = bell
+
+    async def lingered(self, bell: asyncio.Event, seconds: float) -> bool:
+        """Wait for the bell; False when the time was over first, or nobody waits for the answer any more.
+
+        Raises ``PoolUnavailable`` when the controller stops.
+        """
+        if not await rung(bell, seconds) or self.gone:
+            return False
+        if self.service.bells.closed:
+            raise stopping()
+        return True
 
     def on_connection_close(self) -> None:
         self.gone = True

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from gpu_kernels.errors import LedgerUnavailable
+from gpu_kernels.errors import LedgerUnavailable, PoolUnavailable
 from gpu_kernels.pool.ledger import Changes, Ledger, Transaction
 from gpu_kernels.pool.service.waiting import Bells, agent_topic, lease_topic
 
@@ -15,6 +15,14 @@ T = TypeVar("T")
 
 READERS = 4
 MOST_WAITING = 2000
+
+
+def stopping() -> PoolUnavailable:
+    """What is told to those who ask, or wait, while the controller stops."""
+    return PoolUnavailable(
+        "The GPU pool is being stopped or restarted; nothing was changed.\nTry again in a moment.",
+        retry_after=2.0,
+    )
 
 
 class Desk:
@@ -26,6 +34,7 @@ class Desk:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="ledger-writer")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="ledger-reader")
         self._waiting = 0
+        self._closed = False
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
         """Run one decision. It is carried through, and rings, even when whoever asked has gone."""
@@ -35,6 +44,8 @@ class Desk:
                 log_message=f"{self._waiting} transactions are waiting",
                 retry_after=2.0,
             )
+        if self._closed:
+            raise stopping()
         loop = asyncio.get_running_loop()
         self._waiting += 1
         future = self._writer.submit(self.ledger.write, work)
@@ -51,11 +62,14 @@ class Desk:
         self._bells.ring(agent_topic(name) for name in changes.agents)
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
+        if self._closed:
+            raise stopping()
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._readers, self.ledger.read, work)
 
     def close(self) -> None:
-        """Let what is under way finish, and close the database."""
+        """Let what is under way finish, and close the database. What still asks is told so."""
+        self._closed = True
         self._writer.shutdown(wait=True)
         self._readers.shutdown(wait=True)
         self.ledger.close()

@@ -13,7 +13,7 @@ from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.service.base import Handler
 from gpu_kernels.pool.service.identity import ADMIN_POOL, READ_USAGE, USE
 from gpu_kernels.pool.service.validation import Fields
-from gpu_kernels.pool.service.waiting import lease_topic, rung
+from gpu_kernels.pool.service.waiting import lease_topic
 from gpu_kernels.units import MAX_TEXT, parse_size
 
 View = dict[str, Any]
@@ -101,10 +101,8 @@ class OneLease(LeaseHandler):
             if seconds > 0:
                 self.linger_at(bell)
             while view["state"] == "queued" and (left := end - time.monotonic()) > 0:
-                if not await rung(bell, left):
+                if not await self.lingered(bell, left):
                     break
-                if self.gone:
-                    return
                 view = await self._look(lease_id)
         self.answer(self.with_secret(view))
 

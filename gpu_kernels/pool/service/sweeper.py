@@ -10,25 +10,16 @@ from collections.abc import Callable
 from gpu_kernels.errors import LedgerUnavailable
 from gpu_kernels.pool.ledger import ending
 from gpu_kernels.pool.ledger.keeping import prune
-from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.service.desk import Desk
 from gpu_kernels.pool.service.metrics import Metrics
 
 log = logging.getLogger("gpu_kernels.pool")
 
-STEP_MS = 5_000
-"""How far the database's clock may run ahead of this process's before that is taken for a clock that was
-set.
-"""
 PRUNE_EVERY = 3600.0
 
 
 class Sweeper:
-    """Ends leases that are over.
-
-    A lease must end because nobody renewed it, never because nobody could: when the controller itself was
-    stopped for a while, or the clock was set forward, every living lease gets a whole time to live instead.
-    """
+    """Ends leases that are over. Each sweep is a write, by which the ledger's ``Watch`` sees time pass."""
 
     def __init__(
         self,
@@ -43,7 +34,6 @@ class Sweeper:
         self._interval = interval
         self._keep_ms = int(keep_days * 86_400_000)
         self._monotonic = monotonic
-        self._last: tuple[float, int] | None = None
         self._pruned_at = monotonic()
 
     async def run(self) -> None:
@@ -65,21 +55,10 @@ class Sweeper:
 
     async def once(self) -> int:
         """One sweep; how many leases ended."""
-        ended = await self._desk.write(self._sweep)
+        ended = await self._desk.write(ending.sweep)
         if ended:
             log.info("%d lease(s) or requests are over", ended)
         if self._monotonic() - self._pruned_at >= PRUNE_EVERY:
             self._pruned_at = self._monotonic()
             await self._desk.write(lambda tx: prune(tx, tx.now - self._keep_ms))
         return ended
-
-    def _sweep(self, tx: Transaction) -> int:
-        here, last = self._monotonic(), self._last
-        self._last = (here, tx.now)
-        if last is not None:
-            passed_ms = (here - last[0]) * 1000
-            if passed_ms > tx.timing.lease_ttl / 2 or tx.now - last[1] > passed_ms + STEP_MS:
-                log.warning("this process or its clock jumped; every lease gets a whole time to live")
-                ending.promote(tx)
-                return 0
-        return ending.sweep(tx)

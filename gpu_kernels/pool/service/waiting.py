@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+LEAVE_WITHIN = 5.0
+"""Seconds."""
+
 
 class Bells:
     """One bell a topic. Belongs to one event loop.
@@ -15,6 +18,9 @@ class Bells:
 
     def __init__(self) -> None:
         self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._nobody = asyncio.Event()
+        self.closed = False
+        """Whether the service stops: whoever is woken must leave with an answer that says so."""
 
     @contextmanager
     def at(self, topic: str) -> Iterator[asyncio.Event]:
@@ -28,11 +34,25 @@ class Bells:
             others.discard(event)
             if not others:
                 del self._waiting[topic]
+            if not self._waiting:
+                self._nobody.set()
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return sum(len(events) for events in self._waiting.values())
 
     def ring(self, topics: Iterable[str]) -> None:
         for topic in topics:
             for event in self._waiting.get(topic, ()):
                 event.set()
+
+    async def close(self) -> None:
+        """Wake all who wait, and let them leave; ``LEAVE_WITHIN`` at most."""
+        self.closed = True
+        self._nobody.clear()
+        self.ring(list(self._waiting))
+        if self._waiting:
+            await rung(self._nobody, LEAVE_WITHIN)
 
 
 def lease_topic(lease_id: str) -> str:
