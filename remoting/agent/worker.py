@@ -138,6 +138,9 @@ class Worker:
         if self.ended.is_set():
             return
         self.dying = True
+        self._kill_group()
+
+    def _kill_group(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
@@ -189,6 +192,8 @@ class Worker:
             data = b""
         if not data:
             self._loop.remove_reader(self._control)
+            if self.exit_status is None:
+                self._kill_group()  # it has closed its end: nothing can be handed to it any more
             return False
         self._take_packet(data)
         return self._within_rate()
@@ -212,7 +217,7 @@ class Worker:
     def _take_packet(self, data: bytes) -> None:
         try:
             packet = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             packet = None
         if not isinstance(packet, dict):
             self._log.line(logging.WARNING, f"{len(data)} bytes of status that are no JSON object")

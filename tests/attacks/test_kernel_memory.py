@@ -1,4 +1,4 @@
-"""Kernels that reach for memory of the process that runs them: what a lane may touch ends with its allocations."""
+"""Kernels that reach for memory of the process that runs them: a lane may touch its allocations alone."""
 
 from __future__ import annotations
 
