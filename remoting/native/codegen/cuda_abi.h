@@ -9,6 +9,8 @@
 #define __CUDA_API_VERSION_INTERNAL 1
 #pragma GCC visibility push(default)
 #include <cuda.h>
+
+#include "profiler.h"
 #pragma GCC visibility pop
 
 extern "C" {

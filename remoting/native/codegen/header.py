@@ -70,6 +70,7 @@ def preprocess(include: Path) -> str:
             (Path(folder) / name).write_text("#pragma once\n#include <gk_types.h>\n")
         (Path(folder) / "gk_types.h").write_text("#pragma once\n" + _STANDARD_TYPES)
         source = "#include <stdlib.h>\n#include <cuda.h>\n#include <cudaTypedefs.h>\n"
+        source += (Path(__file__).parent / "profiler.h").read_text()
         command = ["cc", "-E", "-P", "-nostdinc", "-I", folder, "-I", str(include)]
         command += ["-D__CUDA_API_VERSION_INTERNAL=1", "-D__attribute__(x)=", "-xc", "-"]
         return subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
