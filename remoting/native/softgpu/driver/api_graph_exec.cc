@@ -15,29 +15,41 @@ std::shared_ptr<GraphExec> find_exec(Driver& driver, CUgraphExec handle) {
     return driver.handles.get<GraphExec>(handle, CUDA_ERROR_INVALID_VALUE);
 }
 
-// The program's count of references to a user object. The object itself goes with the last graph, too.
+// The program's references to a user object.
 class UserObjectHandle : public Object {
   public:
     static constexpr Kind kKind = Kind::user_object;
-    UserObjectHandle(UserObjectRef object, unsigned count)
-        : Object(kKind), object(std::move(object)), count(count) {}
-    const UserObjectRef object;
-    std::mutex mutex;
-    unsigned count;
+    UserObjectHandle(const UserObjectRef& object, unsigned count)
+        : Object(kKind), object_(object), kept_(object), count_(count) {}
+
+    UserObjectRef get() const {
+        auto object = object_.lock();
+        require(object != nullptr);
+        return object;
+    }
+    void retain(unsigned count) {
+        const std::lock_guard lock(mutex_);
+        require(count > 0 && count <= UINT32_MAX - count_);
+        count_ += count;
+        kept_ = get();
+    }
+    void release(unsigned count) {
+        UserObjectRef last;  // calls the program as it goes: after the lock is given back
+        const std::lock_guard lock(mutex_);
+        require(count > 0 && count <= count_);
+        count_ -= count;
+        if (count_ == 0) last = std::move(kept_);
+    }
+
+  private:
+    const std::weak_ptr<UserObject> object_;
+    std::mutex mutex_;
+    UserObjectRef kept_;  // while the program has references
+    unsigned count_;
 };
 
 std::shared_ptr<UserObjectHandle> find_user_object(Driver& driver, CUuserObject handle) {
     return driver.handles.get<UserObjectHandle>(handle, CUDA_ERROR_INVALID_VALUE);
-}
-
-void release(Driver& driver, UserObjectHandle& held, unsigned count) {
-    {
-        const std::lock_guard lock(held.mutex);
-        require(count > 0 && count <= held.count);
-        held.count -= count;
-        if (held.count > 0) return;
-    }
-    driver.handles.remove(held.handle);
 }
 
 }  // namespace
@@ -122,38 +134,35 @@ CUresult cuUserObjectCreate(CUuserObject* object_out, void* ptr, CUhostFn destro
     return driver_call([&](Driver& driver) {
         require(object_out != nullptr && destroy != nullptr && initialRefcount > 0);
         require(flags == CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
-        const auto held =
-            std::make_shared<UserObjectHandle>(std::make_shared<UserObject>(ptr, destroy), initialRefcount);
-        *object_out = as_handle<CUuserObject>(driver.handles.add(held));
+        const auto object = std::make_shared<UserObject>(driver.handles, ptr, destroy);
+        object->handle = driver.handles.add(std::make_shared<UserObjectHandle>(object, initialRefcount));
+        *object_out = as_handle<CUuserObject>(object->handle);
     });
 }
 
 CUresult cuUserObjectRetain(CUuserObject object, unsigned int count) {
-    return driver_call([&](Driver& driver) {
-        const auto held = find_user_object(driver, object);
-        const std::lock_guard lock(held->mutex);
-        require(count > 0 && count <= UINT32_MAX - held->count);
-        held->count += count;
-    });
+    return driver_call([&](Driver& driver) { find_user_object(driver, object)->retain(count); });
 }
 
 CUresult cuUserObjectRelease(CUuserObject object, unsigned int count) {
-    return driver_call([&](Driver& driver) { release(driver, *find_user_object(driver, object), count); });
+    return driver_call([&](Driver& driver) { find_user_object(driver, object)->release(count); });
 }
 
 CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags) {
     return driver_call([&](Driver& driver) {
         require(count > 0 && (flags & ~CU_GRAPH_USER_OBJECT_MOVE) == 0);
         const auto held = find_user_object(driver, object);
-        find_graph(driver, graph)->retain(held->object, count);
-        if (flags & CU_GRAPH_USER_OBJECT_MOVE) release(driver, *held, count);
+        const auto target = find_graph(driver, graph);
+        const UserObjectRef reference = held->get();
+        if (flags & CU_GRAPH_USER_OBJECT_MOVE) held->release(count);
+        target->retain(reference, count);
     });
 }
 
 CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count) {
     return driver_call([&](Driver& driver) {
         require(count > 0);
-        find_graph(driver, graph)->release(find_user_object(driver, object)->object, count);
+        find_graph(driver, graph)->release(find_user_object(driver, object)->get(), count);
     });
 }
 }

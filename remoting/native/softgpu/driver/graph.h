@@ -28,15 +28,22 @@ class GraphNode : public Object {
 using NodeRef = std::shared_ptr<GraphNode>;
 using Nodes = std::vector<NodeRef>;
 
-// What a program attaches to graphs, to be destroyed by its own function after the last of them.
+// What a program attaches to graphs, to be destroyed by its own function after the last reference: the
+// program's, a graph's, or that of a launch under way. Its handle is good as long.
 class UserObject {
   public:
-    UserObject(void* object, CUhostFn destroy) : object_(object), destroy_(destroy) {}
-    ~UserObject() { destroy_(object_); }
+    UserObject(HandleTable& handles, void* object, CUhostFn destroy)
+        : handles_(handles), object_(object), destroy_(destroy) {}
+    ~UserObject() {
+        handles_.remove(handle);
+        destroy_(object_);
+    }
     UserObject(const UserObject&) = delete;
     UserObject& operator=(const UserObject&) = delete;
+    uint64_t handle = 0;
 
   private:
+    HandleTable& handles_;
     void* const object_;
     const CUhostFn destroy_;
 };
