@@ -28,10 +28,46 @@ ImageCache::Image ImageCache::add(const wire::Digest& digest, std::string bytes)
     return image;
 }
 
-bool Upload::append(uint64_t offset, uint64_t total, std::span<const std::byte> piece) {
-    if (total != total_ || offset != bytes_.size() || piece.size() > total_ - offset) return false;
-    bytes_.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+bool ImageCache::reserve_upload(uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (bytes > kUploading - uploading_) return false;
+    uploading_ += bytes;
     return true;
+}
+
+void ImageCache::give_back_upload(uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    uploading_ -= bytes;
+}
+
+Upload::~Upload() {
+    drop();
+}
+
+void Upload::drop() {
+    if (images_) images_->give_back_upload(reserved_);
+    reserved_ = 0;
+    bytes_ = std::string();
+}
+
+Upload::Piece Upload::append(ImageCache& images, uint64_t offset, uint64_t total,
+                             std::span<const std::byte> piece, std::string& image) {
+    const std::lock_guard lock(mutex_);
+    if (total != total_ || offset != received_ || piece.empty() || piece.size() > total_ - offset)
+        return Piece::malformed;
+    images_ = &images;
+    received_ += piece.size();
+    if (!full_ && images.reserve_upload(piece.size())) {
+        reserved_ += piece.size();
+        bytes_.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+    } else if (!full_) {
+        full_ = true;
+        drop();
+    }
+    if (received_ < total_) return Piece::kept;
+    image = std::move(bytes_);
+    drop();
+    return full_ ? Piece::no_room : Piece::complete;
 }
 
 }  // namespace worker

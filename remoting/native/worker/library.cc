@@ -55,6 +55,7 @@ CUresult describe(Context& context, LoadedLibrary& library, wire::Writer& rows) 
     library.kernels.resize(count);
     for (unsigned i = 0; i < count; ++i) {
         if (CUresult error = describe_kernel(context, kernels[i], library.kernels[i], rows)) return error;
+        if (rows.size() > wire::kMaxReply / 2) return CUDA_ERROR_INVALID_IMAGE;
     }
     return CUDA_SUCCESS;
 }
@@ -76,7 +77,6 @@ CUresult load(Context& context, const wire::LoadHead& head, const ImageCache::Im
     }
     result = describe(context, *library, rows);
     kernel_count = static_cast<uint32_t>(library->kernels.size());
-    if (result == CUDA_SUCCESS && rows.size() > wire::kMaxReply / 2) result = CUDA_ERROR_INVALID_IMAGE;
     if (result == CUDA_SUCCESS && !context.session().libraries.add(head.library, library))
         result = kMalformed;
     if (result != CUDA_SUCCESS) unload_library(context.worker(), *library);
@@ -138,12 +138,16 @@ CUresult handle_upload_image(Context& context, uint8_t, wire::Reader& payload, w
     wire::UploadHead head;
     if (!payload.take(head) || head.total == 0 || head.total > wire::kMaxImage) return kMalformed;
     const auto upload = context.session().upload(head.digest, head.total);
-    if (!upload || !upload->append(head.offset, head.total, payload.rest())) return kMalformed;
-    if (!upload->complete()) return CUDA_SUCCESS;
+    if (!upload) return kMalformed;
+    ImageCache& images = context.worker().images;
+    std::string bytes;
+    const auto piece = upload->append(images, head.offset, head.total, payload.rest(), bytes);
+    if (piece == Upload::Piece::malformed) return kMalformed;
+    if (piece == Upload::Piece::kept) return CUDA_SUCCESS;
     context.session().end_upload(head.digest);
-    std::string bytes = upload->take();
+    if (piece == Upload::Piece::no_room) return CUDA_ERROR_OUT_OF_MEMORY;
     if (wire::blake2b(bytes.data(), bytes.size()) != head.digest) return kMalformed;
-    context.worker().images.add(head.digest, std::move(bytes));
+    images.add(head.digest, std::move(bytes));
     return CUDA_SUCCESS;
 }
 
@@ -152,8 +156,11 @@ CUresult handle_unload_library(Context& context, uint8_t, wire::Reader& payload,
     if (!payload.take(handle) || !payload.finished()) return kMalformed;
     std::shared_ptr<LoadedLibrary> library;
     if (!context.session().libraries.take(handle, library)) return CUDA_ERROR_INVALID_HANDLE;
-    for (uint64_t global : library->globals)
-        context.worker().memory.forget_global(global, &context.session());
+    {
+        const std::lock_guard lock(context.worker().globals_mutex);
+        for (uint64_t global : library->globals)
+            context.worker().memory.forget_global(global, &context.session());
+    }
     unload_library(context.worker(), *library);
     return CUDA_SUCCESS;
 }
@@ -174,8 +181,15 @@ CUresult handle_get_global(Context& context, uint8_t, wire::Reader& payload, wir
             invoke(context.driver().cuLibraryGetGlobal, &address, &bytes, library->handle, text.c_str())) {
         return error;
     }
-    context.worker().memory.add({address, bytes, 0, &context.session(), context.device()});
-    library->globals.push_back(address);
+    {
+        // Asked calls of several lanes run at the same time.
+        const std::lock_guard lock(context.worker().globals_mutex);
+        auto& known = library->globals;
+        if (std::find(known.begin(), known.end(), address) == known.end()) {
+            context.worker().memory.add({address, bytes, 0, &context.session(), context.device()});
+            known.push_back(address);
+        }
+    }
     reply.put(static_cast<uint64_t>(address));
     reply.put(static_cast<uint64_t>(bytes));
     return CUDA_SUCCESS;

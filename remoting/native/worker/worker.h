@@ -30,6 +30,7 @@ struct Worker {
     std::vector<Device> devices;
     MemoryLedger memory;
     ImageCache images;
+    std::mutex globals_mutex;  // of LoadedLibrary::globals
     Status status;
 
     // The error that has ended the lease's context, or CUDA_SUCCESS. It stays until this process ends.

@@ -218,11 +218,33 @@ CASE(cache_makes_room_by_age) {
 }
 
 CASE(upload_takes_pieces_in_order_only) {
+    using Piece = worker::Upload::Piece;
+    worker::ImageCache cache;
     worker::Upload upload(6);
-    EXPECT(upload.append(0, 6, bytes_of("abc")));
-    EXPECT(!upload.append(0, 6, bytes_of("abc")) && !upload.append(3, 7, bytes_of("d")));
-    EXPECT(!upload.append(3, 6, bytes_of("defg")) && !upload.complete());
-    EXPECT(upload.append(3, 6, bytes_of("def")) && upload.complete() && upload.take() == "abcdef");
+    std::string image;
+    EXPECT(upload.append(cache, 0, 6, bytes_of("abc"), image) == Piece::kept);
+    EXPECT(upload.append(cache, 0, 6, bytes_of("abc"), image) == Piece::malformed);
+    EXPECT(upload.append(cache, 3, 7, bytes_of("d"), image) == Piece::malformed);
+    EXPECT(upload.append(cache, 3, 6, bytes_of("defg"), image) == Piece::malformed);
+    EXPECT(upload.append(cache, 3, 6, {}, image) == Piece::malformed);
+    EXPECT(upload.append(cache, 3, 6, bytes_of("def"), image) == Piece::complete && image == "abcdef");
+    EXPECT(upload.append(cache, 6, 6, bytes_of("g"), image) == Piece::malformed);
+}
+
+CASE(uploads_that_do_not_finish_take_a_bounded_part_of_the_host) {
+    using Piece = worker::Upload::Piece;
+    worker::ImageCache cache;
+    EXPECT(cache.reserve_upload(worker::ImageCache::kUploading - 4));
+    std::string image;
+    {
+        worker::Upload small(6), large(6);
+        EXPECT(small.append(cache, 0, 6, bytes_of("abc"), image) == Piece::kept);
+        EXPECT(large.append(cache, 0, 6, bytes_of("abc"), image) == Piece::kept);
+        EXPECT(large.append(cache, 3, 6, bytes_of("def"), image) == Piece::no_room && image.empty());
+        EXPECT(cache.reserve_upload(1) && !cache.reserve_upload(1));
+        cache.give_back_upload(1);
+    }
+    EXPECT(cache.reserve_upload(4) && !cache.reserve_upload(1));
 }
 
 CASE(options_are_read) {
