@@ -121,8 +121,8 @@ void transfer(Warp* warp, uint32_t mask, const Frame* from, const std::vector<Pl
 const Op* enter(const Op* op, Warp* warp, const CallSite& site, uint32_t callee) {
     const LaunchState* launch = warp->block->launch;
     const Function* function = &launch->image->functions[callee];
-    // A kernel's parameters are not laid out as a function's, and a definition that another input has replaced
-    // has neither code nor slots.
+    // A kernel's parameters are not laid out as a function's, and a definition that another input has
+    // replaced has neither code nor slots.
     if (function->kernel || function->first == function->end) {
         return fault(op, warp, Status::invalid_pc, unsigned(std::countr_zero(warp->mask)),
                      "call of " + function->name + ", which cannot be called");
