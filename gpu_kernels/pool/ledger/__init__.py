@@ -68,6 +68,7 @@ class Ledger:
                 self._make_up(tx)
                 result = work(tx)
                 settle_queue(tx)
+                tx.finish()
         except LedgerUnavailable:
             self._outage = True
             raise

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import select
+from sqlalchemy.orm import selectinload
 
 from gpu_kernels.errors import AgentReplaced, Conflict, Forbidden, UnknownAgent
 from gpu_kernels.pool.ledger.ending import confirm, revoke
@@ -74,7 +75,7 @@ def register(
         for lease in _in_force(tx, agent):
             if lease.state == State.ACTIVE:
                 revoke(tx, lease, who=Who.DECISION, actor=name, reason=RESTARTED)
-    for lease in _in_force(tx, agent):
+    for lease in _in_force(tx, agent, slices=True):
         if any(part.gpu_id not in present for part in lease.slices):
             revoke(tx, lease, who=Who.DECISION, actor=name, reason=GPU_GONE)
     tx.event(owner, "registered", name, {"boot_id": boot_id, "gpus": len(gpus)})
@@ -103,8 +104,10 @@ def _offer(tx: Transaction, agent: Agent, gpus: Sequence[OfferedGpu]) -> set[int
     return {row.id for row in rows.values() if row.open}
 
 
-def _in_force(tx: Transaction, agent: Agent) -> list[Lease]:
+def _in_force(tx: Transaction, agent: Agent, *, slices: bool = False) -> list[Lease]:
     query = select(Lease).where(Lease.agent_name == agent.name, Lease.state.in_(IN_FORCE)).order_by(Lease.id)
+    if slices:
+        query = query.options(selectinload(Lease.slices))
     return list(tx.session.scalars(query))
 
 

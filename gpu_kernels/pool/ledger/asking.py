@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 
 from gpu_kernels.errors import KeyReused, UnknownLease
 from gpu_kernels.pool.ledger import snapshot
@@ -21,6 +21,8 @@ from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy import queue
 from gpu_kernels.pool.policy.model import Verdict
 from gpu_kernels.units import Size
+
+WITH_KEY = select(Lease).where(Lease.user == bindparam("user"), Lease.live_key == bindparam("key"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +49,7 @@ def reserve(tx: Transaction, wish: Wish) -> Lease:
     """
     course = resolve_course(tx, wish.user, wish.groups, wish.course)
     body_hash = _body_hash(wish, course)
-    same = tx.session.scalars(
-        select(Lease).where(Lease.user == wish.user, Lease.live_key == wish.key)
-    ).first()
+    same = tx.session.scalars(WITH_KEY, {"user": wish.user, "key": wish.key}).first()
     if same is not None and _over(tx, same):
         expire(tx, same, NOT_RENEWED)
         same = None
@@ -59,8 +59,9 @@ def reserve(tx: Transaction, wish: Wish) -> Lease:
     if Place.WAITING in places:
         drain(tx, places[Place.WAITING], who_asked=wish.user, reason=REPLACED)
         tx.session.flush()
-    lease = _new_lease(tx, wish, course, body_hash)
-    verdict = advance_queue(tx, lease)
+    waiting = snapshot.waiting(tx)
+    lease = _new_lease(tx, wish, course, body_hash, snapshot.next_turn(tx, waiting))
+    verdict = advance_queue(tx, waiting, lease)
     assert verdict is not None
     if verdict.placement is not None:
         return lease
@@ -87,7 +88,7 @@ def _ask_again(tx: Transaction, lease: Lease, wish: Wish, body_hash: str) -> Lea
     return lease
 
 
-def _new_lease(tx: Transaction, wish: Wish, course: str, body_hash: str) -> Lease:
+def _new_lease(tx: Transaction, wish: Wish, course: str, body_hash: str, turn: int) -> Lease:
     return Lease(
         id=secrets.token_hex(16),
         user=wish.user,
@@ -100,7 +101,7 @@ def _new_lease(tx: Transaction, wish: Wish, course: str, body_hash: str) -> Leas
         path=wish.path,
         holder=wish.holder,
         labels=dict(wish.labels),
-        turn=snapshot.next_turn(tx),
+        turn=turn,
         created_at=tx.now,
         asked_at=tx.now,
         give_up_at=tx.now + wish.wait_ms,
@@ -123,6 +124,7 @@ def _queue_or_refuse(
     lease.place = Place.WAITING
     move(tx, lease, State.QUEUED, who=Who.REQUEST, actor=wish.user)
     tx.session.add(lease)
+    snapshot.join_slot(tx, lease)
     tx.session.flush()
     return lease
 

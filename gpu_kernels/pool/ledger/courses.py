@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 
 from gpu_kernels.errors import UnknownCourse
 from gpu_kernels.pool.ledger.models import Course, CourseLimit
@@ -12,6 +12,7 @@ from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy import refusals
 
 INSTRUCTORS = "-instructors"
+KNOWN = select(Course.name).where(Course.name.in_(bindparam("names", expanding=True)))
 
 
 def resolve_course(tx: Transaction, user: str, groups: Collection[str], name: str | None) -> str:
@@ -34,7 +35,7 @@ def resolve_course(tx: Transaction, user: str, groups: Collection[str], name: st
 def own_courses(tx: Transaction, groups: Collection[str]) -> list[str]:
     """The courses among a user's groups; an instructor's group counts as its course."""
     names = set(groups) | {g.removesuffix(INSTRUCTORS) for g in groups if g.endswith(INSTRUCTORS)}
-    return sorted(tx.session.scalars(select(Course.name).where(Course.name.in_(sorted(names)))))
+    return sorted(tx.session.connection().execute(KNOWN, {"names": sorted(names)}).scalars())
 
 
 def set_limit(tx: Transaction, name: str, limit: Mapping[str, int], *, actor: str, create: bool) -> None:

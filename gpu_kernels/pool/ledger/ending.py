@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from sqlalchemy import select, update
+from sqlalchemy.orm import selectinload
 
 from gpu_kernels.pool.ledger import models, snapshot
 from gpu_kernels.pool.ledger.models import Lease, Usage
@@ -108,8 +109,10 @@ def confirm(tx: Transaction, agent: models.Agent, done_seq: int, alive: Collecti
     """Free the ended leases of an agent that has carried out ``done_seq`` and names only ``alive`` as
     living.
     """
-    query = select(Lease).where(
-        Lease.agent_name == agent.name, Lease.state.in_(ENDING), Lease.end_seq <= done_seq
+    query = (
+        select(Lease)
+        .where(Lease.agent_name == agent.name, Lease.state.in_(ENDING), Lease.end_seq <= done_seq)
+        .options(selectinload(Lease.slices))
     )
     gone = [lease for lease in tx.session.scalars(query).all() if lease.id not in alive]
     for lease in gone:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import insert
 
 from gpu_kernels.pool.ledger import models, snapshot
 from gpu_kernels.pool.ledger.ending import REPLACED, drain
@@ -11,6 +13,8 @@ from gpu_kernels.pool.ledger.states import Place, State, Who, move
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy import queue
 from gpu_kernels.pool.policy.model import Placement, Verdict
+
+NEW_ACCOUNTS = insert(Usage.__table__)  # type: ignore[arg-type]
 
 
 def grant(tx: Transaction, lease: Lease, placement: Placement) -> bool:
@@ -37,23 +41,30 @@ def grant(tx: Transaction, lease: Lease, placement: Placement) -> bool:
         lease.slices.append(
             LeaseSlice(lease_id=lease.id, gpu=row, mib=part.mib, thousandths=part.thousandths)
         )
-        tx.session.add(
-            Usage(
-                lease_id=lease.id,
-                user=lease.user,
-                course=lease.course,
-                gpu_class=row.gpu_class,
-                gpu_uuid=row.uuid,
-                mib=part.mib,
-                thousandths=part.thousandths,
-                started_at=tx.now,
-            )
-        )
+    _open_accounts(tx, lease)
     move(tx, lease, State.RESERVED, who=Who.DECISION, actor=lease.user)
     tx.agent_changed(agent.name)
     tx.session.add(lease)
+    snapshot.join_slot(tx, lease)
     tx.session.flush()
     return overlaps
+
+
+def _open_accounts(tx: Transaction, lease: Lease) -> None:
+    accounts = [
+        {
+            "lease_id": lease.id,
+            "user": lease.user,
+            "course": lease.course,
+            "gpu_class": part.gpu.gpu_class,
+            "gpu_uuid": part.gpu.uuid,
+            "mib": part.mib,
+            "thousandths": part.thousandths,
+            "started_at": tx.now,
+        }
+        for part in lease.slices
+    ]
+    tx.session.connection().execute(NEW_ACCOUNTS, accounts)
 
 
 def _take_the_slot(tx: Transaction, lease: Lease) -> bool:
@@ -79,12 +90,12 @@ def _take_the_slot(tx: Transaction, lease: Lease) -> bool:
     return True
 
 
-def advance_queue(tx: Transaction, newest: Lease | None = None) -> Verdict | None:
+def advance_queue(tx: Transaction, waiting: Sequence[Lease], newest: Lease | None = None) -> Verdict | None:
     """Grant what can be granted, in the order of the queue; the verdict on ``newest``, which joins it last.
 
     ``newest`` is not yet in the database: a refusal leaves no trace of it.
     """
-    leases = {lease.id: lease for lease in snapshot.waiting(tx)}
+    leases = {lease.id: lease for lease in waiting}
     if newest is not None:
         leases[newest.id] = newest
     verdict: Verdict | None = None
@@ -121,4 +132,4 @@ def settle_queue(tx: Transaction) -> None:
     """Run the queue until nothing in it moves; every transaction ends with this."""
     while tx.queue_may_move:
         tx.queue_may_move = False
-        advance_queue(tx)
+        advance_queue(tx, snapshot.waiting(tx))

@@ -162,7 +162,7 @@ class Lease(Base):
     sessions: Mapped[int] = mapped_column(default=0)
     launches: Mapped[int] = mapped_column(default=0)
 
-    slices: Mapped[list[LeaseSlice]] = relationship(lazy="selectin", order_by="LeaseSlice.gpu_id")
+    slices: Mapped[list[LeaseSlice]] = relationship(order_by="LeaseSlice.gpu_id")
     agent: Mapped[Agent | None] = relationship(lazy="joined")
 
     __table_args__ = (

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import func, select
+from sqlalchemy.orm import selectinload
 
 from gpu_kernels.errors import UnknownCourse
 from gpu_kernels.pool.ledger import models, snapshot
@@ -77,7 +78,8 @@ def leases(
     """Leases that live or hold slices, newest first; with ``ended``, the ended ones too (``LIST_LIMIT`` at
     most).
     """
-    query = select(Lease).order_by(Lease.created_at.desc(), Lease.id).limit(LIST_LIMIT)
+    query = select(Lease).options(selectinload(Lease.slices))
+    query = query.order_by(Lease.created_at.desc(), Lease.id).limit(LIST_LIMIT)
     if not ended:
         query = query.where(Lease.state.in_(HOLDING | {State.QUEUED}))
     if user is not None:
@@ -166,7 +168,12 @@ class Target:
 def agent_target(tx: Transaction, name: str) -> tuple[int, list[Target]]:
     """The agent's ``target_seq`` and everything that it should serve."""
     agent = tx.session.get_one(models.Agent, name)
-    query = select(Lease).where(Lease.agent_name == name, Lease.state.in_(IN_FORCE)).order_by(Lease.epoch)
+    query = (
+        select(Lease)
+        .where(Lease.agent_name == name, Lease.state.in_(IN_FORCE))
+        .order_by(Lease.epoch)
+        .options(selectinload(Lease.slices))
+    )
     targets = [
         Target(
             lease.id, lease.epoch, max(0, (lease.expires_at or 0) - tx.now) / 1000, _slice_views(lease.slices)

@@ -3,55 +3,68 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from sqlalchemy import func, select
+from sqlalchemy import bindparam, func, select
 from sqlalchemy.orm import aliased
 
 from gpu_kernels.pool.ledger import models
 from gpu_kernels.pool.ledger.models import Lease
-from gpu_kernels.pool.ledger.states import ENDING, IN_FORCE, Place, State
+from gpu_kernels.pool.ledger.states import ENDING, HOLDING, Place, State
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy.model import Ask, Course, Gpu
 from gpu_kernels.units import Slice, parse_size
 
+_GPUS = (
+    select(
+        models.Gpu.id,
+        models.Gpu.agent_name,
+        models.Gpu.index,
+        models.Gpu.gpu_class,
+        models.Gpu.offered_mib,
+        models.Gpu.used_mib,
+        models.Gpu.used_thousandths,
+        models.Agent.reported_at,
+    )
+    .join(models.Agent, models.Agent.name == models.Gpu.agent_name)
+    .where(models.Gpu.offered, models.Gpu.gpu_class == models.Gpu.offered_class)
+)
+_LIMITS = select(models.CourseLimit.gpu_class, models.CourseLimit.thousandths).where(
+    models.CourseLimit.course == bindparam("course")
+)
+_HELD = (
+    select(func.coalesce(Lease.gpu_class, ""), Lease.state, Lease.place, func.sum(Lease.thousandths))
+    .where(Lease.course == bindparam("course"), Lease.state.in_(sorted(HOLDING)))
+    .group_by(Lease.gpu_class, Lease.state, Lease.place)
+)
+_IN_SLOT = select(Lease).where(
+    Lease.user == bindparam("user"),
+    Lease.server == bindparam("server"),
+    Lease.path == bindparam("path"),
+    Lease.place.in_(sorted(Place)),
+)
+_WAITING = select(Lease).where(Lease.state == State.QUEUED).order_by(Lease.turn, Lease.id)
+_OVERLAPPED = (
+    select(Lease.id).where(Lease.user == bindparam("user"), Lease.replaced_at > bindparam("since")).limit(1)
+)
+
 
 def gpus(tx: Transaction) -> list[Gpu]:
     """Every GPU that takes new slices, or would if its agent answered."""
-    g, a = models.Gpu, models.Agent
-    query = (
-        select(
-            g.id,
-            g.agent_name,
-            g.index,
-            g.gpu_class,
-            g.offered_mib,
-            g.used_mib,
-            g.used_thousandths,
-            a.reported_at,
-        )
-        .join(a, a.name == g.agent_name)
-        .where(g.offered, g.gpu_class == g.offered_class)
-    )
+    tx.session.flush()
     heard_since = tx.now - tx.timing.agent_ttl
-    return [Gpu(*row[:7], answering=row[7] > heard_since) for row in tx.session.execute(query)]
+    return [Gpu(*row[:7], answering=row[7] > heard_since) for row in tx.session.connection().execute(_GPUS)]
 
 
 def course(tx: Transaction, name: str) -> Course:
     """The course with its limits and what it holds."""
-    limits = select(models.CourseLimit.gpu_class, models.CourseLimit.thousandths).where(
-        models.CourseLimit.course == name
-    )
-    held = (
-        select(func.coalesce(Lease.gpu_class, ""), Lease.state, Lease.place, func.sum(Lease.thousandths))
-        .where(Lease.course == name, Lease.state.in_(IN_FORCE | ENDING))
-        .group_by(Lease.gpu_class, Lease.state, Lease.place)
-    )
+    tx.session.flush()
+    connection, named = tx.session.connection(), {"course": name}
     settled: dict[str, int] = defaultdict(int)
     ending: dict[str, int] = defaultdict(int)
     overlaps = False
-    for gpu_class, state, place, thousandths in tx.session.execute(held):
+    for gpu_class, state, place, thousandths in connection.execute(_HELD, named):
         overlaps |= place == Place.REPLACED
         if state in ENDING:
             ending[gpu_class] += int(thousandths)
@@ -60,7 +73,8 @@ def course(tx: Transaction, name: str) -> Course:
     if overlaps:
         for gpu_class, thousandths in _overlaps(tx, name):
             settled[gpu_class] += thousandths
-    return Course(name, {row[0]: row[1] for row in tx.session.execute(limits)}, settled, ending)
+    limit = {row[0]: row[1] for row in connection.execute(_LIMITS, named)}
+    return Course(name, limit, settled, ending)
 
 
 def _overlaps(tx: Transaction, course_name: str) -> Iterable[tuple[str, int]]:
@@ -85,18 +99,30 @@ def _overlaps(tx: Transaction, course_name: str) -> Iterable[tuple[str, int]]:
 
 
 def in_slot(tx: Transaction, user: str, server: str, path: str) -> dict[Place, Lease]:
-    """The living leases of a slot, by their place."""
-    query = select(Lease).where(
-        Lease.user == user, Lease.server == server, Lease.path == path, Lease.place.is_not(None)
-    )
-    return {Place(lease.place or ""): lease for lease in tx.session.scalars(query)}
+    """The living leases of a slot, by their place.
+
+    A slot is read once a transaction; from then on its leases' places are those of the objects, which
+    ``move`` and the grants change. A lease that is new to its slot must ``join_slot``.
+    """
+    slot = (user, server, path)
+    if slot not in tx.slots:
+        named = {"user": user, "server": server, "path": path}
+        tx.slots[slot] = list(tx.session.scalars(_IN_SLOT, named))
+    return {Place(lease.place): lease for lease in tx.slots[slot] if lease.place is not None}
+
+
+def join_slot(tx: Transaction, lease: Lease) -> None:
+    """Let ``in_slot`` see a lease that came to its slot in this transaction."""
+    known = tx.slots.get((lease.user, lease.server, lease.path))
+    if known is not None and lease not in known:
+        known.append(lease)
 
 
 def may_overlap(tx: Transaction, user: str) -> bool:
     """Whether the user has not overlapped two leases of a slot for a while."""
     since = tx.now - tx.timing.swap_rest
-    query = select(Lease.id).where(Lease.user == user, Lease.replaced_at > since).limit(1)
-    return tx.session.execute(query).first() is None
+    tx.session.flush()
+    return tx.session.connection().execute(_OVERLAPPED, {"user": user, "since": since}).first() is None
 
 
 def ask(tx: Transaction, lease: Lease) -> Ask:
@@ -109,18 +135,17 @@ def ask(tx: Transaction, lease: Lease) -> Ask:
 
 
 def waiting(tx: Transaction) -> list[Lease]:
-    query = select(Lease).where(Lease.state == State.QUEUED).order_by(Lease.turn, Lease.id)
-    return list(tx.session.scalars(query))
+    """Those who wait, in the order of their turns."""
+    return list(tx.session.scalars(_WAITING))
 
 
 def ask_without_overlap(lease: Lease) -> Ask:
     return Ask(lease.id, lease.course, parse_size(lease.size), (lease.turn, lease.id))
 
 
-def next_turn(tx: Transaction) -> int:
+def next_turn(tx: Transaction, waiting: Sequence[Lease]) -> int:
     """A turn after those of all who wait, also of those who came in the same millisecond."""
-    last = tx.session.scalars(select(func.max(Lease.turn)).where(Lease.state == State.QUEUED)).one()
-    return tx.now if last is None else max(tx.now, last + 1)
+    return max(tx.now, waiting[-1].turn + 1) if waiting else tx.now
 
 
 def gpus_without(tx: Transaction, leases: Iterable[Lease]) -> list[Gpu]:

@@ -6,17 +6,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from gpu_kernels.pool.ledger.database import now_ms
-from gpu_kernels.pool.ledger.models import Event
+from gpu_kernels.pool.ledger.models import Event, Lease
 
 Clock = Callable[[Session], int]
 
 
+NOW = select(now_ms())
+NEW_EVENTS = insert(Event.__table__)  # type: ignore[arg-type]
+Slot = tuple[str, str, str]
+
+
 def database_clock(session: Session) -> int:
-    return session.scalars(select(now_ms())).one()
+    return session.connection().execute(NOW).scalar_one()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +60,21 @@ class Transaction:
         self.timing = timing
         self.changes = Changes()
         self.queue_may_move = False
+        self.slots: dict[Slot, list[Lease]] = {}
+        """The leases of the slots looked at so far, see ``snapshot.in_slot``."""
+        self._events: list[dict[str, Any]] = []
 
     def event(self, actor: str, kind: str, subject: str, detail: dict[str, Any]) -> None:
-        self.session.add(Event(at=self.now, actor=actor, kind=kind, subject=subject, detail=detail))
+        """Note it in the audit trail; it is written with the rest at the end."""
+        self._events.append(
+            {"at": self.now, "actor": actor, "kind": kind, "subject": subject, "detail": detail}
+        )
+
+    def finish(self) -> None:
+        """Write what was noted; before the commit."""
+        if self._events:
+            self.session.connection().execute(NEW_EVENTS, self._events)
+            self._events = []
 
     def lease_changed(self, lease_id: str) -> None:
         self.changes.leases.add(lease_id)
