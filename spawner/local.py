@@ -8,6 +8,7 @@ from jupyterhub.spawner import SimpleLocalProcessSpawner
 from traitlets import default
 
 from spawner.mixin import GPULabMixin
+from spawner.ports import free_port
 
 
 class GPUSimpleLocalProcessSpawner(GPULabMixin, SimpleLocalProcessSpawner):  # type: ignore[misc]
@@ -18,8 +19,12 @@ class GPUSimpleLocalProcessSpawner(GPULabMixin, SimpleLocalProcessSpawner):  # t
     `GPULabMixin` into a spawner that isolates.
     """
 
+    port: int
+
     async def start(self) -> Any:
         """Called by the hub. The course shows as "Profile" in the hub's admin panel."""
+        if self.port == 0:
+            self.port = free_port(self.ip or "127.0.0.1")
         address = await super().start()
         self.user_options = {**self.user_options, "profile": self.gpu_slice_course or "no GPU"}
         return address

@@ -6,9 +6,10 @@ import dataclasses
 import ipaddress
 import json
 import os
-import socket
 import sys
 from pathlib import Path
+
+from spawner.ports import free_port, is_free
 
 SETTINGS_VARIABLE = "GPU_KERNELS_LAB_SETTINGS"
 """Path of the settings file, for the configuration that the hub process reads."""
@@ -57,15 +58,10 @@ class Settings:
 
     @classmethod
     def on_free_ports(cls, state: Path, **others: object) -> Settings:
-        """Five ports that were free a moment ago, as the demo and the tests use them."""
-        holders = [socket.socket() for _ in range(5)]
-        try:
-            for holder in holders:
-                holder.bind(("127.0.0.1", 0))
-            ports = [holder.getsockname()[1] for holder in holders]
-        finally:
-            for holder in holders:
-                holder.close()
+        """Five ports that are free, as the demo and the tests use them."""
+        ports: list[int] = []
+        for _ in range(5):
+            ports.append(free_port(besides=ports))
         return cls(state.resolve(), *ports, **others)  # type: ignore[arg-type]
 
     @classmethod
@@ -96,9 +92,7 @@ class Settings:
 
     def check_ports_free(self) -> None:
         """Raises SettingsError that names every port that somebody else has."""
-        taken = [
-            f"{port} ({what})" for what, port in self.ports().items() if not port_is_free(self.address, port)
-        ]
+        taken = [f"{port} ({what})" for what, port in self.ports().items() if not is_free(self.address, port)]
         if taken:
             raise SettingsError(
                 f"Taken on {self.address}: port {', '.join(taken)}.\n"
@@ -155,16 +149,6 @@ def require_loopback(address: str) -> None:
             f"The demo lab does not listen on {address!r}: its logins are for trials on one machine.\n"
             "Use 127.0.0.1, or write a configuration of your own with a real authenticator."
         )
-
-
-def port_is_free(address: str, port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((address, port))
-        except OSError:
-            return False
-    return True
 
 
 def node() -> Path:

@@ -22,7 +22,8 @@ from gpu_kernels.client import Lease, PoolClient
 from gpu_kernels.errors import PoolError
 from hub_config.lab import accounts, services
 from hub_config.lab.processes import LabError, Process, kill_marked
-from hub_config.lab.settings import Settings, SettingsError, port_is_free, proxy_command
+from hub_config.lab.settings import Settings, SettingsError, proxy_command
+from spawner.ports import is_free
 
 START_TIMEOUT = 90.0
 SERVERS_AT_ONCE = 8
@@ -204,7 +205,7 @@ class Lab:
         for leftover in kill_marked(self.settings.marker):
             self.problems.append(f"had to be ended: {leftover}")
         for what, port in self.settings.ports().items():
-            if not port_is_free(self.settings.address, port):
+            if not is_free(self.settings.address, port):
                 self.problems.append(f"port {port} ({what}) is still taken")
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from hub_config.lab.processes import LabError, Process, kill_marked, marked
 from hub_config.lab.settings import MARKER_VARIABLE
+from hub_config.lab.supervisor import wait
 
 SLEEP = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
 DEAF = [
@@ -58,9 +59,8 @@ def test_a_process_that_never_comes_up_is_reported(tmp_path):
 
 def test_what_carries_the_marker_is_ended_and_named(tmp_path):
     child = f"import subprocess, sys; subprocess.Popen({DEAF!r}, start_new_session=True)"
-    start(tmp_path, [sys.executable, "-c", child]).wait_until(
-        lambda: "up" in (tmp_path / "it.log").read_text(), 30, "it came up"
-    )
+    parent = start(tmp_path, [sys.executable, "-c", child])
+    wait(lambda: "up" in parent.log.read_text() and not parent.is_alive(), 30, "there is no orphan")
     (left,) = marked(str(tmp_path))
     assert [str(left.pid)] == [text.split()[0] for text in kill_marked(str(tmp_path), grace=0.2)]
     assert not marked(str(tmp_path))

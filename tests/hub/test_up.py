@@ -12,10 +12,11 @@ import pytest
 
 from hub_config.lab import accounts
 from hub_config.lab.processes import marked
-from hub_config.lab.settings import REPOSITORY, SETTINGS_VARIABLE, Settings, port_is_free
+from hub_config.lab.settings import REPOSITORY, SETTINGS_VARIABLE, Settings
 from hub_config.lab.student import Student
 from hub_config.lab.student_path import SPEC
 from hub_config.lab.supervisor import Lab
+from spawner.ports import is_free
 
 pytestmark = [pytest.mark.hub, pytest.mark.native, pytest.mark.timeout(240)]
 
@@ -24,7 +25,7 @@ SOON = 60.0
 
 def ports_in_a_row():
     for first in range(18000, 30000, 5):
-        if all(port_is_free("127.0.0.1", first + offset) for offset in range(5)):
+        if all(is_free("127.0.0.1", first + offset) for offset in range(5)):
             return first
     raise AssertionError("no five free ports in a row")
 
@@ -164,7 +165,7 @@ def test_the_hub_refuses_demo_logins_on_an_address_given_by_hand(state, address)
     )
     assert hub.returncode != 0
     assert "The demo lab does not listen on" in hub.stdout + hub.stderr
-    assert port_is_free("127.0.0.1", settings.port)
+    assert is_free("127.0.0.1", settings.port)
 
 
 def test_a_killed_hub_takes_proxy_controller_and_servers_along(state):

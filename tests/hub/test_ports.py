@@ -1,0 +1,44 @@
+import socket
+
+import pytest
+
+from spawner import ports
+
+
+@pytest.mark.parametrize(
+    ("ephemeral", "expected"),
+    [
+        ("32768\t60999\n", range(10_000, 32768)),
+        ("10000 40000", range(40001, 65536)),
+        ("garbage", range(10_000, 32768)),
+    ],
+)
+def test_ports_that_outgoing_connections_use_are_not_chosen(tmp_path, monkeypatch, ephemeral, expected):
+    file = tmp_path / "range"
+    file.write_text(ephemeral)
+    monkeypatch.setattr(ports, "EPHEMERAL", file)
+    assert ports.reserved_range() == expected
+    assert ports.free_port() in expected
+
+
+def test_a_port_in_use_is_not_chosen(monkeypatch):
+    port = ports.free_port()
+    monkeypatch.setattr(ports, "reserved_range", lambda: range(port, port + 1))
+    assert ports.free_port() == port
+    with socket.create_server(("127.0.0.1", port)), pytest.raises(ports.NoFreePort):
+        ports.free_port()
+
+
+def test_a_port_that_was_chosen_already_is_not_chosen_again(monkeypatch):
+    port = ports.free_port()
+    monkeypatch.setattr(ports, "reserved_range", lambda: range(port, port + 1))
+    with pytest.raises(ports.NoFreePort):
+        ports.free_port(besides=[port])
+
+
+def test_a_machine_that_uses_all_ports_for_connections_has_none_to_choose(tmp_path, monkeypatch):
+    file = tmp_path / "range"
+    file.write_text("1024 65535")
+    monkeypatch.setattr(ports, "EPHEMERAL", file)
+    with pytest.raises(ports.NoFreePort):
+        ports.free_port()
