@@ -101,7 +101,7 @@ bool Lane::receive_welcome(std::vector<std::byte>& welcome, std::string& error, 
     std::span<const std::byte> payload;
     gone = !receive(header, payload);
     if (gone) {
-        error = "the GPU server closed the connection";
+        error = "the GPU server closed the connection, or says nothing";
         return false;
     }
     if (header.status != 0) {

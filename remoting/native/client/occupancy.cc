@@ -11,7 +11,8 @@ namespace client {
 namespace {
 
 constexpr int kWarp = 32;
-constexpr int kRegisterUnit = 256;  // registers are given to warps in units of this many
+constexpr int kRegisterUnit = 256;       // registers are given to warps in units of this many
+constexpr int kMostRegisters = 1 << 16;  // of a thread; whatever a server says
 
 int round_up(int value, int to) {
     return (value + to - 1) / to * to;
@@ -30,7 +31,7 @@ int blocks_per_multiprocessor(const Machine& machine, const Kernel& kernel, int 
         blocks = std::min(blocks, most);
     }
     if (const int registers = kernel.attributes[CU_FUNC_ATTRIBUTE_NUM_REGS]; registers > 0) {
-        const int per_warp = round_up(registers * kWarp, kRegisterUnit);
+        const int per_warp = round_up(std::min(registers, kMostRegisters) * kWarp, kRegisterUnit);
         blocks = std::min(blocks,
                           machine[CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR] / per_warp / warps);
     }

@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -18,6 +20,12 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr const char* kRestart = "Restart the kernel (or the program) to get a working GPU again.";
+
+// What one receive may wait; 0 is for ever.
+void wait_at_most(int fd, std::chrono::seconds time) {
+    const timeval limit{time.count(), 0};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+}
 
 void after_fork() {
     Session::get().forget_after_fork();
@@ -110,7 +118,11 @@ Lane* Session::open_lane(std::string& error, bool& gone) {
     }
     auto* lane = new Lane(wire::stream_socket(opened.fd), opened.fd);
     std::vector<std::byte> welcome;
-    if (!lane->receive_welcome(welcome, error, gone) || !read_welcome(welcome, error)) {
+    // What accepts a connection and then says nothing must not hold the program for ever.
+    wait_at_most(opened.fd, kConnectTime);
+    const bool welcomed = lane->receive_welcome(welcome, error, gone);
+    wait_at_most(opened.fd, 0s);
+    if (!welcomed || !read_welcome(welcome, error)) {
         delete lane;
         return nullptr;
     }

@@ -247,6 +247,15 @@ CASE(uploads_that_do_not_finish_take_a_bounded_part_of_the_host) {
     EXPECT(cache.reserve_upload(4) && !cache.reserve_upload(1));
 }
 
+CASE(a_lane_notices_a_host_that_is_gone) {
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    EXPECT(fd >= 0);
+    const auto transport = wire::stream_socket(fd);
+    int on = 0;
+    socklen_t size = sizeof on;
+    EXPECT(getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, &size) == 0 && on != 0);
+}
+
 CASE(options_are_read) {
     worker::Options options;
     std::string error;
