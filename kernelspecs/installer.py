@@ -21,6 +21,7 @@ from typing import Any, Literal
 from jupyter_core.paths import SYSTEM_JUPYTER_PATH, jupyter_data_dir
 
 from gpu_kernels import units
+from kernelspecs.logo import share_path
 
 DEFAULT_SIZES = ("0.02 V100", "0.1 V100", "1 V100")
 PLAIN = "python3"
@@ -130,6 +131,9 @@ def _install_one(target: Path, size: str | None, python: str) -> SpecOnDisk:
         fresh = Path(scratch) / "new"
         shutil.copytree(template, fresh)
         (fresh / "kernel.json").write_text(json.dumps(spec, indent=2) + "\n")
+        if size is not None:
+            logo = fresh / "logo-svg.svg"
+            logo.write_text(_fill(logo.read_text(), {"share": share_path(units.parse_size(size))}))
         if target.exists():
             target.rename(Path(scratch) / "old")
         fresh.rename(target)

@@ -141,3 +141,16 @@ def test_removing_what_is_not_ours_is_refused_and_removes_nothing(tmp_path):
 def test_only_one_place_can_be_chosen(tmp_path):
     with pytest.raises(ValueError, match="Choose one"):
         kernelspecs.install(user=True, prefix=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("size", "path"),
+    [
+        ("1/4 V100", "M32 32V15A17 17 0 0 1 49.00 32.00Z"),
+        ("3/4 V100", "M32 32V15A17 17 0 1 1 15.00 32.00Z"),
+        ("1 V100", "M32 15A17 17 0 1 1 32 49A17 17 0 1 1 32 15Z"),
+    ],
+)
+def test_the_logo_shows_the_share(tmp_path, size, path):
+    (spec,) = kernelspecs.install(prefix=tmp_path, sizes=[size], plain=False)
+    assert f'd="{path}"' in (spec.folder / "logo-svg.svg").read_text()
