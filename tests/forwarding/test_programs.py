@@ -179,3 +179,53 @@ assert np.array_equal(host_y, 1 + 2 * host_x)
 for buffer in x, y:
     buffer.close(stream)
 """)
+
+
+def test_cuda_core_captures_a_graph_and_launches_it(software: Client) -> None:
+    software.check("""
+import numpy as np
+from cuda.bindings import driver
+from cuda.core import Device, LaunchConfig, Program, ProgramOptions, launch
+
+device = Device()
+device.set_current()
+code = '''extern "C" __global__ void grow(float* y, size_t n) {
+    size_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] += 1;
+}'''
+options = ProgramOptions(std="c++17", arch="compute_75")
+kernel = Program(code, code_type="c++", options=options).compile("ptx").get_kernel("grow")
+stream = device.create_stream()
+y, host = device.allocate(4000, stream=stream), np.zeros(1000, np.float32)
+assert driver.cuMemcpyHtoD(int(y.handle), host.ctypes.data, 4000)[0] == 0
+builder = stream.create_graph_builder().begin_building()
+for _ in range(3):
+    launch(builder, LaunchConfig(grid=4, block=256), kernel, y, np.uint64(1000))
+graph = builder.end_building().complete()
+graph.upload(stream)
+for _ in range(5):
+    graph.launch(stream)
+stream.sync()
+assert driver.cuMemcpyDtoH(host.ctypes.data, int(y.handle), 4000)[0] == 0
+assert (host == 15).all()
+graph.close()
+""")
+
+
+def test_a_copy_cannot_be_captured(software: Client) -> None:
+    software.check("""
+c = Cuda()
+address, host = c.allocate(64), ctypes.create_string_buffer(64)
+stream = c.out("cuStreamCreate", UINT(1))
+status = INT()
+c.call("cuStreamBeginCapture_v2", U64(stream), UINT(2))
+c.call("cuStreamIsCapturing", U64(stream), ctypes.byref(status))
+assert status.value == 1
+assert c.status("cuMemcpyDtoHAsync_v2", host, U64(address), SIZE(64), U64(stream)) == 900
+captured = U64()
+c.call("cuStreamEndCapture", U64(stream), ctypes.byref(captured))
+c.call("cuStreamIsCapturing", U64(stream), ctypes.byref(status))
+assert status.value == 0
+assert c.status("cuStreamEndCapture", U64(stream), ctypes.byref(captured)) == 401
+c.call("cuMemcpyDtoHAsync_v2", host, U64(address), SIZE(64), U64(stream))
+""")

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "context.h"
+#include "graph.h"
 #include "lane.h"
 #include "session.h"
 #include "shared_memory.h"
@@ -50,6 +51,16 @@ bool Call::pool(CUmemoryPool handle, uint64_t& wire) const {
     const int device = device_of_pool(handle);
     wire = static_cast<uint64_t>(device);
     return device >= 0;
+}
+
+bool Call::graph(CUgraph handle, uint64_t& wire) const {
+    wire = reinterpret_cast<uint64_t>(handle);
+    return graphs().find(wire) != nullptr;
+}
+
+bool Call::exec(CUgraphExec handle, uint64_t& wire) const {
+    wire = reinterpret_cast<uint64_t>(handle);
+    return execs().find(wire) != nullptr;
 }
 
 void Call::uses_memory() {

@@ -26,6 +26,8 @@ class Call {
     bool stream(CUstream handle, bool per_thread, uint64_t& wire) const;
     bool event(CUevent handle, uint64_t& wire) const;
     bool pool(CUmemoryPool handle, uint64_t& wire) const;
+    bool graph(CUgraph handle, uint64_t& wire) const;
+    bool exec(CUgraphExec handle, uint64_t& wire) const;
 
     // Before a call that reads or writes device memory: managed and mapped memory goes to the device.
     void uses_memory();

@@ -2,6 +2,7 @@
 
 #include "call.h"
 #include "calls_wire.h"
+#include "graph.h"
 #include "memory_map.h"
 #include "session.h"
 #include "shared_memory.h"
@@ -28,6 +29,7 @@ CUresult reset(Context& context) {
     stack.pop_back();
     if (result == CUDA_SUCCESS) result = call.post(wire::kOpResetDevice, 0, nullptr, 0);
     forget_streams_and_events(context.device);
+    forget_graphs(context.device);
     SharedMemory::get().forget(context.device);
     MemoryMap::get().forget_device(context.device);
     return result;

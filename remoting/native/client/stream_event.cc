@@ -178,25 +178,6 @@ CUresult cuStreamGetId_ptsz(CUstream hStream, unsigned long long* streamId) {
     return cuStreamGetId(hStream ? hStream : CU_STREAM_PER_THREAD, streamId);
 }
 
-// Nothing is captured: cuStreamBeginCapture is not supported.
-CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus* captureStatus) {
-    Stream special;
-    if (!known(hStream, special)) return CUDA_ERROR_INVALID_HANDLE;
-    if (!captureStatus) return CUDA_ERROR_INVALID_VALUE;
-    *captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;
-    return CUDA_SUCCESS;
-}
-CUresult cuStreamIsCapturing_ptsz(CUstream hStream, CUstreamCaptureStatus* captureStatus) {
-    return cuStreamIsCapturing(hStream, captureStatus);
-}
-
-CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-    static thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    if (!mode) return CUDA_ERROR_INVALID_VALUE;
-    std::swap(*mode, current);
-    return CUDA_SUCCESS;
-}
-
 CUresult cuEventCreate(CUevent* phEvent, unsigned int Flags) {
     Call call;
     if (CUresult error = call.begin()) return error;

@@ -11,7 +11,13 @@ from header import Function, Header, Parameter
 
 FIRST_GENERATED = 64  # kFirstGenerated in wire/protocol.h
 _ROLE = re.compile(r"^(?P<name>[a-z0-9]+)(?:\((?P<argument>.*)\))?$")
-_HANDLES = {"CUstream": "stream", "CUevent": "event", "CUmemoryPool": "pool"}
+_HANDLES = {
+    "CUstream": "stream",
+    "CUevent": "event",
+    "CUmemoryPool": "pool",
+    "CUgraph": "graph",
+    "CUgraphExec": "exec",
+}
 _WIDTHS = {
     "unsigned int": "uint32_t",
     "int": "int32_t",
@@ -23,6 +29,8 @@ _WIDTHS = {
     "CUlimit": "uint32_t",
     "CUfunc_cache": "uint32_t",
     "CUmemPool_attribute": "uint32_t",
+    "CUstreamCaptureMode": "uint32_t",
+    "unsigned long long": "uint64_t",
 }
 
 
@@ -143,7 +151,8 @@ def client(calls: list[Call], banner: str) -> str:
 
 
 def _client_function(call: Call, form: Function, per_thread: str) -> str:
-    parameters = ", ".join(parameter.declaration for parameter in form.parameters) or "void"
+    # Both forms have the same parameters; their names in the header may differ.
+    parameters = ", ".join(argument.parameter.declaration for argument in call.arguments) or "void"
     lines = [f"CUresult {form.symbol}({parameters}) {{\n    client::Call call;\n"]
     lines.append("    if (CUresult error = call.begin()) return error;\n")
     lines.append(f"    wire::{call.symbol}_message message{{}};\n")
@@ -154,7 +163,7 @@ def _client_function(call: Call, form: Function, per_thread: str) -> str:
         elif argument.role == "stream":
             lines.append(f"    if (!call.stream({name}, {per_thread}, message.{name}))")
             lines.append(" return CUDA_ERROR_INVALID_HANDLE;\n")
-        elif argument.role in ("event", "pool"):
+        elif argument.role in ("event", "pool", "graph", "exec"):
             lines.append(f"    if (!call.{argument.role}({name}, message.{name}))")
             lines.append(" return CUDA_ERROR_INVALID_HANDLE;\n")
         else:
@@ -226,7 +235,7 @@ def _unpacked(argument: Argument, after: list[str]) -> list[str]:
             f"    const CUdeviceptr {name} = message.{name};\n"
             f"    if (!context.accessible({name}, {expression})) return CUDA_ERROR_INVALID_VALUE;\n"
         ]
-    if role in ("stream", "event", "pool"):
+    if role in ("stream", "event", "pool", "graph", "exec"):
         return [
             f"    {argument.parameter.type} {name};\n"
             f"    if (!context.{role}(message.{name}, {name})) return CUDA_ERROR_INVALID_HANDLE;\n"

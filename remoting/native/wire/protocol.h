@@ -245,7 +245,14 @@ struct DeviceSnapshot {
 
 // Handles: the kind in the top byte, a generation, and an index that both sides use to look it up. Values
 // below kFirstHandle are CUDA's special streams.
-enum class HandleKind : uint8_t { stream = 0x11, event = 0x12, library = 0x13, kernel = 0x14 };
+enum class HandleKind : uint8_t {
+    stream = 0x11,
+    event = 0x12,
+    library = 0x13,
+    kernel = 0x14,
+    graph = 0x15,
+    exec = 0x16
+};
 inline constexpr uint64_t kFirstHandle = 16;
 inline constexpr uint32_t kMaxHandles = 1u << 20;  // of a kind, in a session, at one time
 

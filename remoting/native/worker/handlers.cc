@@ -33,58 +33,61 @@ const Handler* find_handler(uint16_t opcode) {
     return kByHand[opcode].run ? &kByHand[opcode] : nullptr;
 }
 
-bool Context::stream(uint64_t handle, CUstream& stream) const {
-    if (is_special_stream(handle)) {
-        stream = reinterpret_cast<CUstream>(handle);
-        return true;
-    }
-    OnDevice<CUstream> found;
-    if (!session_.streams.find(handle, found)) return false;
-    stream = found.handle;
-    return true;
-}
-
-bool Context::event(uint64_t handle, CUevent& event) const {
-    OnDevice<CUevent> found;
-    if (!session_.events.find(handle, found)) return false;
-    event = found.handle;
-    return true;
-}
-
 bool Context::pool(uint64_t device, CUmemoryPool& pool) const {
     if (device >= worker_.devices.size()) return false;
     pool = worker_.devices[device].pool;
     return pool != nullptr;
 }
 
-bool Context::may_add_stream(uint64_t handle) const {
-    return session_.streams.may_add(handle, wire::HandleKind::stream);
+bool Context::captures(CUstream stream) const {
+    if (session_.captures.load() == 0) return false;
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    const CUresult result = invoke(worker_.driver.cuStreamIsCapturing, stream, &status);
+    return result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-bool Context::may_add_event(uint64_t handle) const {
-    return session_.events.may_add(handle, wire::HandleKind::event);
-}
+// The same for each kind of handle.
+#define HANDLES(kind, kinds, Type)                                                      \
+    bool Context::may_add_##kind(uint64_t handle) const {                               \
+        return session_.kinds.may_add(handle, wire::HandleKind::kind);                  \
+    }                                                                                   \
+    CUresult Context::add_##kind(uint64_t handle, Type kind) const {                    \
+        return session_.kinds.add(handle, {kind, device_}) ? CUDA_SUCCESS : kMalformed; \
+    }                                                                                   \
+    bool Context::drop_##kind(uint64_t handle, Type& kind) const {                      \
+        OnDevice<Type> found;                                                           \
+        if (!session_.kinds.take(handle, found)) return false;                          \
+        kind = found.handle;                                                            \
+        return true;                                                                    \
+    }                                                                                   \
+    static bool find_##kind(Session& session, uint64_t handle, Type& kind) {            \
+        OnDevice<Type> found;                                                           \
+        if (!session.kinds.find(handle, found)) return false;                           \
+        kind = found.handle;                                                            \
+        return true;                                                                    \
+    }
 
-CUresult Context::add_stream(uint64_t handle, CUstream stream) const {
-    return session_.streams.add(handle, {stream, device_}) ? CUDA_SUCCESS : kMalformed;
-}
+HANDLES(stream, streams, CUstream)
+HANDLES(event, events, CUevent)
+HANDLES(graph, graphs, CUgraph)
+HANDLES(exec, execs, CUgraphExec)
 
-CUresult Context::add_event(uint64_t handle, CUevent event) const {
-    return session_.events.add(handle, {event, device_}) ? CUDA_SUCCESS : kMalformed;
-}
-
-bool Context::drop_stream(uint64_t handle, CUstream& stream) const {
-    OnDevice<CUstream> found;
-    if (!session_.streams.take(handle, found)) return false;
-    stream = found.handle;
+bool Context::stream(uint64_t handle, CUstream& stream) const {
+    if (!is_special_stream(handle)) return find_stream(session_, handle, stream);
+    stream = reinterpret_cast<CUstream>(handle);
     return true;
 }
 
-bool Context::drop_event(uint64_t handle, CUevent& event) const {
-    OnDevice<CUevent> found;
-    if (!session_.events.take(handle, found)) return false;
-    event = found.handle;
-    return true;
+bool Context::event(uint64_t handle, CUevent& event) const {
+    return find_event(session_, handle, event);
+}
+
+bool Context::graph(uint64_t handle, CUgraph& graph) const {
+    return find_graph(session_, handle, graph);
+}
+
+bool Context::exec(uint64_t handle, CUgraphExec& exec) const {
+    return find_exec(session_, handle, exec);
 }
 
 }  // namespace worker

@@ -30,14 +30,26 @@ class Context {
     // The driver's handle for the client's; false when the session has no such thing.
     bool stream(uint64_t handle, CUstream& stream) const;
     bool event(uint64_t handle, CUevent& event) const;
+    bool graph(uint64_t handle, CUgraph& graph) const;
+    bool exec(uint64_t handle, CUgraphExec& exec) const;
     bool pool(uint64_t device, CUmemoryPool& pool) const;
 
     bool may_add_stream(uint64_t handle) const;
     bool may_add_event(uint64_t handle) const;
+    bool may_add_graph(uint64_t handle) const;
+    bool may_add_exec(uint64_t handle) const;
     CUresult add_stream(uint64_t handle, CUstream stream) const;
     CUresult add_event(uint64_t handle, CUevent event) const;
+    CUresult add_graph(uint64_t handle, CUgraph graph) const;
+    CUresult add_exec(uint64_t handle, CUgraphExec exec) const;
     bool drop_stream(uint64_t handle, CUstream& stream) const;
     bool drop_event(uint64_t handle, CUevent& event) const;
+    bool drop_graph(uint64_t handle, CUgraph& graph) const;
+    bool drop_exec(uint64_t handle, CUgraphExec& exec) const;
+
+    // Whether work on `stream` is recorded and not done. A copy from or to the lane's buffers is then
+    // refused: it would run later, when they hold something else.
+    bool captures(CUstream stream) const;
 
     // Whether the lease may touch [address, address + bytes).
     bool accessible(uint64_t address, uint64_t bytes) const {

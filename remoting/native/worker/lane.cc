@@ -113,8 +113,8 @@ bool Lane::post(const wire::FrameHeader& header, const Handler& handler, wire::R
     }
     if (result == kMalformed) return malformed(header, handler.name);
     if (result != CUDA_SUCCESS) {
-        session_.hold(result);
         worker_.note(result, handler.name);
+        session_.hold(result, handler.name);
     }
     session_.order.executed(header.order);
     return true;
@@ -152,6 +152,7 @@ bool Lane::copy_out(const wire::FrameHeader& header, wire::Reader& payload) {
     CUstream stream;
     if (!context.stream(head.stream, stream)) return send_reply(CUDA_ERROR_INVALID_HANDLE, {});
     if (!context.accessible(head.address, head.bytes)) return send_reply(CUDA_ERROR_INVALID_VALUE, {});
+    if (context.captures(stream)) return send_reply(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, {});
     if (outgoing_.empty()) outgoing_.resize(wire::kChunk);
     for (uint64_t done = 0; done < head.bytes;) {
         const auto bytes = static_cast<size_t>(std::min<uint64_t>(head.bytes - done, wire::kChunk));

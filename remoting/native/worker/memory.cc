@@ -115,6 +115,7 @@ CUresult handle_copy_in(Context& context, uint8_t frame_flags, wire::Reader& pay
     CUstream stream;
     if (!context.stream(head.stream, stream)) return CUDA_ERROR_INVALID_HANDLE;
     if (!context.accessible(head.address, head.bytes)) return CUDA_ERROR_INVALID_VALUE;
+    if (context.captures(stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     const Driver& driver = context.driver();
     const void* from = bytes.data();
     if (frame_flags & wire::kWholeCopy) {

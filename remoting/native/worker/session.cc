@@ -4,9 +4,11 @@
 
 namespace worker {
 
-void Session::hold(CUresult error) {
+void Session::hold(CUresult error, const char* call) {
     int none = CUDA_SUCCESS;
-    held_.compare_exchange_strong(none, error);
+    if (!held_.compare_exchange_strong(none, error) || error == worker_.poisoned.load()) return;
+    const char* text = gk_error_name(error);
+    log_line("session " + name_ + ": " + call + " failed with " + (text ? text : std::to_string(error)));
 }
 
 CUresult Session::take_held() {
@@ -64,6 +66,12 @@ void Session::reset(uint8_t device) {
     }
     for (const auto& event : events.take_if([&](const auto& e) { return e.device == device; })) {
         invoke(worker_.driver.cuEventDestroy_v2, event.handle);
+    }
+    for (const auto& exec : execs.take_if([&](const auto& e) { return e.device == device; })) {
+        invoke(worker_.driver.cuGraphExecDestroy, exec.handle);
+    }
+    for (const auto& graph : graphs.take_if([&](const auto& g) { return g.device == device; })) {
+        invoke(worker_.driver.cuGraphDestroy, graph.handle);
     }
     for (const Allocation& allocation : worker_.memory.take_device(this, device)) free(allocation);
 }

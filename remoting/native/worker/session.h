@@ -98,11 +98,15 @@ class Session {
 
     Handles<OnDevice<CUstream>> streams;
     Handles<OnDevice<CUevent>> events;
+    Handles<OnDevice<CUgraph>> graphs;
+    Handles<OnDevice<CUgraphExec>> execs;
     Handles<std::shared_ptr<LoadedLibrary>> libraries;
+    // Captures that were begun and have not ended.
+    std::atomic<int> captures{0};
     Order order;
 
     // The first error of a posted call since the last asked one.
-    void hold(CUresult error);
+    void hold(CUresult error, const char* call);
     CUresult take_held();
 
     // An upload under way; null when there are too many.
