@@ -17,10 +17,15 @@ DEAF = [
 ]
 
 
-def start(tmp_path, command, name="it"):
-    return Process(
-        name, command, tmp_path / "it.log", {**os.environ, MARKER_VARIABLE: str(tmp_path)}, tmp_path
-    )
+def start(tmp_path, command):
+    environment = {**os.environ, MARKER_VARIABLE: str(tmp_path)}
+    return Process("it", command, tmp_path / "it.log", environment, tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def nothing_outlives_a_failed_test(tmp_path):
+    yield
+    kill_marked(str(tmp_path), grace=0.2)
 
 
 def wait_up(process):
