@@ -12,19 +12,23 @@ MIB = 1 << 20
 
 
 class Memcpy2D(ctypes.Structure):
-    _fields_ = tuple(
-        (side + name, kind)
-        for side in ("src", "dst")
-        for name, kind in (
-            ("XInBytes", c_size_t),
-            ("Y", c_size_t),
-            ("MemoryType", c_uint),
-            ("Host", c_void_p),
-            ("Device", c_uint64),
-            ("Array", c_void_p),
-            ("Pitch", c_size_t),
-        )
-    ) + (("WidthInBytes", c_size_t), ("Height", c_size_t))
+    _fields_ = (
+        *(
+            (side + name, kind)
+            for side in ("src", "dst")
+            for name, kind in (
+                ("XInBytes", c_size_t),
+                ("Y", c_size_t),
+                ("MemoryType", c_uint),
+                ("Host", c_void_p),
+                ("Device", c_uint64),
+                ("Array", c_void_p),
+                ("Pitch", c_size_t),
+            )
+        ),
+        ("WidthInBytes", c_size_t),
+        ("Height", c_size_t),
+    )
 
 
 def test_the_configured_memory_is_the_devices_memory(cuda):
@@ -47,9 +51,8 @@ def test_an_allocation_beyond_the_memory_is_refused_and_life_goes_on(cuda):
     assert cuda.read(cuda.alloc(16), 16) == bytes(16)
 
 
-@pytest.mark.parametrize("size", [0])
-def test_an_allocation_of_nothing_is_an_invalid_value(cuda, size):
-    assert cuda.code("cuMemAlloc_v2", byref(c_uint64()), size) == raw.INVALID_VALUE
+def test_an_allocation_of_nothing_is_an_invalid_value(cuda):
+    assert cuda.code("cuMemAlloc_v2", byref(c_uint64()), 0) == raw.INVALID_VALUE
 
 
 def test_freeing_twice_or_in_the_middle_or_anything_is_an_invalid_value(cuda):

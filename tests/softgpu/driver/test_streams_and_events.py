@@ -39,13 +39,13 @@ def stream(cuda, flags: int = 0) -> int:
     return cuda.new("cuStreamCreate", flags)
 
 
+kept_callbacks: list = []
+
+
 def in_order(cuda, order: list, name: object):
     callback = HOST_FUNCTION(lambda _data: order.append(name))
-    order_keepers.append(callback)
+    kept_callbacks.append(callback)
     return callback
-
-
-order_keepers: list = []
 
 
 def test_a_stream_is_in_order_and_returns_at_once(cuda, gate):
@@ -85,7 +85,9 @@ def test_the_legacy_stream_waits_for_blocking_streams_and_they_for_it(cuda, gate
 
 def test_the_per_thread_stream_is_one_a_thread(cuda):
     def identity(name: str, handle: int) -> int:
-        return cuda.new(name, kind=ctypes.c_ulonglong) if False else _id(cuda, name, handle)
+        out = ctypes.c_ulonglong()
+        getattr(cuda, name)(handle, byref(out))
+        return out.value
 
     context = cuda.new("cuCtxGetCurrent")
     mine = identity("cuStreamGetId", raw.STREAM_PER_THREAD)
@@ -101,12 +103,6 @@ def test_the_per_thread_stream_is_one_a_thread(cuda):
     thread.start()
     thread.join()
     assert others != [mine]
-
-
-def _id(cuda, name: str, handle: int) -> int:
-    out = ctypes.c_ulonglong()
-    getattr(cuda, name)(handle, byref(out))
-    return out.value
 
 
 def test_a_stream_waits_for_an_event_of_another(cuda, gate):

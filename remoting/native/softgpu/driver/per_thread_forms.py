@@ -1,5 +1,5 @@
-"""Generate the _ptsz and _ptds forms of all entry points: the plain form, run with stream 0 meaning the calling
-thread's own default stream. Called by CMake.
+"""Generate the _ptsz and _ptds forms of all entry points: the plain form, run with stream 0 meaning the
+calling thread's own default stream. Called by CMake.
 
 per_thread_forms.py CODEGEN_DIRECTORY INCLUDE_DIRECTORY OUTPUT_FILE
 """

@@ -1,0 +1,170 @@
+"""The stand-in for nvJitLink: its own interface, and that it can be preloaded into anything."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+from ctypes import byref, c_size_t, c_uint, c_void_p
+
+import pytest
+
+from . import ptx
+from .raw import LIBRARIES
+from .test_images import entry, fatbin
+
+SUCCESS, UNRECOGNIZED_OPTION, MISSING_ARCH, INVALID_INPUT, FINALIZE, NULL_INPUT, WRONG_TYPE = (
+    0,
+    1,
+    2,
+    3,
+    9,
+    10,
+    12,
+)
+CUBIN, PTX, LTOIR, FATBIN, OBJECT, LIBRARY, ANY = 1, 2, 3, 4, 5, 6, 10
+MAJORS = (12, 13)
+
+
+@pytest.fixture(scope="session", params=MAJORS)
+def nvjitlink(request) -> ctypes.CDLL:
+    path = LIBRARIES / f"libnvJitLink.so.{request.param}"
+    if not path.exists():
+        pytest.skip(f"{path} is not built")
+    return ctypes.CDLL(str(path))
+
+
+class Link:
+    def __init__(self, library: ctypes.CDLL, *options: bytes) -> None:
+        self.library, self.handle = library, c_void_p()
+        self.code = library.nvJitLinkCreate(byref(self.handle), len(options), (ctypes.c_char_p * 9)(*options))
+
+    def add(self, kind: int, data: bytes, name: bytes = b"input") -> int:
+        return self.library.nvJitLinkAddData(self.handle, kind, data, c_size_t(len(data)), name)
+
+    def complete(self) -> int:
+        return self.library.nvJitLinkComplete(self.handle)
+
+    def text(self, what: str) -> bytes:
+        size = c_size_t()
+        assert getattr(self.library, f"nvJitLinkGet{what}Size")(self.handle, byref(size)) == SUCCESS
+        out = ctypes.create_string_buffer(size.value)
+        assert getattr(self.library, f"nvJitLinkGet{what}")(self.handle, out) == SUCCESS
+        assert out.raw[-1:] == b"\0"
+        return out.raw[:-1]
+
+    def destroy(self) -> None:
+        assert self.library.nvJitLinkDestroy(byref(self.handle)) == SUCCESS
+        assert not self.handle.value
+
+
+@pytest.fixture
+def link(nvjitlink):
+    made = Link(nvjitlink, b"-arch=sm_75")
+    yield made
+    made.destroy()
+
+
+def test_its_version_says_that_it_takes_no_lto_ir(nvjitlink):
+    major, minor = c_uint(), c_uint()
+    assert nvjitlink.nvJitLinkVersion(byref(major), byref(minor)) == SUCCESS
+    assert (major.value, minor.value) < (12, 3)
+
+
+def test_ptx_is_handed_through_and_loads(link, cuda):
+    assert link.add(PTX, ptx.CALLER.encode(), b"caller") == SUCCESS
+    assert link.add(ANY, ptx.DOUBLER.encode(), b"doubler\nand a line") == SUCCESS
+    assert link.complete() == SUCCESS
+    image = link.text("LinkedCubin")
+    assert image == link.text("LinkedPtx")
+    assert b"link input: doubler and a line\n" in image
+    assert cuda.kernel(cuda.load(image.decode()), "twice")
+    assert link.add(PTX, b".version 8.0", None) == INVALID_INPUT
+
+
+def test_a_linked_image_can_be_linked_again(nvjitlink, link):
+    link.add(PTX, ptx.DOUBLER.encode())
+    link.complete()
+    second = Link(nvjitlink, b"-arch=sm_75")
+    assert second.add(CUBIN, link.text("LinkedCubin") + b"\0") == SUCCESS
+    second.add(PTX, ptx.CALLER.encode())
+    assert second.complete() == SUCCESS
+    second.destroy()
+
+
+def test_what_nobody_defines_is_told_when_it_is_linked(link):
+    link.add(PTX, ptx.CALLER.encode())
+    assert link.complete() == FINALIZE
+    assert link.text("ErrorLog") == b"undefined symbol: doubled\n"
+    assert link.library.nvJitLinkGetLinkedCubinSize(link.handle, byref(c_size_t())) == INVALID_INPUT
+
+
+def test_what_the_engine_brings_is_not_undefined(link):
+    text = ptx.HEADER + (
+        ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n"
+        '/* .extern .func no() */ // .extern .func nor(); \n.file 1 ".extern .func me();"\n'
+        ".extern .shared .align 4 .b8 dynamic[];\n"
+        ".visible .global .align 1 .b8 text[3] = {123, 125, 59};\n"
+        ".extern .global .align 1 .b8 text[3];\n"
+        ".visible .entry k(.param .u64 to) { bra done; done: ret; }\n"
+    )
+    link.add(PTX, text.encode())
+    assert link.complete() == SUCCESS, link.text("ErrorLog")
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "code", "says"),
+    [
+        (LTOIR, b"BC\xc0\xde", WRONG_TYPE, b"LTO IR"),
+        (CUBIN, b"\x7fELF" + bytes(60), WRONG_TYPE, b"machine code"),
+        (PTX, b"\x7fELF", WRONG_TYPE, b"no PTX"),
+        (FATBIN, fatbin(entry(b"\x7fELF", kind=2)), WRONG_TYPE, b"no PTX"),
+        (FATBIN, fatbin(entry(b"zip", flags=0x8000)), WRONG_TYPE, b"compressed"),
+        (FATBIN, fatbin(entry(b"\x7fELF"))[:40], WRONG_TYPE, b"no PTX"),
+        (99, b"x", INVALID_INPUT, b""),
+        (PTX, b"", NULL_INPUT, b""),
+    ],
+)
+def test_what_a_software_gpu_cannot_run_is_refused_with_a_reason(link, kind, data, code, says):
+    assert link.add(kind, data, b"thing") == code
+    assert says in link.text("ErrorLog")
+
+
+def test_fatbins_objects_and_archives_give_their_ptx(link):
+    inner = fatbin(entry(ptx.DOUBLER.encode()))
+    assert link.add(FATBIN, inner) == SUCCESS
+    assert (
+        link.add(OBJECT, b"\x7fELF" + bytes(100) + fatbin(entry(ptx.CALLER.encode())) + bytes(9)) == SUCCESS
+    )
+    assert link.add(LIBRARY, b"!<arch>\n machine code only, \x50\xed\x55\xba cut") == SUCCESS
+    assert link.complete() == SUCCESS
+    assert link.text("LinkedCubin").count(b"// gpu-kernels link input") == 2
+
+
+def test_options_and_nothing_are_checked(nvjitlink):
+    assert Link(nvjitlink, b"-lto").code == MISSING_ARCH
+    assert Link(nvjitlink, b"arch").code == UNRECOGNIZED_OPTION
+    empty = Link(nvjitlink, b"-arch=sm_75", b"-maxrregcount=32")
+    assert empty.complete() == FINALIZE
+    assert empty.library.nvJitLinkAddFile(empty.handle, PTX, b"/no/such/file") == INVALID_INPUT
+    assert b"cannot be opened" in empty.text("ErrorLog")
+    assert nvjitlink.nvJitLinkComplete(None) == INVALID_INPUT
+    assert nvjitlink.nvJitLinkGetErrorLogSize(None, byref(c_size_t())) == INVALID_INPUT
+    empty.destroy()
+
+
+def test_a_shell_starts_with_it_and_it_needs_only_the_c_library():
+    preload = ":".join(str(LIBRARIES / f"libnvJitLink.so.{major}") for major in MAJORS)
+    environment = {**os.environ, "LD_PRELOAD": preload}
+    result = subprocess.run(["/bin/sh", "-c", "echo fine"], env=environment, capture_output=True, check=True)
+    assert (result.stdout, result.stderr) == (b"fine\n", b"")
+    for major in MAJORS:
+        listed = subprocess.run(
+            ["readelf", "-d", LIBRARIES / f"libnvJitLink.so.{major}"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert [
+            line for line in listed.stdout.splitlines() if "NEEDED" in line and "libc.so" not in line
+        ] == []
