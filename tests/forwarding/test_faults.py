@@ -18,6 +18,8 @@ from .minimal_agent import MinimalAgent
 def run_without_agent(native: Build, program: str, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GPU_KERNELS_")}
     root = str(Path(__file__).resolve().parents[2])
+    if preload := os.environ.get("GPU_KERNELS_TEST_PRELOAD"):
+        kept["LD_PRELOAD"] = preload
     return subprocess.run(
         [sys.executable, "-c", PRELUDE + program],
         env=kept | {"LD_LIBRARY_PATH": str(native.client), "PYTHONPATH": root} | environment,

@@ -10,6 +10,8 @@ import pytest
 from .conftest import Build, Client, build
 from .minimal_agent import MinimalAgent
 
+# The first test may have to build the software GPU.
+pytestmark = pytest.mark.timeout(900)
 pytest.importorskip("numba.cuda")
 pytest.importorskip("cuda.core")
 

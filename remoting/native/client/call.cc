@@ -18,7 +18,7 @@ CUresult Call::connect_lane() {
     if (CUresult error = session.error()) return error;
     lane_ = Thread::current().lane;
     if (!lane_) lane_ = session.lane();
-    return lane_ ? CUDA_SUCCESS : session.error();
+    return lane_ ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 
 CUresult Call::begin() {

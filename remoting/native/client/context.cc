@@ -12,7 +12,15 @@
 namespace client {
 namespace {
 
-Context g_contexts[wire::kMaxDevices];
+// Made once, before any thread can see one of them.
+Context* contexts() {
+    static Context* const all = [] {
+        auto* made = new Context[wire::kMaxDevices];
+        for (uint32_t i = 0; i < wire::kMaxDevices; ++i) made[i].device = static_cast<uint8_t>(i);
+        return made;
+    }();
+    return all;
+}
 
 CUresult initialised() {
     return Session::get().initialised() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
@@ -48,14 +56,13 @@ CUresult release(CUdevice device) {
 }  // namespace
 
 Context& primary_context(uint8_t device) {
-    g_contexts[device].device = device;
-    return g_contexts[device];
+    return contexts()[device];
 }
 
 Context* context_of(CUcontext handle) {
     auto* context = reinterpret_cast<Context*>(handle);
-    for (Context& known : g_contexts) {
-        if (&known == context) return context;
+    for (uint32_t i = 0; i < wire::kMaxDevices; ++i) {
+        if (contexts() + i == context) return context;
     }
     return nullptr;
 }

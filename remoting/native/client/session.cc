@@ -175,7 +175,7 @@ Lane* Session::lane() {
             thread.lane = open_lane(error, gone);
         }
     }
-    if (!thread.lane) lose(error);
+    if (!thread.lane) tell_user("this thread cannot use the GPU: " + error);
     return thread.lane;
 }
 

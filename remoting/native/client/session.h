@@ -38,8 +38,8 @@ class Session {
     const std::vector<wire::DeviceSnapshot>& devices() const { return devices_; }
     int driver_version() const { return driver_version_; }
 
-    // The calling thread's lane, opened or taken over when it has none. Null when that fails: the session is
-    // then lost.
+    // The calling thread's lane, opened or taken over when it has none. Null when that fails; the other
+    // threads go on.
     Lane* lane();
     // A thread has ended: its lane serves the next new thread.
     void give_back(Lane* lane);
