@@ -115,6 +115,7 @@ class OverHttp:
             "port": 0,
             "courses": courses,
             "log_level": "WARN",
+            "max_requests": 1e6,
             "url_file": str(url_file),
         }
         config.write_text(json.dumps({"PoolController": settings}))

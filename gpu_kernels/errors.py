@@ -176,6 +176,12 @@ class SliceTooLarge(Refused):
     code = "slice_too_large"
 
 
+class TooMany(Refused):
+    """The user holds, waits for, or asks for more at once than any one user may."""
+
+    code = "too_many"
+
+
 class LedgerUnavailable(PoolError):
     """The ledger cannot be written now (disk full, I/O error, locked); nothing was changed."""
 

@@ -21,13 +21,14 @@ from traitlets.config import Application, Config
 
 from gpu_kernels import __version__
 from gpu_kernels.errors import GPUKernelsError, InvalidSize
-from gpu_kernels.pool.ledger import Ledger, Timing, Watch
+from gpu_kernels.pool.ledger import Caps, Ledger, Timing, Watch
 from gpu_kernels.pool.ledger.watch import PART_OF_TTL
 from gpu_kernels.pool.service.application import make_application
 from gpu_kernels.pool.service.authentication import Authenticator, HubTokens, TokenFile, TokenSource
 from gpu_kernels.pool.service.base import MAX_LONG_POLL, Service
 from gpu_kernels.pool.service.desk import Desk
 from gpu_kernels.pool.service.metrics import Metrics
+from gpu_kernels.pool.service.pace import Pace
 from gpu_kernels.pool.service.proofs import Proofs
 from gpu_kernels.pool.service.sweeper import Sweeper
 from gpu_kernels.pool.service.waiting import Bells
@@ -47,6 +48,7 @@ class PoolController(Application):
 
     bells: Bells
     """Who waits at this controller, while it serves."""
+    service: Service
 
     name = "gpu-pool"
     version = __version__
@@ -112,6 +114,12 @@ class PoolController(Application):
     max_wait = Float(600.0, help="The longest time in seconds that a request may stand in the queue.").tag(
         config=True
     )
+    max_leases = Int(100, min=1, help="Living leases of one user at once.").tag(config=True)
+    max_queued = Int(20, min=1, help="Requests of one user in the queue at once.").tag(config=True)
+    max_queue = Int(1000, min=1, help="Requests in the queue at once.").tag(config=True)
+    max_requests = Float(
+        120.0, min=1.0, help="Leases that one user may ask for in a minute; also the most at once."
+    ).tag(config=True)
     sweep_interval = Float(
         help="""Seconds between two looks for leases that are over, at most a quarter of lease_ttl.
 
@@ -218,17 +226,19 @@ class PoolController(Application):
             stack.enter_context(only_controller(state))
             timing = self.timing()
             watch = Watch(self.sweep_interval * 1000, timing.lease_ttl)
-            ledger = Ledger(self.database_url, timing, watch=watch)
+            caps = Caps(self.max_leases, self.max_queued, self.max_queue)
+            ledger = Ledger(self.database_url, timing, watch=watch, caps=caps)
             ledger.start(self.first_courses())
             self.bells = bells = Bells()
             desk = Desk(ledger, bells)
             stack.callback(desk.close)
-            service = Service(
+            self.service = service = Service(
                 desk=desk,
                 bells=bells,
                 authenticator=Authenticator(self._token_source(), self.token_cache),
                 proofs=Proofs.from_file(state / "lease-secret.key"),
                 metrics=Metrics(),
+                pace=Pace(self.max_requests),
                 max_wait=self.max_wait,
                 sizes={name: tuple(numbers) for name, numbers in self.sizes.items()},
             )

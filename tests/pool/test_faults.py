@@ -36,7 +36,9 @@ def free_port() -> int:
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator[ControllerProcess]:
     courses = {"ml101": {"V100": {"thousandths": 100}}, "cv202": {"V100": {"thousandths": 60_000}}}
-    with ControllerProcess(tmp_path / "state", free_port(), courses=courses) as process:
+    with ControllerProcess(
+        tmp_path / "state", free_port(), courses=courses, max_leases=100_000, max_requests=1e6
+    ) as process:
         yield process
 
 

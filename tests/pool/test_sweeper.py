@@ -69,7 +69,7 @@ async def test_those_who_wait_are_woken_by_the_change(rig: Rig) -> None:
     clockwork = Clockwork(rig)
     lease = rig.reserve()
     await clockwork.pass_time(0)
-    with clockwork.bells.at(lease_topic(lease["id"])) as bell:
+    with clockwork.bells.at(lease_topic(lease["id"]), "ada") as bell:
         for _ in range(4):
             await clockwork.pass_time(TTL // 4)
         assert await rung(bell, 10)

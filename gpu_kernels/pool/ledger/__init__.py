@@ -13,7 +13,7 @@ from gpu_kernels.pool.ledger.courses import add_first_courses
 from gpu_kernels.pool.ledger.database import WRITES, ledger_errors, migrate, open_engine
 from gpu_kernels.pool.ledger.ending import promote, shift
 from gpu_kernels.pool.ledger.granting import settle_queue
-from gpu_kernels.pool.ledger.transaction import Changes, Clock, Timing, Transaction, database_clock
+from gpu_kernels.pool.ledger.transaction import Caps, Changes, Clock, Timing, Transaction, database_clock
 from gpu_kernels.pool.ledger.watch import Watch
 
 T = TypeVar("T")
@@ -33,9 +33,11 @@ class Ledger:
         timing: Timing | None = None,
         clock: Clock = database_clock,
         watch: Watch | None = None,
+        caps: Caps | None = None,
     ) -> None:
         self.timing = timing or Timing()
         self.watch = watch
+        self.caps = caps or Caps()
         self._clock = clock
         self._engine = open_engine(url)
         self._writing = self._engine.execution_options(**{WRITES: True})
@@ -64,7 +66,7 @@ class Ledger:
         """
         try:
             with ledger_errors(), Session(self._writing, expire_on_commit=False) as session, session.begin():
-                tx = Transaction(session, self._clock(session), self.timing)
+                tx = Transaction(session, self._clock(session), self.timing, self.caps)
                 self._make_up(tx)
                 result = work(tx)
                 settle_queue(tx)
@@ -89,7 +91,7 @@ class Ledger:
     def read(self, work: Callable[[Transaction], T]) -> T:
         """Run a reader on one consistent view; it waits for no writer and holds none up."""
         with ledger_errors(), Session(self._engine) as session:
-            return work(Transaction(session, self._clock(session), self.timing))
+            return work(Transaction(session, self._clock(session), self.timing, self.caps))
 
 
-__all__ = ["Changes", "Ledger", "Timing", "Transaction", "Watch"]
+__all__ = ["Caps", "Changes", "Ledger", "Timing", "Transaction", "Watch"]

@@ -8,9 +8,9 @@ import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, func, select
 
-from gpu_kernels.errors import KeyReused, UnknownLease
+from gpu_kernels.errors import KeyReused, TooMany, UnknownLease
 from gpu_kernels.pool.ledger import snapshot
 from gpu_kernels.pool.ledger.courses import resolve_course
 from gpu_kernels.pool.ledger.ending import NOT_RENEWED, REPLACED, drain, end_all, expire
@@ -23,6 +23,8 @@ from gpu_kernels.pool.policy.model import Verdict
 from gpu_kernels.units import Size
 
 WITH_KEY = select(Lease).where(Lease.user == bindparam("user"), Lease.live_key == bindparam("key"))
+LIVING = select(func.count()).select_from(Lease).where(Lease.user == bindparam("user"), Lease.live_key > "")
+"""Only living leases have a ``live_key``; asked in this way, its index is read and no ended lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ def reserve(tx: Transaction, wish: Wish) -> Lease:
     if Place.WAITING in places:
         drain(tx, places[Place.WAITING], who_asked=wish.user, reason=REPLACED)
         tx.session.flush()
+    _check_living(tx, wish.user, but=Place.CURRENT in places)
     waiting = snapshot.waiting(tx)
     lease = _new_lease(tx, wish, course, body_hash, snapshot.next_turn(tx, waiting))
     verdict = advance_queue(tx, waiting, lease)
@@ -67,6 +70,37 @@ def reserve(tx: Transaction, wish: Wish) -> Lease:
         return lease
     in_slot = [places[place] for place in (Place.REPLACED, Place.CURRENT) if place in places]
     return _queue_or_refuse(tx, lease, wish, in_slot, verdict)
+
+
+def _check_living(tx: Transaction, user: str, *, but: bool) -> None:
+    """Refuse a user who has as many leases as one may; ``but``: one of them makes way for the new one."""
+    living = tx.session.connection().execute(LIVING, {"user": user}).scalar_one() - but
+    if living >= tx.caps.living:
+        raise TooMany(
+            f"You already have {living} leases, and nobody may have more than {tx.caps.living} at once.\n"
+            "Shut kernels down that you do not need.",
+            details={"held": living, "limit": tx.caps.living},
+        )
+
+
+def _check_queue(tx: Transaction, user: str) -> None:
+    """Refuse to queue where the queue, or the user's part of it, is full."""
+    waiting = snapshot.waiting(tx)
+    own = sum(lease.user == user for lease in waiting)
+    if own >= tx.caps.queued:
+        raise TooMany(
+            f"You already wait for {own} leases, and nobody may for more than {tx.caps.queued} at once.\n"
+            "Wait for one of them, or stop a kernel that is still starting.",
+            retry_after=60.0,
+            details={"queued": own, "limit": tx.caps.queued},
+        )
+    if len(waiting) >= tx.caps.queue:
+        raise TooMany(
+            f"The queue is full: {len(waiting)} requests wait for a GPU already.\n"
+            "Try again in a few minutes, or choose 'Python 3' to work without a GPU.",
+            retry_after=120.0,
+            details={"queued": len(waiting), "limit": tx.caps.queue},
+        )
 
 
 def _ask_again(tx: Transaction, lease: Lease, wish: Wish, body_hash: str) -> Lease:
@@ -121,6 +155,7 @@ def _queue_or_refuse(
         end_all(tx, in_slot, who_asked=wish.user, reason=REPLACED)
     elif not verdict.may_wait:
         raise verdict.refusal
+    _check_queue(tx, wish.user)
     lease.place = Place.WAITING
     move(tx, lease, State.QUEUED, who=Who.REQUEST, actor=wish.user)
     tx.session.add(lease)

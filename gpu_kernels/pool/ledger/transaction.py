@@ -39,6 +39,18 @@ class Timing:
     swap_rest: int = 600_000
 
 
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """What keeps one user from filling the ledger.
+
+    ``living``: a user's leases that live; ``queued``: those of them that wait; ``queue``: all that wait.
+    """
+
+    living: int = 100
+    queued: int = 20
+    queue: int = 1000
+
+
 @dataclass(slots=True)
 class Changes:
     """What a committed transaction changed, for those who wait on it."""
@@ -54,10 +66,11 @@ class Changes:
 class Transaction:
     """A write transaction under way. ``now`` is read once, so that one decision has one time."""
 
-    def __init__(self, session: Session, now: int, timing: Timing) -> None:
+    def __init__(self, session: Session, now: int, timing: Timing, caps: Caps) -> None:
         self.session = session
         self.now = now
         self.timing = timing
+        self.caps = caps
         self.changes = Changes()
         self.queue_may_move = False
         self.slots: dict[Slot, list[Lease]] = {}

@@ -121,7 +121,7 @@ class Report(AgentHandler):
             tx.session.flush()
             return reading.agent_target(tx, name)
 
-        with self.service.bells.at(agent_topic(name)) as bell:
+        with self.service.bells.at(agent_topic(name), f"Agent {name} of {owner}") as bell:
             newest, targets = await self.service.desk.write(take)
             if seconds > 0:
                 self.linger_at(bell)

@@ -27,6 +27,7 @@ from gpu_kernels.pool.service.authentication import Authenticator
 from gpu_kernels.pool.service.desk import Desk, stopping
 from gpu_kernels.pool.service.identity import Identity
 from gpu_kernels.pool.service.metrics import Metrics
+from gpu_kernels.pool.service.pace import Pace
 from gpu_kernels.pool.service.proofs import Proofs
 from gpu_kernels.pool.service.validation import Fields, parse_body
 from gpu_kernels.pool.service.waiting import Bells, rung
@@ -46,6 +47,7 @@ class Service:
     authenticator: Authenticator
     proofs: Proofs
     metrics: Metrics
+    pace: Pace
     max_wait: float = 600.0
     sizes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -160,9 +162,10 @@ class Handler(RequestHandler):
     def log_exception(self, kind: Any, value: Any, trace: Any) -> None:
         """Refusals are no faults of the service; their log text names no secret."""
         if isinstance(value, LedgerUnavailable):
-            log.error("%s %s: %s", self.request.method, self.request.path, value.log_message)
+            log.error("%s %s: %s", self.request.method, self.request.path, one_line(value.log_message))
         elif isinstance(value, PoolError):
-            log.info("%s %s: %s: %s", self.request.method, self.request.path, value.code, value.log_message)
+            text = one_line(value.log_message)
+            log.info("%s %s: %s: %s", self.request.method, self.request.path, value.code, text)
         elif not isinstance(value, HTTPError):
             log.error("%s %s failed", self.request.method, self.request.path, exc_info=(kind, value, trace))
 
@@ -188,6 +191,11 @@ class Nowhere(Handler):
 
     async def prepare(self) -> None:
         raise HTTPError(404)
+
+
+def one_line(text: str) -> str:
+    """What a client wrote may be in it: nothing of that may look like another line of the log."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _from_status(status: int, request: HTTPServerRequest) -> PoolError:

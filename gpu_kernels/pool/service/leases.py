@@ -57,6 +57,7 @@ class Leases(LeaseHandler):
     async def post(self) -> None:
         self.require_any_server(USE)
         wish = self._wish(self.fields())
+        self.service.pace.take(self.identity.name)
 
         def reserve(tx: Transaction) -> tuple[View, bool]:
             lease = asking.reserve(tx, wish)
@@ -96,7 +97,7 @@ class OneLease(LeaseHandler):
     async def get(self, lease_id: str) -> None:
         seconds = self.seconds_to_wait()
         end = time.monotonic() + seconds
-        with self.service.bells.at(lease_topic(lease_id)) as bell:
+        with self.service.bells.at(lease_topic(lease_id), self.identity.name) as bell:
             view = await self._look(lease_id)
             if seconds > 0:
                 self.linger_at(bell)

@@ -60,5 +60,6 @@ class Sweeper:
             log.info("%d lease(s) or requests are over", ended)
         if self._monotonic() - self._pruned_at >= PRUNE_EVERY:
             self._pruned_at = self._monotonic()
-            await self._desk.write(lambda tx: prune(tx, tx.now - self._keep_ms))
+            while await self._desk.write(lambda tx: prune(tx, tx.now - self._keep_ms)):
+                pass  # a batch a transaction, so that others get their turn in between
         return ended

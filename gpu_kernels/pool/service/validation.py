@@ -7,10 +7,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
+from unicodedata import category
 
 from gpu_kernels.errors import InvalidRequest
 
 _MISSING: Any = object()
+REVERSING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def parse_body(body: bytes) -> Fields:
@@ -60,7 +62,7 @@ class Fields:
             raise self._wrong(name, f"must have at most {longest} characters, not {len(value)}")
         if not value and not empty:
             raise self._wrong(name, "must not be empty")
-        if any(ord(character) < 32 or 0xD800 <= ord(character) < 0xE000 for character in value):
+        if any(map(_controls, value)):
             raise self._wrong(name, "must not hold control characters")
         return value
 
@@ -98,6 +100,8 @@ class Fields:
         for key in inner._content:
             if len(key) > longest:
                 raise self._wrong(name, f"has a name of more than {longest} characters")
+            if any(map(_controls, key)):
+                raise self._wrong(name, "must not hold control characters in its names")
         return {key: inner.text(key, longest, empty=True) for key in inner._content}
 
     def names(self) -> list[str]:
@@ -112,6 +116,11 @@ class Fields:
                 f"Unknown in {self._where}: {shown}; known are {', '.join(sorted(self._asked))}.",
                 details={"unknown": unknown[:5]},
             )
+
+
+def _controls(character: str) -> bool:
+    """Whether it would end a line, change the direction of what follows it, or is no character at all."""
+    return category(character) in {"Cc", "Cs", "Zl", "Zp"} or character in REVERSING
 
 
 def _kind(value: object) -> str:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from gpu_kernels.errors import TooMany
+
 LEAVE_WITHIN = 5.0
 """Seconds."""
+MOST_EACH = 64
+"""Long polls of one user, or for one agent, at a time; each holds a connection."""
 
 
 class Bells:
@@ -18,18 +23,29 @@ class Bells:
 
     def __init__(self) -> None:
         self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._each: Counter[str] = Counter()
         self._nobody = asyncio.Event()
         self.closed = False
         """Whether the service stops: whoever is woken must leave with an answer that says so."""
 
     @contextmanager
-    def at(self, topic: str) -> Iterator[asyncio.Event]:
-        """An event that is set when ``topic`` rings."""
+    def at(self, topic: str, who: str) -> Iterator[asyncio.Event]:
+        """An event that is set when ``topic`` rings. Raises ``TooMany`` when ``who`` waits too often."""
+        if self._each[who] >= MOST_EACH:
+            raise TooMany(
+                f"{who} waits for {MOST_EACH} answers of the GPU pool already.\nTry again in a moment.",
+                retry_after=5.0,
+                details={"limit": MOST_EACH},
+            )
+        self._each[who] += 1
         event = asyncio.Event()
         self._waiting.setdefault(topic, set()).add(event)
         try:
             yield event
         finally:
+            self._each[who] -= 1
+            if not self._each[who]:
+                del self._each[who]
             others = self._waiting[topic]
             others.discard(event)
             if not others:
