@@ -132,19 +132,20 @@ class KernelChannel:
 
     def _receive(self, deadline: float) -> Message:
         """The next message. Raises TimeoutError at the deadline, ConnectionError if the socket closes."""
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("the kernel did not answer in time")
-        self._socket.settimeout(left)
-        try:
-            opcode, frame = self._socket.recv_data()
-        except websocket.WebSocketTimeoutException:
-            raise TimeoutError("the kernel did not answer in time") from None
-        except websocket.WebSocketConnectionClosedException as error:
-            raise ConnectionError(str(error)) from None
-        if opcode == websocket.ABNF.OPCODE_CLOSE:
-            raise ConnectionError("the server closed the kernel's websocket")
-        return decode(frame)
+        while (left := deadline - time.monotonic()) > 0:
+            self._socket.settimeout(left)
+            try:
+                # Control frames are asked for too, so that the server's pings do not put off the deadline.
+                opcode, frame = self._socket.recv_data(control_frame=True)
+            except websocket.WebSocketTimeoutException:
+                break
+            except websocket.WebSocketConnectionClosedException as error:
+                raise ConnectionError(str(error)) from None
+            if opcode == websocket.ABNF.OPCODE_CLOSE:
+                raise ConnectionError("the server closed the kernel's websocket")
+            if opcode == websocket.ABNF.OPCODE_BINARY:
+                return decode(frame)
+        raise TimeoutError("the kernel did not answer in time")
 
 
 def _add_output(result: CellResult, message: Message) -> None:

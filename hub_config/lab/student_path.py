@@ -143,7 +143,11 @@ class StudentPath:
 
     def _restart(self, sections: list[Section]) -> str:
         assert self._channel is not None
-        self._student.restart_kernel(self._session["kernel"]["id"])
+        kernel = self._session["kernel"]["id"]
+        self._student.restart_kernel(kernel)
+        # As JupyterLab does: what the new kernel publishes before the old channel has found it is lost.
+        self._channel.close()
+        self._channel = self._student.channel(kernel)
         self._channel.kernel_info()
         for section in sections:
             self._run(section)
