@@ -12,6 +12,7 @@
 #include "lane.h"
 #include "log.h"
 #include "payload.h"
+#include "sticky.h"
 #include "thread.h"
 
 namespace client {
@@ -32,25 +33,6 @@ void after_fork() {
 }
 
 }  // namespace
-
-bool is_sticky(CUresult status) {
-    switch (status) {
-        case CUDA_ERROR_ECC_UNCORRECTABLE:
-        case CUDA_ERROR_NVLINK_UNCORRECTABLE:
-        case CUDA_ERROR_ILLEGAL_ADDRESS:
-        case CUDA_ERROR_LAUNCH_TIMEOUT:
-        case CUDA_ERROR_ASSERT:
-        case CUDA_ERROR_HARDWARE_STACK_ERROR:
-        case CUDA_ERROR_ILLEGAL_INSTRUCTION:
-        case CUDA_ERROR_MISALIGNED_ADDRESS:
-        case CUDA_ERROR_INVALID_ADDRESS_SPACE:
-        case CUDA_ERROR_INVALID_PC:
-        case CUDA_ERROR_LAUNCH_FAILED:
-            return true;
-        default:
-            return false;
-    }
-}
 
 Session& Session::get() {
     static auto* session = new Session;
@@ -187,7 +169,7 @@ void Session::give_back(Lane* lane) {
 
 void Session::lose(std::string_view reason) {
     int seen = error_.load();
-    while (!is_sticky(static_cast<CUresult>(seen)) &&
+    while (!wire::is_sticky(static_cast<CUresult>(seen)) &&
            !error_.compare_exchange_weak(seen, CUDA_ERROR_DEVICE_UNAVAILABLE)) {
     }
     if (told_lost_.exchange(true)) return;
@@ -198,7 +180,7 @@ void Session::lose(std::string_view reason) {
 
 void Session::note(CUresult status) {
     int healthy = CUDA_SUCCESS;
-    if (!is_sticky(status) || !error_.compare_exchange_strong(healthy, status)) return;
+    if (!wire::is_sticky(status) || !error_.compare_exchange_strong(healthy, status)) return;
     const char* name = gk_error_name(status);
     const char* text = gk_error_string(status);
     tell_user(std::string(name ? name : "an error") + " (" + (text ? text : "unknown") +

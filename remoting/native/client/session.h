@@ -86,7 +86,4 @@ class Session {
     int driver_version_ = 0;
 };
 
-// Errors after which CUDA's context is unusable: every later call returns them.
-bool is_sticky(CUresult status);
-
 }  // namespace client

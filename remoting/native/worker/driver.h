@@ -22,7 +22,4 @@ CUresult invoke(CUresult (*function)(Parameters...), Arguments... arguments) {
     return function ? function(arguments...) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-// Errors after which the context cannot be used.
-bool is_sticky(CUresult status);
-
 }  // namespace worker

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "sticky.h"
+
 namespace worker {
 
 // The id's first bytes in hexadecimal: enough to tell sessions apart in a log.
@@ -19,7 +21,7 @@ std::string short_name(const std::string& id) {
 
 void Worker::note(CUresult result, const char* call) {
     int healthy = CUDA_SUCCESS;
-    if (!is_sticky(result) || !poisoned.compare_exchange_strong(healthy, result)) return;
+    if (!wire::is_sticky(result) || !poisoned.compare_exchange_strong(healthy, result)) return;
     const char* name = gk_error_name(result);
     status.fault(std::string(name ? name : "a fatal error") + " at " + call +
                  ": the lease's context is lost; every call fails until its processes have ended");
