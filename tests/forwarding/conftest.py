@@ -132,7 +132,10 @@ def client(agent: MinimalAgent, native: Build) -> Client:
 
 @pytest.fixture
 def recorded(record: Path) -> Callable[[str], list[list[str]]]:
-    """The recorded calls with this name, as words without the name."""
+    """The recorded calls with this name, as words without the name.
+
+    The driver writes its record out when a program synchronises: one that does not may end before that.
+    """
 
     def read(name: str) -> list[list[str]]:
         lines = [line.split() for line in record.read_text().splitlines()]

@@ -172,6 +172,7 @@ def test_an_image_is_sent_once(client: Client, recorded: Recorded) -> None:
         c = Cuda()
         text = "entry k\\n" + "# filler\\n" * 100_000
         c.kernel(c.library_of(text), "k")
+        c.synchronize()
     """
     client.check(program)
     client.check(program)
