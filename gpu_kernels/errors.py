@@ -189,6 +189,12 @@ class LedgerUnavailable(PoolError):
     status = 503
 
 
+class OutcomeUnknown(LedgerUnavailable):
+    """The connection to the ledger broke while it committed: what was asked may have happened or not."""
+
+    code = "outcome_unknown"
+
+
 class AuthenticationUnavailable(PoolError):
     """The hub, which knows the tokens, does not answer."""
 
@@ -201,6 +207,12 @@ class PoolUnavailable(PoolError):
 
     code = "pool_unavailable"
     status = 503
+
+
+class NotActive(PoolUnavailable):
+    """Another controller is the active one; ``details["address"]`` says where, if that is known."""
+
+    code = "not_active"
 
 
 def _all_codes(base: type[PoolError]) -> dict[str, type[PoolError]]:
