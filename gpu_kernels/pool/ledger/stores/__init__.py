@@ -3,7 +3,8 @@
 A store keeps the rows of ``rows.TABLES`` and knows no rule of the pool. One thread uses it for everything
 between ``open`` and ``close``, but for the *history*: those methods may be called from any thread, at any
 time, and read what is committed. Every method raises ``LedgerUnavailable`` where the store cannot be read
-or written (``commit`` raises its subclass ``OutcomeUnknown``, see there); ``NewerDatabase`` and other errors of a start are the store's own.
+or written (``commit`` raises its subclass ``OutcomeUnknown``, see there); ``NewerDatabase`` and other
+errors of a start are the store's own.
 
 The life of a store: ``open``, ``lead``, then ``begin``, ``load``, ``commit``; from then on one transaction
 for each batch: ``begin``, ``write`` (not where nothing changed), ``commit`` or ``rollback``.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from gpu_kernels.errors import NotActive
 from gpu_kernels.pool.ledger.rows import Event, Lease, Row, Slice
@@ -49,6 +50,15 @@ class Loaded:
     last_event: int
 
 
+class Change(NamedTuple):
+    """A row before and after: made (``before`` None), changed, or gone (``after`` None). Both are of one
+    table and key.
+    """
+
+    before: Row | None
+    after: Row | None
+
+
 @dataclass(frozen=True, slots=True)
 class EndedLease:
     lease: Lease
@@ -76,9 +86,11 @@ class Store(Protocol):
         folder, say), so its term is over.
         """
 
-    def begin(self) -> int:
-        """Begin a transaction as the one writer, and tell its time: milliseconds since 1970 by the store's
-        clock. Raises ``Deposed`` where the term is not this controller's any more.
+    def begin(self, *, writes: bool = True) -> int:
+        """Begin a transaction, and tell its time: milliseconds since 1970 by the store's clock. Raises
+        ``Deposed`` where the term is not this controller's any more.
+
+        ``writes``: as the one writer; otherwise nothing is written in it, and it waits for no writer.
         """
 
     def load(self, ended_since: int) -> Loaded:
@@ -86,13 +98,12 @@ class Store(Protocol):
         ``ended_since``, the closed slices of leases that are not returned, and events.
         """
 
-    def write(self, puts: Sequence[Row], drops: Sequence[Row]) -> None:
-        """Write rows within a transaction: first ``drops`` go, then ``puts`` are there in this form,
-        whether they were before or not.
+    def write(self, changes: Sequence[Change]) -> None:
+        """Write rows within a transaction, each row at most once.
 
-        Both are in an order in which every constraint holds row by row if they are written in that order.
-        A broken constraint is a bug and not a refusal: it raises what the database raises. Writing renews
-        the term.
+        ``changes`` are in an order in which every constraint holds row by row if they are written in that
+        order. ``before`` is what the store has, so only what differs from it need be written. A broken
+        constraint is a bug and not a refusal: it raises what the database raises. Writing renews the term.
         """
 
     def commit(self) -> None:
