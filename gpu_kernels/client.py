@@ -276,10 +276,19 @@ class PoolClient(_Connection):
         return self._do(Calls.set_limit(course, limit))
 
     def register_agent(
-        self, name: str, *, boot_id: str, address: str, version: str, gpus: Sequence[Mapping[str, Any]]
+        self,
+        name: str,
+        *,
+        boot_id: str,
+        address: str,
+        version: str,
+        gpus: Sequence[Mapping[str, Any]],
+        fences_after: float = 0.0,
     ) -> dict[str, Any]:
-        """Register an agent; leases that ran under another boot of it are revoked."""
-        return self._do(Calls.register_agent(name, boot_id, address, version, gpus))
+        """Register an agent; leases that ran under another boot of it are revoked. ``fences_after``: seconds
+        without an acknowledged report after which it has killed its workers by itself; 0: no promise.
+        """
+        return self._do(Calls.register_agent(name, boot_id, address, version, gpus, fences_after))
 
     def report_agent(
         self,
@@ -289,11 +298,17 @@ class PoolClient(_Connection):
         target_seq: int,
         leases: Sequence[Mapping[str, Any]],
         wait: float = 0.0,
+        incarnation: str = "",
+        full: bool = True,
+        epoch: int = 0,
+        outside: Sequence[Mapping[str, Any]] = (),
     ) -> Assignment:
         """Report the inventory; the answer is everything to serve, at once or when it changes within
-        ``wait``.
+        ``wait``. See docs/design/agent.md for the fields.
         """
-        return self._do(Calls.report_agent(name, boot_id, target_seq, leases, wait))
+        return self._do(
+            Calls.report_agent(name, boot_id, target_seq, leases, wait, incarnation, full, epoch, outside)
+        )
 
 
 class AsyncPoolClient(_Connection):
@@ -394,9 +409,17 @@ class AsyncPoolClient(_Connection):
         return await self._do(Calls.set_limit(course, limit))
 
     async def register_agent(
-        self, name: str, *, boot_id: str, address: str, version: str, gpus: Sequence[Mapping[str, Any]]
+        self,
+        name: str,
+        *,
+        boot_id: str,
+        address: str,
+        version: str,
+        gpus: Sequence[Mapping[str, Any]],
+        fences_after: float = 0.0,
     ) -> dict[str, Any]:
-        return await self._do(Calls.register_agent(name, boot_id, address, version, gpus))
+        """See ``PoolClient.register_agent``."""
+        return await self._do(Calls.register_agent(name, boot_id, address, version, gpus, fences_after))
 
     async def report_agent(
         self,
@@ -406,6 +429,12 @@ class AsyncPoolClient(_Connection):
         target_seq: int,
         leases: Sequence[Mapping[str, Any]],
         wait: float = 0.0,
+        incarnation: str = "",
+        full: bool = True,
+        epoch: int = 0,
+        outside: Sequence[Mapping[str, Any]] = (),
     ) -> Assignment:
         """See ``PoolClient.report_agent``."""
-        return await self._do(Calls.report_agent(name, boot_id, target_seq, leases, wait))
+        return await self._do(
+            Calls.report_agent(name, boot_id, target_seq, leases, wait, incarnation, full, epoch, outside)
+        )

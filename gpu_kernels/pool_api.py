@@ -133,10 +133,17 @@ class AssignedLease:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Everything that an agent should serve; what is not named here must not live."""
+    """Everything that an agent should serve; what is not named here must not live.
+
+    ``leases`` is all of it where ``lives`` is None. Otherwise it holds what came after the ``target_seq``
+    that the agent had reported, and ``lives`` names the rest: lease id, epoch, seconds that it may be served
+    without another word. ``incarnation`` is the ledger that counts ``target_seq``.
+    """
 
     target_seq: int
     leases: tuple[AssignedLease, ...]
+    incarnation: str = ""
+    lives: tuple[tuple[str, int, float], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,20 +238,43 @@ class Calls:
 
     @staticmethod
     def register_agent(
-        name: str, boot_id: str, address: str, version: str, gpus: Sequence[Mapping[str, Any]]
+        name: str,
+        boot_id: str,
+        address: str,
+        version: str,
+        gpus: Sequence[Mapping[str, Any]],
+        fences_after: float,
     ) -> Parsed[dict[str, Any]]:
-        body = {"boot_id": boot_id, "address": address, "version": version, "gpus": [dict(g) for g in gpus]}
+        body = {
+            "boot_id": boot_id,
+            "address": address,
+            "version": version,
+            "gpus": [dict(gpu) for gpu in gpus],
+            "fences_after": fences_after,
+        }
         return Call("PUT", _path("agents", name), body), dict
 
     @staticmethod
     def report_agent(
-        name: str, boot_id: str, target_seq: int, leases: Sequence[Mapping[str, Any]], wait: float
+        name: str,
+        boot_id: str,
+        target_seq: int,
+        leases: Sequence[Mapping[str, Any]],
+        wait: float,
+        incarnation: str,
+        full: bool,
+        epoch: int,
+        outside: Sequence[Mapping[str, Any]],
     ) -> Parsed[Assignment]:
         body = {
             "boot_id": boot_id,
             "target_seq": target_seq,
+            "incarnation": incarnation,
+            "full": full,
+            "epoch": epoch,
             "wait": wait,
             "leases": [dict(lease) for lease in leases],
+            "outside": [dict(entry) for entry in outside],
         }
         return Call("POST", _path("agents", name, "report"), body, wait=wait), _assignment
 
@@ -269,8 +299,10 @@ def _renewal(answer: Any) -> Renewal:
 
 
 def _assignment(answer: Any) -> Assignment:
+    in_full = "changes" not in answer
     leases = tuple(
         AssignedLease(i["id"], i["epoch"], i["secret_sha256"], i["expires_in"], _slices(i["slices"]))
-        for i in answer["leases"]
+        for i in answer["leases" if in_full else "changes"]
     )
-    return Assignment(answer["target_seq"], leases)
+    lives = None if in_full else tuple((i[0], i[1], i[2]) for i in answer["lives"])
+    return Assignment(answer["target_seq"], leases, answer.get("incarnation", ""), lives)

@@ -50,6 +50,7 @@ class OneAgent(AgentHandler):
         address = body.text("address", 255)
         version = body.text("version", 64)
         gpus = [_offered(item) for item in body.list_of_fields("gpus", MOST_GPUS)]
+        body.number("fences_after", 0, 1e6, default=0)
         body.finish()
         if not ADDRESS.fullmatch(address):
             raise InvalidRequest(f"'address' must be tcp://HOST:PORT or unix:///PATH, not {address[:80]!r}.")
@@ -112,6 +113,7 @@ class Report(AgentHandler):
         most = self.service.desk.ledger.timing.agent_ttl / 3000
         seconds = min(body.number("wait", 0, 1e6, default=0), most)
         alive = {item.id: item for item in map(_alive, body.list_of_fields("leases", MOST_LEASES))}
+        body.passed_over("incarnation", "full", "epoch", "outside")
         body.finish()
         owner = self.identity.name
         end = time.monotonic() + seconds

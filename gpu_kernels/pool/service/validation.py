@@ -108,6 +108,10 @@ class Fields:
         """The names of an object whose names are not fixed."""
         return list(self._content)
 
+    def passed_over(self, *names: str) -> None:
+        """Let these fields through unread."""
+        self._asked.update(names)
+
     def finish(self) -> None:
         unknown = sorted(self._content.keys() - self._asked)
         if unknown:
