@@ -1,10 +1,511 @@
-"""What a course may still take."""
+"""What each course may still take: a tree of accounts with a quota for each GPU class.
+
+Vocabulary (amounts are thousandths of a GPU of one class; None is "no such limit"):
+
+- *nominal*: what an account is sure of; *ceiling*: the most that it may use, the smaller of its hard limit
+  and its nominal plus its borrowing limit. The root's nominal is what the pool has.
+- *guaranteed*: the part of its nominal that it does not lend, and at least what its children are guaranteed.
+  Where capacity shrank below that, all guarantees of a level shrink in proportion.
+- *use*: what is held below an account. *Demand*: what is claimed of it, the use of a course and the sum of
+  the children's claims of others. *Claim*: what an account takes of its parent, max(guaranteed, demand). So
+  only what exceeds the guaranteed part reaches the parent, and idle guarantees are kept free of others.
+- *room*: what a course may take now. Negative once a limit or the capacity fell below the use: a state that
+  ends as leases end, and no error.
+
+Rules of the arithmetic: at each account from a course to the root, what the course takes either leaves
+demand <= ceiling, or adds nothing to the demand and leaves use <= ceiling. So use <= ceiling holds
+everywhere after an admission, whatever was changed before.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
+from gpu_kernels.errors import Conflict, InvalidRequest
 from gpu_kernels.pool.policy.model import Ask, Course, Placement
+from gpu_kernels.units import thousandths_text
+
+INSTITUTION = "institution"
+FACULTY = "faculty"
+COURSE = "course"
+KINDS = (INSTITUTION, FACULTY, COURSE)
+MOST_LEVELS = 8
+"""Accounts from the root to a course: more would be a mistake, and each costs every decision."""
+MOST = 10**9
+"""Thousandths in any one quota: a million GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """An account's quota of one GPU class."""
+
+    nominal: int = 0
+    borrowing_limit: int | None = None
+    lending_limit: int | None = None
+    hard_limit: int | None = None
+
+    @property
+    def ceiling(self) -> int | None:
+        """The most that the account may use."""
+        return least(self.hard_limit, plus(self.nominal, self.borrowing_limit))
+
+    @property
+    def guaranteed(self) -> int:
+        """What of the nominal is never lent."""
+        return 0 if self.lending_limit is None else self.nominal - self.lending_limit
+
+
+NOTHING = Limits(hard_limit=0)
+"""A course without a quota of a class has no share of it."""
+PASSING = Limits()
+"""A faculty without a quota of a class passes on what its parent has."""
+
+
+def plus(one: int | None, other: int | None) -> int | None:
+    """A sum in which "no limit" stays "no limit"."""
+    return None if one is None or other is None else one + other
+
+
+def least(*limits: int | None) -> int | None:
+    """The smallest limit that there is."""
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One account on the way from the root to a course, as a course meets it.
+
+    ``room``: what this account alone leaves to the course now, None where it sets no limit. ``binding``:
+    no other account leaves less.
+    """
+
+    account: str
+    kind: str
+    limits: Limits
+    nominal: int
+    guaranteed: int
+    ceiling: int | None
+    use: int
+    demand: int
+    room: int | None
+    binding: bool = False
+
+
+@dataclass(slots=True)
+class _Node:
+    """An account's counters of one class."""
+
+    parent: _Node | None
+    limits: Limits
+    ceiling: int | None
+    guaranteed: int = 0
+    demand: int = 0
+    use: int = 0
+
+    @property
+    def idle(self) -> int:
+        """What is guaranteed and not claimed: what the account may take without its parent noticing."""
+        return max(0, self.guaranteed - self.demand)
+
+    def add(self, delta: int) -> None:
+        """Change the use; each account on the way up sees what its child claims more or less."""
+        node: _Node | None = self
+        claimed = delta
+        while node is not None:
+            before = max(node.guaranteed, node.demand)
+            node.use += delta
+            node.demand += claimed
+            claimed = max(node.guaranteed, node.demand) - before
+            node = node.parent
+
+    def leaves(self, unseen: int) -> int | None:
+        """What may be taken here by a descendant that takes the first ``unseen`` of it from guarantees
+        below.
+        """
+        if self.ceiling is None:
+            return None
+        claimable = self.ceiling - self.demand + unseen
+        unclaimed = min(unseen, self.ceiling - self.use)
+        return max(claimable, unclaimed) if unclaimed > 0 else claimable
+
+
+@dataclass(frozen=True, slots=True)
+class _Account:
+    name: str
+    kind: str
+    parent: str | None
+    defaults: Mapping[str, int] = field(default_factory=dict)
+
+
+class Tree:
+    """The accounts of a pool with their quotas and uses. Not for several threads.
+
+    A call that raises changes nothing. Uses change by ``add_use`` alone; what is derived from quotas is
+    worked out again, for the whole class, at the first question after a change of accounts, quotas or
+    capacity.
+    """
+
+    def __init__(self) -> None:
+        self._accounts: dict[str, _Account] = {}
+        self._quotas: dict[str, dict[str, Limits]] = {}
+        self._capacity: dict[str, int] = {}
+        self._uses: dict[str, dict[str, int]] = {}
+        self._planes: dict[str, dict[str, _Node]] = {}
+        self._trials: list[list[tuple[str, str, int]]] = []
+
+    # --- accounts and quotas
+
+    def put_account(
+        self, name: str, kind: str, parent: str | None = None, defaults: Mapping[str, int] | None = None
+    ) -> None:
+        """Make an account, or change its parent and ``defaults``: hard limits, by GPU class, of the courses
+        below it that have no quota of their own. Raises ``InvalidRequest``.
+        """
+        self._check_idle()
+        account = _Account(name, kind, parent, dict(defaults or {}))
+        self._check_place(account)
+        self._accounts[name] = account
+        self._planes.clear()
+
+    def drop_account(self, name: str) -> None:
+        """Forget an account and its quotas. Raises ``Conflict`` while it has children or use."""
+        self._check_idle()
+        self._known(name)
+        children = [child.name for child in self._accounts.values() if child.parent == name]
+        if children:
+            raise Conflict(
+                f"{name} cannot be removed: {_listed(children)} belong to it.\n"
+                "Move these to another account first.",
+                details={"account": name, "children": sorted(children)[:20]},
+            )
+        held = {c: uses[name] for c, uses in self._uses.items() if uses.get(name)}
+        if held:
+            text = ", ".join(thousandths_text(v, c) for c, v in sorted(held.items()))
+            raise Conflict(
+                f"{name} cannot be removed: it holds {text}.\nEnd its leases first.",
+                details={"account": name, "held": held},
+            )
+        del self._accounts[name]
+        for quotas in self._quotas.values():
+            quotas.pop(name, None)
+        for uses in self._uses.values():
+            uses.pop(name, None)
+        self._planes.clear()
+
+    def put_quota(self, account: str, gpu_class: str, limits: Limits) -> None:
+        """Set an account's quota of a class. A limit below the use is allowed; ``notes`` says it. Raises
+        ``InvalidRequest``.
+        """
+        self._check_idle()
+        self._known(account)
+        check_limits(account, gpu_class, limits, root=self._accounts[account].parent is None)
+        self._quotas.setdefault(gpu_class, {})[account] = limits
+        self._planes.pop(gpu_class, None)
+
+    def drop_quota(self, account: str, gpu_class: str) -> None:
+        self._check_idle()
+        self._quotas.get(gpu_class, {}).pop(account, None)
+        self._planes.pop(gpu_class, None)
+
+    def set_capacity(self, gpu_class: str, thousandths: int) -> None:
+        """What the pool has of a class now: the root's nominal, unless the root has a quota of its own."""
+        self._check_idle()
+        if self._capacity.get(gpu_class) != thousandths:
+            self._capacity[gpu_class] = max(0, thousandths)
+            self._planes.pop(gpu_class, None)
+
+    # --- use
+
+    def add_use(self, course: str, gpu_class: str, delta: int) -> None:
+        """A lease of the course takes ``delta``, or gives it back where that is negative.
+
+        Never refuses for want of room. Raises ``ValueError`` where more would be given back than was taken.
+        """
+        if self._account(course).kind != COURSE:
+            raise ValueError(f"{course} is no course: it can hold nothing itself")
+        uses = self._uses.setdefault(gpu_class, {})
+        use = uses.get(course, 0) + delta
+        if use < 0:
+            raise ValueError(f"{course} would hold {use} thousandths of {gpu_class}")
+        uses[course] = use
+        plane = self._planes.get(gpu_class)
+        if plane is not None:
+            plane[course].add(delta)
+        if self._trials:
+            self._trials[-1].append((course, gpu_class, delta))
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Uses added within are taken back at the end: for trying out. Trials may be nested."""
+        added: list[tuple[str, str, int]] = []
+        self._trials.append(added)
+        try:
+            yield
+        finally:
+            taken = self._trials.pop()
+            assert taken is added
+            outer, self._trials = self._trials, []
+            for course, gpu_class, delta in reversed(added):
+                self.add_use(course, gpu_class, -delta)
+            self._trials = outer
+
+    def copy(self) -> Tree:
+        """A tree of its own with the same state; quotas are shared, since they are frozen."""
+        other = Tree()
+        other._accounts = dict(self._accounts)
+        other._quotas = {c: dict(quotas) for c, quotas in self._quotas.items()}
+        other._capacity = dict(self._capacity)
+        other._uses = {c: dict(uses) for c, uses in self._uses.items()}
+        return other
+
+    # --- questions
+
+    def __contains__(self, account: object) -> bool:
+        return account in self._accounts
+
+    def kind(self, account: str) -> str:
+        return self._account(account).kind
+
+    def path(self, account: str) -> tuple[str, ...]:
+        """The names from the root to the account."""
+        names = []
+        name: str | None = account
+        while name is not None:
+            names.append(name)
+            name = self._account(name).parent
+        return tuple(reversed(names))
+
+    def children(self, account: str) -> tuple[str, ...]:
+        return tuple(sorted(a.name for a in self._accounts.values() if a.parent == account))
+
+    def limits(self, account: str, gpu_class: str) -> Limits:
+        """The quota in force: its own, or what it has without one."""
+        return self._limits(self._account(account), gpu_class)
+
+    def classes(self, course: str) -> tuple[str, ...]:
+        """The GPU classes of which the course has a share."""
+        names = set(self._quotas) | {c for name in self.path(course) for c in self._accounts[name].defaults}
+        return tuple(sorted(c for c in names if self.limits(course, c).ceiling != 0))
+
+    def use(self, account: str, gpu_class: str) -> int:
+        """What is held below the account."""
+        return self._node(account, gpu_class).use
+
+    def borrowed(self, account: str, gpu_class: str) -> int:
+        """What it uses beyond its nominal."""
+        node = self._node(account, gpu_class)
+        return max(0, node.use - node.limits.nominal)
+
+    def room(self, course: str, gpu_class: str, *, less: int = 0) -> int:
+        """What the course may take now; below 1 it may take nothing.
+
+        ``less``: as if the course used so much less, such as what is just being given back.
+        """
+        if less:
+            with self.trial():
+                self.add_use(course, gpu_class, -less)
+                return self.room(course, gpu_class)
+        node: _Node | None = self._node(course, gpu_class)
+        smallest: int | None = None
+        unseen = 0
+        while node is not None:
+            smallest = least(smallest, node.leaves(unseen))
+            unseen += node.idle
+            node = node.parent
+        assert smallest is not None, "the root has a ceiling"
+        return smallest
+
+    def levels(self, course: str, gpu_class: str) -> tuple[Level, ...]:
+        """Each account from the root to the course with what it leaves; of those that leave least the one
+        nearest to the course is binding.
+        """
+        found: list[Level] = []
+        unseen = 0
+        for name in reversed(self.path(course)):
+            node = self._node(name, gpu_class)
+            found.append(
+                Level(
+                    account=name,
+                    kind=self._accounts[name].kind,
+                    limits=node.limits,
+                    nominal=node.limits.nominal,
+                    guaranteed=node.guaranteed,
+                    ceiling=node.ceiling,
+                    use=node.use,
+                    demand=node.demand,
+                    room=node.leaves(unseen),
+                )
+            )
+            unseen += node.idle
+        room = self.room(course, gpu_class)
+        binding = next(index for index, level in enumerate(found) if level.room == room)
+        found[binding] = replace(found[binding], binding=True)
+        return tuple(reversed(found))
+
+    def notes(self, account: str, gpu_class: str) -> tuple[str, ...]:
+        """What an admin should know of a quota that is in force and cannot be kept as it stands."""
+        node = self._node(account, gpu_class)
+        notes = []
+        if node.ceiling is not None and node.use > node.ceiling:
+            notes.append(
+                f"{account} holds {thousandths_text(node.use, gpu_class)}, more than the "
+                f"{thousandths_text(node.ceiling, gpu_class)} that it may hold now. Nothing is taken from "
+                "leases in force; it gets nothing new until enough of them have ended."
+            )
+        promised = sum(self._node(child, gpu_class).limits.nominal for child in self.children(account))
+        sure = node.limits.nominal
+        if promised > sure and (sure or account == self._root()):
+            notes.append(
+                f"{account} has {thousandths_text(sure, gpu_class)} and has given the accounts below it "
+                f"{thousandths_text(promised, gpu_class)} as nominal: not all can have that at once."
+            )
+        return tuple(notes)
+
+    # --- within
+
+    def _account(self, name: str) -> _Account:
+        try:
+            return self._accounts[name]
+        except KeyError:
+            raise ValueError(f"there is no account {name!r}") from None
+
+    def _known(self, name: str) -> None:
+        if name not in self._accounts:
+            raise InvalidRequest(f"There is no account {name[:100]!r}.", details={"account": name[:100]})
+
+    def _check_idle(self) -> None:
+        if self._trials:
+            raise ValueError("accounts, quotas and capacity cannot change within a trial")
+
+    def _root(self) -> str | None:
+        return next((a.name for a in self._accounts.values() if a.parent is None), None)
+
+    def _check_place(self, account: _Account) -> None:
+        name, kind, parent = account.name, account.kind, account.parent
+        details = {"account": name, "kind": kind, "parent": parent}
+        why = None
+        before = self._accounts.get(name)
+        if kind not in KINDS:
+            why = f"is of kind {kind[:50]!r}; an account is an institution, a faculty, or a course"
+        elif before is not None and before.kind != kind:
+            why = f"is a {before.kind} already; it cannot become a {kind}"
+        elif (kind == INSTITUTION) != (parent is None):
+            why = "must have a parent" if parent is None else "is the institution, and has no parent"
+        elif parent is None:
+            root = self._root()
+            if root not in (None, name):
+                why = f"cannot be a second root: {root} is the institution"
+        elif parent not in self._accounts:
+            why = f"cannot belong to {parent[:100]!r}: there is no such account"
+        elif self._accounts[parent].kind == COURSE:
+            why = f"cannot belong to {parent}, which is a course"
+        elif name in self.path(parent):
+            why = f"cannot belong to {parent}, which itself belongs to {name}"
+        elif len(self.path(parent)) + (self._height(name) if before else 1) > MOST_LEVELS:
+            why = f"would stand too deep: {MOST_LEVELS} levels from the institution to a course at most"
+        if why is not None:
+            raise InvalidRequest(f"{name[:100]} {why}.", details=details)
+
+    def _height(self, name: str) -> int:
+        return 1 + max((self._height(child) for child in self.children(name)), default=0)
+
+    def _limits(self, account: _Account, gpu_class: str) -> Limits:
+        own = self._quotas.get(gpu_class, {}).get(account.name)
+        if own is not None:
+            return own
+        if account.parent is None:
+            return Limits(nominal=self._capacity.get(gpu_class, 0))
+        if account.kind != COURSE:
+            return PASSING
+        for name in reversed(self.path(account.parent)):
+            default = self._accounts[name].defaults.get(gpu_class)
+            if default is not None:
+                return Limits(hard_limit=default)
+        return NOTHING
+
+    def _node(self, account: str, gpu_class: str) -> _Node:
+        plane = self._planes.get(gpu_class)
+        if plane is None:
+            plane = self._planes[gpu_class] = self._plan(gpu_class)
+        try:
+            return plane[account]
+        except KeyError:
+            raise ValueError(f"there is no account {account!r}") from None
+
+    def _plan(self, gpu_class: str) -> dict[str, _Node]:
+        """Work out all accounts' counters of a class anew."""
+        order = sorted(self._accounts.values(), key=lambda account: len(self.path(account.name)))
+        plane: dict[str, _Node] = {}
+        for account in order:
+            limits = self._limits(account, gpu_class)
+            parent = plane[account.parent] if account.parent is not None else None
+            ceiling = limits.ceiling if parent is not None else least(limits.nominal, limits.hard_limit)
+            plane[account.name] = _Node(parent, limits, ceiling, limits.guaranteed)
+        _guarantee([plane[account.name] for account in order])
+        for account in reversed(order):
+            node = plane[account.name]
+            if account.kind == COURSE:
+                node.use = node.demand = self._uses.get(gpu_class, {}).get(account.name, 0)
+            if node.parent is not None:
+                node.parent.use += node.use
+                node.parent.demand += max(node.guaranteed, node.demand)
+        return plane
+
+
+def _guarantee(nodes: Sequence[_Node]) -> None:
+    """Settle what each is guaranteed, parents before children in ``nodes``: an account keeps at least what
+    its children are guaranteed; where it cannot have that, its children's guarantees shrink in proportion.
+    """
+    promised: dict[int, int] = {}
+    for node in reversed(nodes):
+        node.guaranteed = max(node.guaranteed, promised.get(id(node), 0))
+        if node.parent is not None:
+            promised[id(node.parent)] = promised.get(id(node.parent), 0) + node.guaranteed
+    for node in nodes:
+        if node.parent is None:
+            node.guaranteed = node.ceiling or 0
+            continue
+        wished, has = promised[id(node.parent)], node.parent.guaranteed
+        if wished > has:
+            node.guaranteed = node.guaranteed * has // wished
+        node.guaranteed = least(node.guaranteed, node.ceiling) or 0
+
+
+def check_limits(account: str, gpu_class: str, limits: Limits, *, root: bool = False) -> None:
+    """Refuse a quota that contradicts itself. Raises ``InvalidRequest``."""
+    details = {"account": account, "gpu_class": gpu_class}
+    named = {
+        "nominal": limits.nominal,
+        "borrowing limit": limits.borrowing_limit,
+        "lending limit": limits.lending_limit,
+        "hard limit": limits.hard_limit,
+    }
+    for name, value in named.items():
+        if value is not None and not 0 <= value <= MOST:
+            raise InvalidRequest(
+                f"The {name} of {account} must be 0 to {MOST // 1000} GPUs, not "
+                f"{thousandths_text(value, gpu_class) if value > 0 else value}.",
+                details=details,
+            )
+    nominal = thousandths_text(limits.nominal, gpu_class)
+    why = None
+    if root and limits.borrowing_limit:
+        why = "has nobody to borrow from: it is the institution. Leave its borrowing limit out"
+    elif limits.lending_limit is not None and limits.lending_limit > limits.nominal:
+        lent = thousandths_text(limits.lending_limit, gpu_class)
+        why = f"cannot lend {lent}: its nominal is {nominal}. The lending limit is at most the nominal"
+    elif limits.hard_limit is not None and limits.hard_limit < limits.nominal:
+        most = thousandths_text(limits.hard_limit, gpu_class)
+        why = f"cannot be sure of {nominal} (nominal) and never hold more than {most} (hard limit)"
+    if why is not None:
+        raise InvalidRequest(f"{account} {why}.", details=details)
+
+
+def _listed(names: Iterable[str]) -> str:
+    ordered = sorted(names)
+    return ", ".join(ordered[:5]) + (f" and {len(ordered) - 5} more" if len(ordered) > 5 else "")
 
 
 def room(course: Course, ask: Ask, gpu_class: str, *, count_ending: bool = True) -> int:
