@@ -1,0 +1,286 @@
+"""Who is next: the order of those who wait, by how much each has had of the pool of late.
+
+An account's *use* of a GPU class is in thousandth-seconds, and halves every half-life. Its *share* is the
+largest of its uses, each over what the pool has of that class, divided by the account's weight. From the root
+down, the sibling with the lowest share is next, then in its course the user with the lowest share, then who
+came first. Taking a place in the order is charged to the account, its ancestors and its user, as a grant is,
+before the next place is given: so nobody fills the front of the queue at once.
+
+All arithmetic on use is in whole numbers, so that a restart or a replay on another machine computes the same
+to the last digit. ``settled`` is the one place that rounds: down, to a whole thousandth-second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from heapq import heapify, heapreplace
+from heapq import heappop as pop
+from math import isqrt
+
+from gpu_kernels.pool.policy.model import Ask
+
+_BITS = 60
+_ONE = 1 << _BITS
+_STEP = 8
+_STEPS = 4
+_PER_LN2 = 1663314137230540311  # 2**60 / ln 2, rounded to the nearest whole number
+
+
+def _powers() -> tuple[tuple[int, ...], ...]:
+    """2 ** -(k / 256 ** level) for k below 256 and levels 1 to 4, in 60 bits, by square roots alone."""
+    root, roots = _ONE >> 1, []
+    for _ in range(_STEP * _STEPS):
+        root = isqrt(root << _BITS)
+        roots.append(root)
+    tables = []
+    for level in range(_STEPS):
+        of_level = roots[_STEP * level : _STEP * (level + 1)]
+        table = []
+        for k in range(1 << _STEP):
+            value = _ONE
+            for bit, factor in enumerate(of_level):
+                if k >> (_STEP - 1 - bit) & 1:
+                    value = value * factor >> _BITS
+            table.append(value)
+        tables.append(tuple(table))
+    return tuple(tables)
+
+
+_FIRST, _SECOND, _THIRD, _FOURTH = _powers()
+
+
+def left(elapsed: int, half_life: int) -> int:
+    """What is left of a whole after the time, in 2 ** -60; both in the same unit."""
+    if elapsed <= 0:
+        return _ONE
+    halvings, rest = divmod((elapsed << 32) // half_life, 1 << 32)
+    if halvings >= _BITS:
+        return 0
+    value = _FIRST[rest >> 24] * _SECOND[rest >> 16 & 255] >> _BITS
+    value = value * _THIRD[rest >> 8 & 255] >> _BITS
+    return (value * _FOURTH[rest & 255] >> _BITS) >> halvings
+
+
+def settled(use: int, held: int, elapsed: int, half_life: int) -> int:
+    """The use after ``elapsed`` milliseconds in which ``held`` thousandths were held all the time.
+
+    What is used decays while it is being used: the integral of 2 ** -(t / half_life).
+    """
+    remains = left(elapsed, half_life)
+    decayed = use * remains >> _BITS
+    if not held or elapsed <= 0:
+        return decayed
+    return decayed + (held * half_life * _PER_LN2 * (_ONE - remains) // 1000 >> 2 * _BITS)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """``half_life`` in milliseconds. ``entry_charge``: the seconds of its size that a grant costs at once."""
+
+    half_life: int = 24 * 3600 * 1000
+    entry_charge: int = 60
+
+    def __post_init__(self) -> None:
+        if self.half_life < 1000:
+            raise ValueError(f"the half-life must be a second at least, not {self.half_life} ms")
+        if self.entry_charge < 1:
+            raise ValueError("without an entry charge one user could take the whole pool at once")
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A row of the shares: thousandth-seconds as of ``at``; ``user`` is empty for the account itself."""
+
+    account: str
+    user: str
+    gpu_class: str
+    usage: int
+    at: int
+
+
+Owner = tuple[str, str]
+"""An account and a user of it, or '' for the account itself."""
+Cost = Callable[[Ask], tuple[str, int]]
+"""The GPU class that an ask will most likely be given, and how many thousandths of it."""
+
+
+class Shares:
+    """The use of all accounts and users, live.
+
+    The rows hold what was used up to ``at``; since then each owner held ``held`` thousandths, which changes
+    only together with the row: whoever changes it first writes the rows that ``settle`` returns.
+    """
+
+    def __init__(self, policy: Policy = Policy()) -> None:  # noqa: B008 (frozen)
+        self.policy = policy
+        self.capacity: dict[str, int] = {}
+        """Thousandths by GPU class that the pool has."""
+        self._parents: dict[str, str | None] = {}
+        self._weights: dict[str, float] = {}
+        self._uses: dict[Owner, dict[str, tuple[int, int]]] = {}
+        self._held: dict[Owner, dict[str, int]] = {}
+
+    def put_account(self, name: str, parent: str | None, weight: float = 1.0) -> None:
+        if not weight > 0:
+            raise ValueError(f"the weight of {name} must be above zero, not {weight}")
+        self._parents[name] = parent
+        self._weights[name] = weight
+
+    def drop_account(self, name: str) -> None:
+        self._parents.pop(name, None)
+        self._weights.pop(name, None)
+
+    def put(self, use: Use) -> None:
+        self._uses.setdefault((use.account, use.user), {})[use.gpu_class] = (int(use.usage), use.at)
+
+    def drop(self, account: str, user: str, gpu_class: str) -> None:
+        uses = self._uses.get((account, user), {})
+        uses.pop(gpu_class, None)
+        if not uses:
+            self._uses.pop((account, user), None)
+
+    def hold(self, course: str, user: str, gpu_class: str, thousandths: int) -> None:
+        """The user holds so many more (or, below zero, fewer) from the ``at`` of the rows on."""
+        for owner in self.owners(course, user):
+            held = self._held.setdefault(owner, {})
+            held[gpu_class] = held.get(gpu_class, 0) + thousandths
+            if not held[gpu_class]:
+                del held[gpu_class]
+
+    def owners(self, course: str, user: str) -> list[Owner]:
+        """Who is charged for the user's use: the user in the course, and each account up to the root."""
+        return [(course, user), *((name, "") for name in self.path(course))]
+
+    def path(self, course: str) -> list[str]:
+        """The course, its faculty, the root."""
+        path: list[str] = []
+        name: str | None = course
+        while name is not None and name not in path:
+            path.append(name)
+            name = self._parents.get(name)
+        return path
+
+    def settle(self, course: str, user: str, gpu_class: str, now: int, granted: int = 0) -> list[Use]:
+        """The rows as of now, to be written before the user holds more or less of the class.
+
+        ``granted``: thousandths that a grant adds; they are charged for at once.
+        """
+        entry = granted * self.policy.entry_charge
+        return [
+            Use(account, name, gpu_class, self.used(account, name, gpu_class, now) + entry, now)
+            for account, name in self.owners(course, user)
+        ]
+
+    def used(self, account: str, user: str, gpu_class: str, now: int) -> int:
+        """Decayed use in thousandth-seconds. A clock set back does not give anything back."""
+        owner = (account, user)
+        usage, at = self._uses.get(owner, {}).get(gpu_class, (0, now))
+        held = self._held.get(owner, {}).get(gpu_class, 0)
+        return settled(usage, held, now - at, self.policy.half_life)
+
+    def uses(self, account: str, user: str, now: int) -> dict[str, int]:
+        """Decayed use of each GPU class of which there is any."""
+        owner = (account, user)
+        half_life = self.policy.half_life
+        held = self._held.get(owner, {})
+        return {
+            gpu_class: settled(usage, held.get(gpu_class, 0), now - at, half_life)
+            for gpu_class, (usage, at) in self._uses.get(owner, {}).items()
+        }
+
+    def share(self, account: str, user: str, now: int) -> float:
+        """The dominant share: seconds of the whole pool's class, by weight. A class that is gone counts as
+        one GPU.
+        """
+        weight = self._weights.get(account, 1.0) if not user else 1.0
+        return dominant(self.uses(account, user, now), self.capacity, weight)
+
+    def weight(self, account: str) -> float:
+        return self._weights.get(account, 1.0)
+
+    def order(self, asks: Iterable[Ask], cost: Cost, now: int) -> list[Ask]:
+        """All asks in the order in which each is next; the same whatever order they come in."""
+        root = _Node(self, "", "", now)
+        for ask in asks:
+            node = root
+            for account in reversed(self.path(ask.course)):
+                node = node.child(account, "")
+            node.child(ask.course, ask.user).own.append(ask)
+        root.prepare()
+        return list(root.drain(cost))
+
+
+def dominant(uses: Mapping[str, int], capacity: Mapping[str, int], weight: float) -> float:
+    """The largest of the uses, each over what the pool has of the class, by weight."""
+    most = 0.0
+    for gpu_class, use in uses.items():
+        share = use / (capacity.get(gpu_class) or 1000)
+        if share > most:
+            most = share
+    return most / weight
+
+
+class _Node:
+    """An account, or a user of a course, with those below it in a heap by share and then by turn.
+
+    Only the path of who was next is charged, so only the tops of the heaps on that path change.
+    """
+
+    __slots__ = ("_capacity", "_children", "_heap", "_index", "_uses", "_weight", "own", "share")
+
+    def __init__(self, shares: Shares, account: str, user: str, now: int) -> None:
+        self._index = (shares, now)
+        self._uses = shares.uses(account, user, now)
+        self._capacity = shares.capacity
+        self._weight = 1.0 if user else shares.weight(account)
+        self._children: dict[Owner, _Node] = {}
+        self._heap: list[tuple[float, tuple[int, str], _Node]] = []
+        self.own: list[Ask] = []
+        self.share = dominant(self._uses, self._capacity, self._weight)
+
+    def child(self, account: str, user: str) -> _Node:
+        found = self._children.get((account, user))
+        if found is None:
+            shares, now = self._index
+            found = self._children[account, user] = _Node(shares, account, user, now)
+        return found
+
+    def prepare(self) -> tuple[int, str]:
+        """Sort what is below; the turn of who is next."""
+        self.own.sort(key=_turn, reverse=True)
+        self._heap = [(node.share, node.prepare(), node) for node in self._children.values()]
+        heapify(self._heap)
+        return self.first()
+
+    def first(self) -> tuple[int, str]:
+        return self._heap[0][1] if self._heap else self.own[-1].turn
+
+    def drain(self, cost: Cost) -> Iterator[Ask]:
+        while self._heap:
+            ask = self._next()
+            yield ask
+            self._charge(ask, *cost(ask))
+
+    def _next(self) -> Ask:
+        return self._heap[0][2]._next() if self._heap else self.own[-1]
+
+    def _charge(self, ask: Ask, gpu_class: str, amount: int) -> None:
+        use = self._uses.get(gpu_class, 0) + amount
+        self._uses[gpu_class] = use
+        share = use / (self._capacity.get(gpu_class) or 1000) / self._weight
+        if share > self.share:
+            self.share = share
+        if not self._heap:
+            self.own.pop()
+            return
+        top = self._heap[0][2]
+        top._charge(ask, gpu_class, amount)
+        if top._heap or top.own:
+            heapreplace(self._heap, (top.share, top.first(), top))
+        else:
+            pop(self._heap)
+
+
+def _turn(ask: Ask) -> tuple[int, str]:
+    return ask.turn
