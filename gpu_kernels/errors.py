@@ -57,7 +57,7 @@ class PoolError(GPUKernelsError):
 class InvalidRequest(PoolError):
     """The request itself is wrong; asking again will not help."""
 
-    code = "invalid_request"
+    code = "bad_request"
     status = 400
 
 
@@ -105,6 +105,12 @@ class NotFound(PoolError):
 
     code = "not_found"
     status = 404
+
+
+class UnknownVersion(NotFound):
+    """The address names a version of the API that this controller does not speak."""
+
+    code = "unknown_version"
 
 
 class UnknownLease(NotFound):

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
-from traitlets import Dict, Float, Int, List, TraitError, Unicode, default, validate
+from traitlets import Bool, Dict, Float, Int, List, TraitError, Unicode, default, validate
 from traitlets.config import Application, Config
 
 from gpu_kernels import __version__
@@ -134,6 +134,10 @@ class PoolController(Application):
         90.0, help="Days for which ended leases and the audit trail are kept; accounts are kept for good."
     ).tag(config=True)
 
+    check_answers = Bool(
+        False, help="Compare each answer with its schema, for tests; one that differs is a fault (500)."
+    ).tag(config=True)
+
     @default("log_level")
     def _default_log_level(self) -> int:
         return 20
@@ -241,6 +245,7 @@ class PoolController(Application):
                 pace=Pace(self.max_requests),
                 max_wait=self.max_wait,
                 sizes={name: tuple(numbers) for name, numbers in self.sizes.items()},
+                check_answers=self.check_answers,
             )
             sockets = bind_sockets(self.port, self.address)
             server = HTTPServer(make_application(service, self.prefix), max_body_size=MOST_BUFFERED)

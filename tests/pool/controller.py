@@ -62,7 +62,14 @@ def write_tokens(path: Path) -> None:
 
 
 def configuration(state: Path, **traits: Any) -> dict[str, Any]:
-    return {"state_dir": str(state), "port": 0, "courses": COURSES, "token_cache": 0.0, **traits}
+    return {
+        "state_dir": str(state),
+        "port": 0,
+        "courses": COURSES,
+        "token_cache": 0.0,
+        "check_answers": True,
+        **traits,
+    }
 
 
 class Agent:

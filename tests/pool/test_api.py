@@ -291,7 +291,7 @@ class TestPoolAndCourses:
 
     @pytest.mark.parametrize(
         ("limit", "text"),
-        [({"GB": 5}, "not the name of a GPU class"), ({"V100": -1}, "must be 0 to")],
+        [({"GB": 5}, "not the name of a GPU class"), ({"V100": -1}, "must be at least 0, not -1")],
     )
     def test_a_limit_that_makes_no_sense_is_refused(
         self, controller: ThreadedController, limit: dict[str, int], text: str

@@ -10,17 +10,18 @@ from prometheus_client import Counter
 from gpu_kernels import errors
 from gpu_kernels.pool.app import PoolController
 from gpu_kernels.pool.service import identity
-from gpu_kernels.pool.service.application import ROUTES
 from gpu_kernels.pool.service.metrics import Metrics
+from gpu_kernels.pool.service.operations import operations_of
+from gpu_kernels.pool.service.routes import ROUTES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "pool-api.md").read_text()
 
 
 def endpoints() -> set[str]:
     found = set()
-    for pattern, handler in ROUTES:
-        path = re.sub(r"\(\?P<lease_id>[^)]*\)", "ID", re.sub(r"\(\?P<name>[^)]*\)", "NAME", pattern))
-        found |= {f"{method.upper()} {path}" for method in ("get", "post", "put") if method in vars(handler)}
+    for path, handler in ROUTES:
+        shown = path.replace("{lease_id}", "ID").replace("{name}", "NAME")
+        found |= {f"{method} {shown}" for method in operations_of(handler)}
     return found
 
 

@@ -1,4 +1,4 @@
-"""The routes of the API."""
+"""The web application: the API's routes below the prefix, and what is said at every other address."""
 
 from __future__ import annotations
 
@@ -6,31 +6,12 @@ import logging
 
 from tornado.web import Application, RequestHandler
 
-from gpu_kernels.pool.service import agents, leases, pool
-from gpu_kernels.pool.service.base import Handler, Nowhere, Service
+from gpu_kernels.pool.service import pool
+from gpu_kernels.pool.service.base import VERSIONS, Nowhere, OtherVersion, Service
+from gpu_kernels.pool.service.routes import ROUTES, pattern_of
+from gpu_kernels.pool.service.versions import Document, Versions
 
 log = logging.getLogger("gpu_kernels.pool.requests")
-
-LEASE = r"(?P<lease_id>[A-Za-z0-9_-]{1,64})"
-NAME = r"(?P<name>[^/]{1,255})"
-
-ROUTES: list[tuple[str, type[Handler]]] = [
-    (r"/leases", leases.Leases),
-    (r"/leases/renew", leases.Renew),
-    (r"/leases/release", leases.ReleaseServer),
-    (rf"/leases/{LEASE}", leases.OneLease),
-    (rf"/leases/{LEASE}/release", leases.Release),
-    (rf"/leases/{LEASE}/revoke", leases.Revoke),
-    (r"/pool", pool.Pool),
-    (r"/courses", pool.Courses),
-    (rf"/courses/{NAME}", pool.OneCourse),
-    (r"/agents", agents.Agents),
-    (rf"/agents/{NAME}", agents.OneAgent),
-    (rf"/agents/{NAME}/report", agents.Report),
-    (r"/health", pool.Health),
-    (r"/metrics", pool.MetricsPage),
-]
-"""Address below ``/api/v1``, and its handler."""
 
 
 def make_application(service: Service, prefix: str = "/") -> Application:
@@ -38,8 +19,15 @@ def make_application(service: Service, prefix: str = "/") -> Application:
     base = "/" + prefix.strip("/")
     base = "" if base == "/" else base
     arguments = {"service": service}
-    routes = [(f"{base}/api/v1{path}", handler, arguments) for path, handler in ROUTES]
+    routes = [(f"{base}/api/v1{pattern_of(path)}", handler, arguments) for path, handler in ROUTES]
     routes += [
+        (f"{base}/api/v1/openapi.json", Document, arguments),
+        (f"{base}/api/?", Versions, arguments),
+        (
+            rf"{base}/api/(?!(?:{'|'.join(VERSIONS)})(?:/|$))(?P<version>[^/]*)(?:/.*)?",
+            OtherVersion,
+            arguments,
+        ),
         (f"{base}/health", pool.Health, arguments),
         (f"{base}/metrics", pool.MetricsPage, arguments),
     ]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import json
 import logging
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from pydantic_core import to_json
 from tornado.httputil import HTTPServerRequest
 from tornado.web import Finish, HTTPError, RequestHandler, stream_request_body
 
@@ -22,25 +24,31 @@ from gpu_kernels.errors import (
     PoolError,
     Refused,
     TooLarge,
+    UnknownVersion,
 )
 from gpu_kernels.pool.service.authentication import Authenticator
 from gpu_kernels.pool.service.desk import Desk, stopping
 from gpu_kernels.pool.service.identity import Identity
 from gpu_kernels.pool.service.metrics import Metrics
+from gpu_kernels.pool.service.operations import operation_of, operations_of
 from gpu_kernels.pool.service.pace import Pace
 from gpu_kernels.pool.service.proofs import Proofs
-from gpu_kernels.pool.service.validation import Fields, parse_body
 from gpu_kernels.pool.service.waiting import Bells, rung
 
 log = logging.getLogger("gpu_kernels.pool")
 
 MAX_BODY = 1024 * 1024
 MAX_LONG_POLL = 30.0
+VERSIONS = ("v1",)
+"""Of the API, oldest first."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """What the handlers work with. ``sizes`` are on offer by GPU class, '' standing for every other class."""
+    """What the handlers work with. ``sizes`` are on offer by GPU class, '' standing for every other class.
+
+    ``check_answers``: compare each answer with its schema, for tests; one that differs is a fault.
+    """
 
     desk: Desk
     bells: Bells
@@ -50,6 +58,7 @@ class Service:
     pace: Pace
     max_wait: float = 600.0
     sizes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    check_answers: bool = False
 
 
 @stream_request_body
@@ -95,11 +104,11 @@ class Handler(RequestHandler):
         if not self._too_long:
             self._body += chunk
 
-    def fields(self) -> Fields:
-        """The body's fields."""
+    def raw_body(self) -> bytes:
+        """The whole body. Raises ``TooLarge``."""
         if self._too_long:
             raise _too_large()
-        return parse_body(bytes(self._body))
+        return bytes(self._body)
 
     def require(self, scope: str, *, course: str | None = None, server: str | None = None) -> None:
         """Refuse a token that lacks ``scope``."""
@@ -110,6 +119,13 @@ class Handler(RequestHandler):
                 details={"scope": scope},
             )
 
+    def require_somewhere(self, scope: str) -> None:
+        """Refuse a token that lacks ``scope`` wholly; what a filtered one is for is checked once that is
+        known.
+        """
+        if not self.identity.may_somewhere(scope):
+            self.require(scope)
+
     async def require_trusted(self, *scopes: str) -> None:
         """For what anyone on this machine may see: refuse others without one of ``scopes``."""
         if _is_local(self.request):
@@ -118,20 +134,16 @@ class Handler(RequestHandler):
         if not any(self.identity.may(scope) for scope in scopes):
             raise Forbidden(f"{self.identity.name} may not see this: it needs the scope {scopes[0]}.")
 
-    def seconds_to_wait(self, most: float = MAX_LONG_POLL) -> float:
-        """The ``wait`` of a query, at most ``most``."""
-        text = self.get_query_argument("wait", "0")
-        try:
-            seconds = float(text)
-        except ValueError:
-            seconds = -1.0
-        if not 0 <= seconds <= 1e6:
-            raise InvalidRequest(f"'wait' must be a number of seconds from 0, not {text[:20]!r}.")
-        return min(seconds, most)
-
     def answer(self, body: Mapping[str, Any], status: int = 200) -> None:
+        """Answer in JSON; by ``Service.check_answers`` only what the operation's schema says."""
+        content = to_json(body)
+        if self.service.check_answers:
+            made = operation_of(type(self), self.request.method)
+            assert made is not None
+            made.check_answer(status, content)
         self.set_status(status)
-        self.finish(dict(body))
+        self.set_header("Content-Type", "application/json; charset=UTF-8")
+        self.finish(content)
 
     def linger_at(self, bell: asyncio.Event) -> None:
         """Note that the answer may take long on purpose; the bell also rings when the client goes away."""
@@ -167,21 +179,49 @@ class Handler(RequestHandler):
             text = one_line(value.log_message)
             log.info("%s %s: %s: %s", self.request.method, self.request.path, value.code, text)
         elif not isinstance(value, HTTPError):
-            log.error("%s %s failed", self.request.method, self.request.path, exc_info=(kind, value, trace))
+            where = (self.request.method, self.request.path, self.fault)
+            log.error("%s %s failed, fault %s", *where, exc_info=(kind, value, trace))
+
+    @cached_property
+    def fault(self) -> str:
+        """Names a fault of the service, in the answer and in the log."""
+        return secrets.token_hex(4)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Every error leaves in the one shape, whatever raised it."""
         cause = kwargs.get("exc_info", (None, None, None))[1]
         if isinstance(cause, Finish):
             return
-        error = cause if isinstance(cause, PoolError) else _from_status(status_code, self.request)
+        error = cause if isinstance(cause, PoolError) else self._from_status(status_code)
         if isinstance(error, Refused):
             self.service.metrics.refusals.labels(error.code).inc()
         self.set_status(error.status)
         if error.retry_after is not None:
             self.set_header("Retry-After", str(max(1, round(error.retry_after))))
         self.set_header("Content-Type", "application/json; charset=UTF-8")
-        self.finish(json.dumps(error.to_json()))
+        made = operation_of(type(self), self.request.method)
+        if self.service.check_answers and made is not None:
+            made.check_error(error)
+        self.finish(to_json(error.to_json()))
+
+    def _from_status(self, status: int) -> PoolError:
+        """The error for what the web server itself refuses, or for a fault."""
+        where = self.request.path[:200]
+        if status == 404:
+            return NotFound(f"There is nothing at {where}.", details={"versions": list(VERSIONS)})
+        if status == 405:
+            allowed = list(operations_of(type(self)))
+            self.set_header("Allow", ", ".join(allowed))
+            what = f"{self.request.method} does nothing at {where}; it takes {', '.join(allowed)}."
+            return MethodNotAllowed(what, details={"allowed": allowed})
+        if 400 <= status < 500:
+            return InvalidRequest("The request cannot be read.")
+        return PoolError(
+            f"The GPU pool failed to handle this request; its log says why (fault {self.fault}).\n"
+            "Try again, or choose 'Python 3' to work without a GPU.",
+            retry_after=10.0,
+            details={"fault": self.fault},
+        )
 
 
 class Nowhere(Handler):
@@ -193,23 +233,22 @@ class Nowhere(Handler):
         raise HTTPError(404)
 
 
+class OtherVersion(Handler):
+    """Every address of a version that this controller does not speak."""
+
+    anonymous = True
+
+    async def prepare(self) -> None:
+        version = str(self.path_kwargs["version"])[:20]
+        raise UnknownVersion(
+            f"This pool controller has no API of version {version!a}; it has {', '.join(VERSIONS)}.",
+            details={"versions": list(VERSIONS)},
+        )
+
+
 def one_line(text: str) -> str:
     """What a client wrote may be in it: nothing of that may look like another line of the log."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _from_status(status: int, request: HTTPServerRequest) -> PoolError:
-    if status == 404:
-        return NotFound(f"There is nothing at {request.path[:200]}.")
-    if status == 405:
-        return MethodNotAllowed(f"{request.method} does nothing at {request.path[:200]}.")
-    if 400 <= status < 500:
-        return InvalidRequest("The request cannot be read.")
-    return PoolError(
-        "The GPU pool failed to handle this request; its log says why.\n"
-        "Try again, or choose 'Python 3' to work without a GPU.",
-        retry_after=10.0,
-    )
 
 
 def _too_large() -> TooLarge:

@@ -50,6 +50,13 @@ class Identity:
         held = (s.partition("!") for s in self.scopes)
         return any(name in wanted and self._meets(where, course, server) for name, _, where in held)
 
+    def may_somewhere(self, scope: str) -> bool:
+        """Whether the token has this scope with any filter, or one that comes with it."""
+        if self.may(scope):
+            return True
+        wanted = (scope, *IMPLIED_BY.get(scope, ()))
+        return any(held.partition("!")[0] in wanted for held in self.scopes)
+
     def _meets(self, where: str, course: str | None, server: str | None) -> bool:
         kind, _, value = where.partition("=")
         if kind == "":

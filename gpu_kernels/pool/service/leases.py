@@ -5,20 +5,38 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from gpu_kernels.errors import Forbidden, UnknownLease
+from gpu_kernels.errors import (
+    CourseAmbiguous,
+    CourseLimit,
+    Forbidden,
+    InvalidSize,
+    KeyReused,
+    NoSuchClass,
+    NotAMember,
+    PoolFull,
+    Refused,
+    SliceTooLarge,
+    TooMany,
+    UnknownCourse,
+    UnknownLease,
+)
 from gpu_kernels.pool.ledger import asking, ending, reading
 from gpu_kernels.pool.ledger.models import Lease
 from gpu_kernels.pool.ledger.states import LIVE, Who
 from gpu_kernels.pool.ledger.transaction import Transaction
-from gpu_kernels.pool.service.base import Handler
+from gpu_kernels.pool.service.base import MAX_LONG_POLL, Handler
 from gpu_kernels.pool.service.identity import ADMIN_POOL, READ_USAGE, USE
-from gpu_kernels.pool.service.validation import Fields
+from gpu_kernels.pool.service.operations import operation
+from gpu_kernels.pool.service.schemas import leases as schemas
 from gpu_kernels.pool.service.waiting import lease_topic
-from gpu_kernels.units import MAX_TEXT, parse_size
+from gpu_kernels.units import parse_size
 
 View = dict[str, Any]
-MAX_RENEWED = 10_000
-MOST_LABELS, LONGEST_LABEL = 16, 256
+REFUSALS = (
+    CourseAmbiguous, CourseLimit, InvalidSize, KeyReused, NoSuchClass, NotAMember, PoolFull, Refused,
+    SliceTooLarge, TooMany, UnknownCourse,
+)  # fmt: skip
+"""What may stand against a lease."""
 
 
 class LeaseHandler(Handler):
@@ -28,35 +46,46 @@ class LeaseHandler(Handler):
             view["secret"] = self.service.proofs.secret(view["id"], view["epoch"]).hex()
         return view
 
-    def require_any_server(self, scope: str) -> None:
-        """The scope, be it for one server or course only; what it is for is checked once that is known."""
-        if not any(name.partition("!")[0] == scope for name in self.identity.scopes):
-            self.require(scope)
-
 
 class Leases(LeaseHandler):
     """``/leases``"""
 
-    async def get(self) -> None:
-        course = self.get_query_argument("course", None)
-        ended = self.get_query_argument("ended", "0") == "1"
+    @operation(
+        "List leases",
+        who="the scope `custom:gpu:use` for one's own; see the query for others'",
+        query=schemas.LeaseQuery,
+        answers={200: schemas.LeaseList},
+    )
+    async def get(self, *, query: schemas.LeaseQuery) -> None:
+        """One's own that live or still hold slices, newest first."""
         user: str | None = None
-        if self.get_query_argument("all", "0") == "1":
+        if query.all:
             self.require(ADMIN_POOL)
-        elif course is not None:
-            if not (self.identity.teaches(course) or self.identity.may(READ_USAGE, course=course)):
-                raise Forbidden(f"{self.identity.name} may not see who holds what of {course}.")
+        elif query.course is not None:
+            if not (
+                self.identity.teaches(query.course) or self.identity.may(READ_USAGE, course=query.course)
+            ):
+                raise Forbidden(f"{self.identity.name} may not see who holds what of {query.course}.")
         else:
-            self.require_any_server(USE)
+            self.require_somewhere(USE)
             user = self.identity.name
         views = await self.service.desk.read(
-            lambda tx: reading.leases(tx, user=user, course=course, ended=ended)
+            lambda tx: reading.leases(tx, user=user, course=query.course, ended=query.ended)
         )
         self.answer({"leases": [self.with_secret(view) if user else view for view in views]})
 
-    async def post(self) -> None:
-        self.require_any_server(USE)
-        wish = self._wish(self.fields())
+    @operation(
+        "Ask for a lease",
+        scope=USE,
+        body=schemas.Reserve,
+        answers={201: schemas.Lease, 202: schemas.Lease},
+        errors=REFUSALS,
+    )
+    async def post(self, *, body: schemas.Reserve) -> None:
+        """Answers 201 with a lease in force, or 202 with a `queued` one; then ask
+        `GET /leases/{lease_id}?wait=` until it is granted.
+        """
+        wish = self._wish(body)
         self.service.pace.take(self.identity.name)
 
         def reserve(tx: Transaction) -> tuple[View, bool]:
@@ -70,32 +99,36 @@ class Leases(LeaseHandler):
             self.service.metrics.grants.labels(view["gpu_class"], view["course"]).inc()
         self.answer(self.with_secret(view), status=202 if view["state"] == "queued" else 201)
 
-    def _wish(self, body: Fields) -> asking.Wish:
-        size = parse_size(body.text("size", 4 * MAX_TEXT, empty=True))
-        course = body.text("course", 255, default=None)
-        slot = body.fields("slot")
-        wish = asking.Wish(
+    def _wish(self, body: schemas.Reserve) -> asking.Wish:
+        return asking.Wish(
             user=self.identity.name,
             groups=self.identity.groups,
-            course=course,
-            size=size,
-            key=body.text("key", 512),
-            server=slot.text("server", 255, empty=True),
-            path=slot.text("path", 1024, empty=True),
-            holder=body.text("holder", 255),
-            wait_ms=int(min(body.number("wait", 0, 1e9, default=0), self.service.max_wait) * 1000),
-            labels=body.texts_by_name("labels", MOST_LABELS, LONGEST_LABEL),
+            course=body.course,
+            size=parse_size(body.size),
+            key=body.key,
+            server=body.slot.server,
+            path=body.slot.path,
+            holder=body.holder,
+            wait_ms=int(min(body.wait, self.service.max_wait) * 1000),
+            labels=body.labels,
         )
-        slot.finish()
-        body.finish()
-        return wish
 
 
 class OneLease(LeaseHandler):
     """``/leases/ID``"""
 
-    async def get(self, lease_id: str) -> None:
-        seconds = self.seconds_to_wait()
+    @operation(
+        "See a lease of one's own",
+        scope=USE,
+        query=schemas.OneLeaseQuery,
+        answers={200: schemas.Lease},
+        errors=[UnknownLease, TooMany],
+    )
+    async def get(self, lease_id: str, *, query: schemas.OneLeaseQuery) -> None:
+        """With `wait` it answers when the lease is no longer queued, or after that time. Asking tells the
+        controller that its owner still waits; see the setting `queue_ttl`.
+        """
+        seconds = min(query.wait, MAX_LONG_POLL)
         end = time.monotonic() + seconds
         with self.service.bells.at(lease_topic(lease_id), self.identity.name) as bell:
             view = await self._look(lease_id)
@@ -126,14 +159,12 @@ class OneLease(LeaseHandler):
 class Renew(LeaseHandler):
     """``/leases/renew``"""
 
-    async def post(self) -> None:
-        body = self.fields()
-        wanted = []
-        for item in body.list_of_fields("leases", MAX_RENEWED):
-            wanted.append((item.text("id", 64), item.integer("epoch", 0, 2**62)))
-            item.finish()
-        body.finish()
-        self.require_any_server(USE)
+    @operation("Keep leases", scope=USE, body=schemas.Renew, answers={200: schemas.Renewal})
+    async def post(self, *, body: schemas.Renew) -> None:
+        """One call keeps all leases of a server. A lease that another one replaced can be renewed for one
+        time to live in all.
+        """
+        wanted = [(known.id, known.epoch) for known in body.leases]
         user = self.identity.name
         renewal = await self.service.desk.write(lambda tx: asking.renew(tx, user, wanted))
         self.answer(
@@ -152,16 +183,21 @@ class Renew(LeaseHandler):
 class Release(LeaseHandler):
     """``/leases/ID/release``"""
 
-    async def post(self, lease_id: str) -> None:
-        body = self.fields()
-        holder = body.text("holder", 255)
-        body.finish()
+    @operation(
+        "Give a lease back",
+        scope=USE,
+        body=schemas.Release,
+        answers={200: schemas.Lease},
+        errors=[UnknownLease],
+    )
+    async def post(self, lease_id: str, *, body: schemas.Release) -> None:
+        """A release by another than the present holder changes nothing. Repeating it is harmless."""
         user = self.identity.name
 
         def release(tx: Transaction) -> View:
             lease = asking.owned(tx, user, lease_id)
             self.require(USE, course=lease.course, server=lease.server)
-            return reading.lease_view(tx, asking.release(tx, user, lease_id, holder))
+            return reading.lease_view(tx, asking.release(tx, user, lease_id, body.holder))
 
         self.answer(self.with_secret(await self.service.desk.write(release)))
 
@@ -169,11 +205,15 @@ class Release(LeaseHandler):
 class ReleaseServer(LeaseHandler):
     """``/leases/release``"""
 
-    async def post(self) -> None:
-        body = self.fields()
-        server = body.text("server", 255, empty=True)
-        user = body.text("user", 255, default=self.identity.name)
-        body.finish()
+    @operation(
+        "Give back all leases of a Jupyter server",
+        who="the scope `custom:gpu:use`; for another `user`: `custom:gpu:admin:pool` (the hub)",
+        body=schemas.ReleaseServer,
+        answers={200: schemas.LeaseList},
+    )
+    async def post(self, *, body: schemas.ReleaseServer) -> None:
+        """Ends all that the server holds or waits for."""
+        server, user = body.server, body.user or self.identity.name
         if user == self.identity.name:
             self.require(USE, server=server)
         else:
@@ -190,11 +230,15 @@ class ReleaseServer(LeaseHandler):
 class Revoke(LeaseHandler):
     """``/leases/ID/revoke``"""
 
-    async def post(self, lease_id: str) -> None:
-        body = self.fields()
-        reason = body.text("reason", 400)
-        body.finish()
-        self.require(ADMIN_POOL)
+    @operation(
+        "Take a lease back",
+        scope=ADMIN_POOL,
+        body=schemas.Revoke,
+        answers={200: schemas.Lease},
+        errors=[UnknownLease],
+    )
+    async def post(self, lease_id: str, *, body: schemas.Revoke) -> None:
+        """The user is told the reason."""
         actor = self.identity.name
 
         def revoke(tx: Transaction) -> View:
@@ -202,7 +246,7 @@ class Revoke(LeaseHandler):
             if lease is None:
                 raise UnknownLease(f"There is no lease {lease_id[:40]!r}.")
             if lease.state in LIVE:
-                ending.revoke(tx, lease, who=Who.ADMIN, actor=actor, reason=f"Taken back: {reason}")
+                ending.revoke(tx, lease, who=Who.ADMIN, actor=actor, reason=f"Taken back: {body.reason}")
             return reading.lease_view(tx, lease)
 
         self.answer(await self.service.desk.write(revoke))

@@ -8,23 +8,25 @@ from typing import Any
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from gpu_kernels import __version__
-from gpu_kernels.errors import Forbidden, InvalidRequest
+from gpu_kernels.errors import Forbidden, InvalidRequest, NotAMember, UnknownCourse
 from gpu_kernels.pool.ledger import courses, reading
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy import refusals
 from gpu_kernels.pool.service.base import Handler
 from gpu_kernels.pool.service.identity import ADMIN_POOL, ADMIN_QUOTA, AGENT, READ_USAGE, USE
-from gpu_kernels.units import THOUSANDTHS, valid_class
+from gpu_kernels.pool.service.operations import operation
+from gpu_kernels.pool.service.schemas import pool as schemas
+from gpu_kernels.units import valid_class
 
-MOST_CLASSES = 64
-MOST_THOUSANDTHS = 100_000 * THOUSANDTHS
 COURSE_NAME = re.compile(r"[^\s\x00-\x1f!=/,][^\x00-\x1f!=/,]{0,199}")
 
 
 class Pool(Handler):
     """``/pool``"""
 
+    @operation("See the pool", who="any of the scopes", answers={200: schemas.Pool})
     async def get(self) -> None:
+        """GPU classes with the sizes on offer, and GPUs with what of them is in use. No user is named."""
         held = {name.partition("!")[0] for name in self.identity.scopes}
         if not (self.identity.admin or held & {USE, READ_USAGE, ADMIN_QUOTA, ADMIN_POOL, AGENT}):
             self.require(USE)
@@ -53,7 +55,9 @@ class Pool(Handler):
 class Courses(Handler):
     """``/courses``"""
 
+    @operation("List courses", answers={200: schemas.CourseList})
     async def get(self) -> None:
+        """One's own, or all with `custom:gpu:read:usage` without a filter."""
         identity = self.identity
         sees_all = identity.may(READ_USAGE)
 
@@ -67,24 +71,33 @@ class Courses(Handler):
 class OneCourse(Handler):
     """``/courses/NAME``"""
 
+    @operation(
+        "See a course",
+        who="members and instructors of the course, and `custom:gpu:read:usage`",
+        answers={200: schemas.Course},
+        errors=[UnknownCourse, NotAMember],
+    )
     async def get(self, name: str) -> None:
+        """`held` counts leases that have ended until their agent confirms it."""
         self._check_visible(name)
         view = await self.service.desk.read(lambda tx: reading.course(tx, name))
         self.answer({**view, "instructor": self.identity.teaches(name)})
 
-    async def put(self, name: str) -> None:
-        body = self.fields()
-        limits = body.fields("limit")
-        body.finish()
-        limit = {}
-        for gpu_class in limits.names():
+    @operation(
+        "Set a course's limit",
+        who="instructors of the course, and `custom:gpu:admin:quota`; without a filter it also makes courses",
+        body=schemas.Limit,
+        answers={200: schemas.Course},
+        errors=[UnknownCourse, NotAMember],
+    )
+    async def put(self, name: str, *, body: schemas.Limit) -> None:
+        """Replaces the whole limit. Takes nothing from leases in force. A course is named like its group in
+        the hub.
+        """
+        limit = {gpu_class: share.thousandths for gpu_class, share in body.limit.items()}
+        for gpu_class in limit:
             if not valid_class(gpu_class):
-                raise InvalidRequest(f"{gpu_class[:40]!r} is not the name of a GPU class.")
-            inner = limits.fields(gpu_class)
-            limit[gpu_class] = inner.integer("thousandths", 0, MOST_THOUSANDTHS)
-            inner.finish()
-        if len(limit) > MOST_CLASSES:
-            raise InvalidRequest(f"'limit' may name at most {MOST_CLASSES} GPU classes.")
+                raise InvalidRequest(f"{gpu_class!r} is not the name of a GPU class.")
         if not COURSE_NAME.fullmatch(name):
             raise InvalidRequest(f"A course is named like its group in the hub; {name[:40]!r} cannot be one.")
         create = self.identity.may(ADMIN_QUOTA)
@@ -114,7 +127,13 @@ class Health(Handler):
 
     anonymous = True
 
+    @operation(
+        "Whether the ledger can be read",
+        who="anyone on the controller's own machine whose request came through no proxy; others with a scope",
+        answers={200: schemas.Health},
+    )
     async def get(self) -> None:
+        """`ledger_mismatch` must be 0. Also answers without `/api/v1`."""
         await self.require_trusted(READ_USAGE, USE, AGENT)
         mismatch = await self.service.desk.read(reading.mismatch)
         self.answer({"status": "ok", "version": __version__, "ledger_mismatch": mismatch})
@@ -125,7 +144,13 @@ class MetricsPage(Handler):
 
     anonymous = True
 
+    @operation(
+        "Metrics for Prometheus",
+        who="like `/health`; others with `custom:gpu:read:usage`",
+        answers={200: "text/plain"},
+    )
     async def get(self) -> None:
+        """Also answers without `/api/v1`."""
         await self.require_trusted(READ_USAGE)
         sums = await self.service.desk.read(reading.sums)
         self.set_header("Content-Type", CONTENT_TYPE_LATEST)

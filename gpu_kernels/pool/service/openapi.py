@@ -1,0 +1,165 @@
+"""The API's OpenAPI 3.1 document, made from the routes and what their operations declare."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
+
+from gpu_kernels import __version__
+from gpu_kernels.errors import BY_CODE, PoolError
+from gpu_kernels.pool.service.operations import Operation, operations_of
+from gpu_kernels.pool.service.routes import PARAMETERS, ROUTES
+from gpu_kernels.pool.service.schemas.pool import Error
+
+Json = dict[str, Any]
+REFERENCE = "#/components/schemas/{model}"
+
+
+def document(server: str = "/api/v1") -> Json:
+    """The whole document; ``server`` is where ``/api/v1`` is to be found."""
+    schemas, components = _schemas()
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "GPU pool controller",
+            "version": __version__,
+            "description": "Who holds which slice of which GPU: leases, courses, GPU servers.",
+        },
+        "servers": [{"url": server}],
+        "security": [{"token": []}],
+        "paths": {
+            path: {
+                method.lower(): _operation(made, path, schemas)
+                for method, made in operations_of(handler).items()
+            }
+            for path, handler in ROUTES
+        },
+        "components": {
+            "schemas": components,
+            "securitySchemes": {
+                "token": {
+                    "type": "apiKey",
+                    "in": "header",
+                    "name": "Authorization",
+                    "description": "'token T' or 'Bearer T': a token of the hub, or of the token file",
+                }
+            },
+        },
+    }
+
+
+def _all_operations() -> Iterator[Operation]:
+    for _, handler in ROUTES:
+        yield from operations_of(handler).values()
+
+
+Key = tuple[Any, JsonSchemaMode]
+
+
+@cache
+def _schemas() -> tuple[Mapping[Key, Json], Json]:
+    """References by model, and the components that they refer to."""
+    wanted: dict[Key, None] = {(Error, "validation"): None}
+    for made in _all_operations():
+        models = [made.body, made.query, *made.answers.values()]
+        wanted |= {(model, "validation"): None for model in models if isinstance(model, type)}
+    references, definitions = models_json_schema(list(wanted), ref_template=REFERENCE)
+    return references, definitions["$defs"]
+
+
+def _operation(made: Operation, path: str, schemas: Mapping[Key, Json]) -> Json:
+    told: Json = {
+        "operationId": made.name,
+        "summary": made.summary,
+        "description": made.description,
+        "tags": [path.split("/")[1]],
+        "parameters": [*_path_parameters(path), *_query_parameters(made)],
+        "responses": {**_answers(made, schemas), **_errors(made.errors, schemas)},
+    }
+    if made.scope is not None or made.who is not None:
+        told["x-who"] = made.who or f"the scope {made.scope}"
+        told["x-scope"] = made.scope
+    if made.anonymous:
+        told["security"] = [{}, {"token": []}]
+    if made.body is not None:
+        schema = schemas[made.body, "validation"]
+        told["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return told
+
+
+def _path_parameters(path: str) -> list[Json]:
+    return [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": PARAMETERS[name].description,
+            "schema": {"type": "string", "pattern": f"^{PARAMETERS[name].pattern}$"},
+        }
+        for name in re.findall(r"\{(\w+)\}", path)
+    ]
+
+
+def _query_parameters(made: Operation) -> list[Json]:
+    if made.query is None:
+        return []
+    schema = made.query.model_json_schema(ref_template=REFERENCE)
+    required = schema.get("required", ())
+    return [
+        {
+            "name": name,
+            "in": "query",
+            "required": name in required,
+            "description": part.pop("description", ""),
+            "schema": _not_null(part),
+        }
+        for name, part in schema.get("properties", {}).items()
+    ]
+
+
+def _not_null(part: Json) -> Json:
+    """A query's field may be left out, but it cannot be null."""
+    options = [option for option in part.pop("anyOf", ()) if option != {"type": "null"}]
+    if part.get("default", 0) is None:
+        del part["default"]
+    return {**part, **options[0]} if options else part
+
+
+def _answers(made: Operation, schemas: Mapping[Key, Json]) -> Json:
+    told = {}
+    for status, model in made.answers.items():
+        if isinstance(model, str):
+            media, schema = model, {"type": "string"} if model.startswith("text/") else {}
+        else:
+            media, schema = "application/json", schemas[model, "validation"]
+        told[str(status)] = {"description": made.summary, "content": {media: {"schema": schema}}}
+    return told
+
+
+def _errors(kinds: Iterable[type[PoolError]], schemas: Mapping[Key, Json]) -> Json:
+    """One response a status, whose schema names the codes that it may have."""
+    by_status: dict[int, list[type[PoolError]]] = {}
+    for kind in kinds:
+        by_status.setdefault(kind.status, []).append(kind)
+    return {str(status): _error(group, schemas) for status, group in sorted(by_status.items())}
+
+
+def _error(kinds: list[type[PoolError]], schemas: Mapping[Key, Json]) -> Json:
+    codes = [kind.code for kind in kinds]
+    narrowed = {"properties": {"error": {"properties": {"code": {"enum": codes}}}}}
+    return {
+        "description": " ".join(f"`{kind.code}`: {meaning(kind.code)}" for kind in kinds),
+        "headers": {
+            "Retry-After": {"description": "Seconds after which to try again", "schema": {"type": "integer"}}
+        },
+        "content": {"application/json": {"schema": {"allOf": [schemas[Error, "validation"], narrowed]}}},
+    }
+
+
+def meaning(code: str) -> str:
+    """What a code means, in the words of its class."""
+    return " ".join((BY_CODE[code].__doc__ or "").split())

@@ -1,0 +1,114 @@
+"""The pool, courses, and what the API says of itself."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from gpu_kernels.pool.service.schemas.base import GpuClass, Model, Thousandths
+
+MOST_CLASSES = 64
+
+
+class ErrorBody(Model):
+    """What went wrong, for a program and for the user."""
+
+    code: str = Field(examples=["course_limit"])
+    message: str = Field(description="For the user as it stands: a few lines of plain text")
+    retry_after: float | None = Field(description="Seconds; null where trying again will not help")
+    details: dict[str, Any] = Field(description="The numbers of the message")
+
+
+class Error(Model):
+    """The one shape of all errors."""
+
+    error: ErrorBody
+
+
+class PoolClass(Model):
+    """The GPUs of one class together."""
+
+    gpu_class: str
+    gpus: int
+    available: int
+    allocatable_mib: int = Field(description="Of the largest one")
+    used_thousandths: Thousandths
+    sizes: list[str] = Field(description="Sizes on offer")
+
+
+class PoolGpu(Model):
+    """A GPU, what it has and what of it is in use; nobody is named."""
+
+    agent: str
+    uuid: str
+    index: int
+    gpu_class: str
+    device: str
+    name: str
+    total_mib: int
+    allocatable_mib: int
+    used_mib: int
+    used_thousandths: Thousandths
+    available: bool = Field(description="Whether its agent answers")
+
+
+class Pool(Model):
+    """All GPUs."""
+
+    classes: list[PoolClass]
+    gpus: list[PoolGpu]
+    queued: int
+
+
+class Share(Model):
+    """Of one GPU class."""
+
+    thousandths: Thousandths
+
+
+Shares = Annotated[dict[GpuClass, Share], Field(max_length=MOST_CLASSES)]
+
+
+class Limit(Model):
+    """What a course may hold at once. A class that is not named is not for the course."""
+
+    limit: Shares = Field(examples=[{"V100": {"thousandths": 100}}])
+
+
+class Course(Model):
+    """A course, what it may hold, and what it holds now."""
+
+    name: str
+    limit: dict[str, Share]
+    held: dict[str, Share] = Field(description="Counts leases that have ended until their agent confirms it")
+    instructor: bool = Field(description="Whether the asker may change the limit")
+
+
+class CourseList(Model):
+    """Courses by name."""
+
+    courses: list[Course]
+
+
+class Health(Model):
+    """That the ledger can be read; `ledger_mismatch` must be 0."""
+
+    status: str
+    version: str
+    ledger_mismatch: int
+
+
+class Version(Model):
+    """A version of the API, and where it is."""
+
+    version: str
+    path: str
+    document: str
+
+
+class VersionList(Model):
+    """The versions of the API, oldest first, and the controller's own version."""
+
+    versions: list[Version]
+    controller: str
