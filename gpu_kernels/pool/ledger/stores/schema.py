@@ -1,0 +1,97 @@
+"""The schema of a SQL store: which version a database has, and how it is brought to this code's.
+
+A migration, however many steps it has, is one transaction under the writer's lock. Killed in the middle it
+leaves the old state; two controllers that start at once take turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from gpu_kernels.errors import GPUKernelsError
+from gpu_kernels.pool.ledger.stores.database import Database
+from gpu_kernels.pool.ledger.stores.term import Terms
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+class NewerDatabase(GPUKernelsError):
+    """The database was migrated by a newer version of this software."""
+
+    code = "newer_database"
+
+
+def configuration() -> Config:
+    """Alembic's, for this package's migrations."""
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    return config
+
+
+@contextmanager
+def migrating(database: Database) -> Iterator[Connection]:
+    """One write transaction of ``database``, for Alembic. Raises ``LedgerUnavailable``."""
+    engine = _engine(database)
+    try:
+        with engine.begin() as connection:
+            yield connection
+    except DBAPIError as error:
+        refusal = database.refusal(error.orig) if isinstance(error.orig, Exception) else None
+        raise refusal or error from error
+    finally:
+        engine.dispose()
+
+
+def _engine(database: Database) -> Engine:
+    """Its connections are those of ``database``, so that they are prepared alike."""
+    engine = create_engine(database.url, creator=database.connect, poolclass=NullPool)
+
+    def begin(connection: Connection) -> None:
+        driver: Any = connection.connection.driver_connection
+        database.begin(driver, True, "SELECT 1")
+
+    event.listen(engine, "begin", begin)
+    return engine
+
+
+def upgrade(database: Database, terms: Terms, *, alone: bool = False) -> bool:
+    """Bring the database to this code's schema.
+
+    False where it is older and a controller serves it, which an upgrade would break (unless ``alone``: that
+    one is dead). Raises ``NewerDatabase`` where the database is ahead of the code.
+    """
+    config = configuration()
+    script = ScriptDirectory.from_config(config)
+    known = {revision.revision for revision in script.walk_revisions()}
+    with migrating(database) as connection:
+        present = set(MigrationContext.configure(connection).get_current_heads())
+        if not present <= known:
+            raise NewerDatabase(
+                f"The ledger was written by a newer version (schema {', '.join(sorted(present - known))}). "
+                "Start that version, or give this one another database; nothing was changed."
+            )
+        if present == set(script.get_heads()):
+            return True
+        if not alone and _served(connection, terms):
+            return False
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+        return True
+
+
+def _served(connection: Connection, terms: Terms) -> bool:
+    if not inspect(connection).has_table("leadership"):
+        return False
+    now, leader = terms.parse(connection.execute(text(terms.query)).one())
+    return not terms.over(leader, now)

@@ -1,0 +1,259 @@
+"""The ledger in a SQL database: one code for SQLite and PostgreSQL, see ``Store`` for what each call means.
+
+``SqlStore`` is what the desk's one thread uses; ``history.History``, from which it has its readers, has
+connections of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import make_url
+
+from gpu_kernels.errors import GPUKernelsError, LedgerUnavailable, OutcomeUnknown
+from gpu_kernels.pool.ledger.rows import TABLES, Event, Lease, Row, Slice
+from gpu_kernels.pool.ledger.stores import Change, Leading, Loaded
+from gpu_kernels.pool.ledger.stores.database import Connection, Database
+from gpu_kernels.pool.ledger.stores.history import History
+from gpu_kernels.pool.ledger.stores.schema import upgrade
+from gpu_kernels.pool.ledger.stores.sqlite import SQLite
+from gpu_kernels.pool.ledger.stores.statements import Codecs
+from gpu_kernels.pool.ledger.stores.term import Leader, Terms, deposed
+
+log = logging.getLogger("gpu_kernels.pool")
+
+TERM_TTL_MS = 10_000
+
+
+class UnknownDatabase(GPUKernelsError):
+    """The URL names no database that a ledger can be kept in."""
+
+    code = "unknown_database"
+
+
+def open_database(url: str, term_ttl: int = TERM_TTL_MS) -> Database:
+    """The database that a SQLAlchemy URL names. Nothing is connected yet."""
+    parsed = make_url(url)
+    kind = parsed.get_backend_name()
+    if kind == "sqlite" and parsed.database and parsed.database != ":memory:":
+        return SQLite(parsed.database)
+    if kind == "postgresql":
+        try:
+            from gpu_kernels.pool.ledger.stores.postgresql import PostgreSQL
+        except ImportError:
+            raise UnknownDatabase(
+                "The ledger's database is a PostgreSQL, and its driver is not installed: "
+                "pip install 'gpu-kernels[postgresql]'."
+            ) from None
+        return PostgreSQL(parsed, term_ttl)
+    raise UnknownDatabase(
+        f"A ledger cannot be kept in {parsed.render_as_string(hide_password=True)!r}; "
+        "give a URL like sqlite:////var/lib/gpu-pool/ledger.sqlite or postgresql://user@host/database."
+    )
+
+
+class SqlStore(History):
+    """See ``Store``. ``term_ttl``: milliseconds without a renewal after which another may take the term."""
+
+    def __init__(self, url: str, *, term_ttl: int = TERM_TTL_MS) -> None:
+        database = open_database(url, term_ttl)
+        self._codecs = Codecs(database.marker)
+        super().__init__(database, self._codecs)
+        self._database = database
+        self._terms = Terms(database, term_ttl)
+        self._connection: Connection | None = None
+        self._leading: Leading | None = None
+        self._renewed_at = 0
+        """As the row said when this transaction began."""
+        self._now = 0
+        self._upgraded = False
+
+    def open(self) -> None:
+        self._upgraded = upgrade(self._database, self._terms)
+        with self._driver_errors():
+            self._connected()
+
+    def lead(self, holder: str, address: str, *, alone: bool = False) -> Leading:
+        if not self._upgraded:
+            self._upgraded = upgrade(self._database, self._terms, alone=alone)
+        if not alone:
+            self._wait_for_the_end()
+        try:
+            leader = self._begin(writes=True)
+            if not alone and not self._terms.over(leader, self._now):
+                raise deposed(leader)
+            with self._driver_errors():
+                own = self._terms.take(self._connected(), leader, self._now, holder, address)
+            self.commit()
+        except BaseException:
+            self.rollback()
+            raise
+        self._leading = own
+        log.info("term %d is taken (incarnation %s)", own.term, own.incarnation)
+        return own
+
+    def _wait_for_the_end(self) -> None:
+        """A look without the writer's lock, so that a standby is in nobody's way."""
+        leader = self.leader()
+        if leader is not None and not self._terms.over(*leader):
+            raise deposed(leader[0])
+        if not self._upgraded:
+            raise deposed(None)
+
+    def leader(self) -> tuple[Leader, int] | None:
+        """Who holds the term, and the store's time; None for nobody. From any thread."""
+        now, leader = self._terms.parse(self._read(self._terms.query)[0])
+        return (leader, now) if leader is not None else None
+
+    def begin(self, *, writes: bool = True) -> int:
+        leader = self._begin(writes=writes)
+        try:
+            self._terms.check(leader, self._leading)
+        except BaseException:
+            self.rollback()
+            raise
+        assert leader is not None
+        self._renewed_at = leader.renewed_at
+        return self._now
+
+    def _begin(self, writes: bool) -> Leader | None:
+        """Begin, on a new connection where the one there was is lost."""
+        for again in (True, False):
+            connection = self._connected()
+            try:
+                first = self._database.begin(connection, writes, self._terms.query)
+                break
+            except self._database.errors as error:
+                self.rollback()
+                if self._connection is None and again:
+                    continue
+                raise self._database.refusal(error) or error from error
+        self._now, leader = self._terms.parse(first)
+        return leader
+
+    def load(self, ended_since: int) -> Loaded:
+        with self._driver_errors():
+            newest = self._connected().execute("SELECT COALESCE(MAX(id), 0) FROM events").fetchone()
+        return Loaded(self._load(ended_since), newest[0])
+
+    def _load(self, ended_since: int) -> Iterator[Row]:
+        m = self._database.marker
+        for row in TABLES:
+            codec = self._codecs[row]
+            query, values = f"SELECT {codec.columns} FROM {row.TABLE}", ()
+            if row is Event:
+                continue
+            if row is Lease:
+                query += f" WHERE ended_at IS NULL OR ended_at >= {m}"
+                values = (ended_since,)  # type: ignore[assignment]
+            elif row is Slice:
+                query += (
+                    f" WHERE lease_id IN (SELECT id FROM leases WHERE ended_at IS NULL OR ended_at >= {m})"
+                )
+                values = (ended_since,)  # type: ignore[assignment]
+            with self._driver_errors():
+                yield from codec.rows(self._connected().execute(query, values))
+
+    def write(self, changes: Sequence[Change]) -> None:
+        with self._driver_errors():
+            self._database.write(self._connected(), self._codecs.batches(changes))
+            if self._terms.due(self._renewed_at, self._now):
+                self._renew()
+
+    def renew_term(self) -> None:
+        with self._driver_errors():
+            self._renew()
+
+    def _renew(self) -> None:
+        assert self._leading is not None
+        self._terms.renew(self._connected(), self._leading, self._now)
+        self._renewed_at = self._now
+
+    def commit(self) -> None:
+        try:
+            self._database.commit(self._connected())
+        except self._database.errors as error:
+            doubt, refusal = self._database.in_doubt(error), self._database.refusal(error)
+            self.rollback()
+            if not doubt:
+                raise refusal or error from error
+            raise OutcomeUnknown(
+                "The GPU pool's ledger failed in the middle of a write, and may have made it or not.\n"
+                "Try again in a moment: repeating a request is safe.",
+                log_message=refusal.log_message if refusal else f"ledger: {error}",
+                retry_after=2.0,
+            ) from error
+
+    def rollback(self) -> None:
+        connection = self._connection
+        if connection is None:
+            return
+        try:
+            self._database.rollback(connection)
+        except self._database.errors as error:
+            log.warning("the ledger's connection is given up: %s", error)
+            self._disconnect()
+        if not self._database.usable(connection):
+            self._disconnect()
+
+    def close(self) -> None:
+        own, self._leading = self._leading, None
+        self.rollback()
+        try:
+            if own is not None and self._connection is not None:
+                self._begin(writes=True)
+                with self._driver_errors():
+                    self._terms.resign(self._connected(), own)
+                self.commit()
+        except LedgerUnavailable as error:
+            log.warning("the term could not be given up, and ends by itself: %s", error.log_message)
+        finally:
+            self.rollback()
+            self._disconnect()
+            self.close_readers()
+
+    def prune(self, before: int, most_events: int, batch: int) -> bool:
+        m = self._database.marker
+        leases = (
+            f"DELETE FROM leases WHERE id IN (SELECT id FROM leases WHERE ended_at < {m} "
+            f"ORDER BY ended_at LIMIT {m})"
+        )
+        events = (
+            f"DELETE FROM events WHERE id IN (SELECT id FROM events WHERE (at < {m} OR id <= {m}) "
+            f"AND id < {m} ORDER BY id LIMIT {m})"
+        )
+        with self._driver_errors():
+            connection = self._connected()
+            newest = connection.execute("SELECT COALESCE(MAX(id), 0) FROM events").fetchone()[0]
+            forgotten = connection.execute(leases, (before, batch)).rowcount
+            told = connection.execute(events, (before, newest - most_events, newest, batch)).rowcount
+        return batch in (forgotten, told)
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            self._connection = self._database.connect()
+        return self._connection
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            try:
+                connection.close()
+            except self._database.errors as error:
+                log.warning("closing the ledger's connection: %s", error)
+
+    @contextmanager
+    def _driver_errors(self) -> Iterator[None]:
+        """A database that cannot be used becomes a refusal; a broken constraint stays the bug that it is."""
+        try:
+            yield
+        except self._database.errors as error:
+            raise self._database.refusal(error) or error from error
+
+
+def rows_of(store: SqlStore, kinds: Iterable[type[Row]]) -> list[Any]:
+    """All committed rows of these tables, in no order; for tests and audits."""
+    return [row for kind in kinds for row in store.every(kind)]
