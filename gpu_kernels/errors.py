@@ -188,6 +188,18 @@ class TooMany(Refused):
     code = "too_many"
 
 
+class SizeLimit(Refused):
+    """A larger slice than one lease of the course may have."""
+
+    code = "size_limit"
+
+
+class BudgetSpent(Refused):
+    """The course, or the user in it, has used up its GPU-hours for the time being."""
+
+    code = "budget_spent"
+
+
 class LedgerUnavailable(PoolError):
     """The ledger cannot be written now (disk full, I/O error, locked); nothing was changed."""
 

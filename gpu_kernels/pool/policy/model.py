@@ -183,7 +183,8 @@ class RuleBinds:
     """A rule for each user or a budget stands against it.
 
     ``rule``: its name as in ``rules``; ``whose``: ``user`` or ``course``. ``has`` and ``most`` are in the
-    rule's own unit. ``until``: when it resets (a budget), None where it does not by itself.
+    rule's own unit. ``until``: when it resets (a budget), None where it does not by itself. ``window``: the
+    hours of a rolling budget; ``gpu_class``: the class of a size that is too large.
     """
 
     rule: str
@@ -192,6 +193,8 @@ class RuleBinds:
     has: float
     most: float
     until: int | None = None
+    window: int | None = None
+    gpu_class: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,12 +248,14 @@ Fact = Impossible | QuotaBinds | RuleBinds | TooFull | KeptByPromise | KeptBySea
 class Verdict:
     """Either a placement, or why not now; ``may_wait`` says that waiting can help.
 
-    ``facts`` are those of the decision, ``promise`` what the request is sure of. ``refusal`` is for who
-    asks just now.
+    ``held_by``: the first that stands against it: ``size`` (no GPU could ever hold it), ``quota``,
+    ``rule`` or ``gpus``. ``facts`` are all that does, where they were asked for. ``promise`` is what the
+    request is sure of. ``refusal`` is for who asks just now.
     """
 
     placement: Placement | None = None
     refusal: Refused | None = None
     may_wait: bool = False
+    held_by: str = ""
     facts: tuple[Fact, ...] = ()
     promise: Promise | None = None
