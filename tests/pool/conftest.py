@@ -7,6 +7,9 @@ import pytest
 
 from tests.pool.controller import Agent, ThreadedController
 from tests.pool.rig import Rig
+from tests.pool.stores.postgresql import postgresql_server, postgresql_url
+
+__all__ = ["postgresql_server", "postgresql_url"]
 
 
 @pytest.fixture
