@@ -65,12 +65,13 @@ class TestScopes:
     ) -> None:
         assert who(scope).may(wanted, **about) is allowed
 
-    def test_a_hubs_admin_may_administer_and_is_no_student(self) -> None:
-        admin = who(admin=True)
-        assert admin.may(ADMIN_POOL)
-        assert admin.may(ADMIN_QUOTA, course="ml101")
-        assert not admin.may(USE)
-        assert not admin.may(AGENT)
+    def test_a_token_administers_by_its_scopes_and_not_by_its_owners_being_admin(self) -> None:
+        notebook = who(USE, admin=True)
+        for scope in (ADMIN_POOL, ADMIN_QUOTA, READ_USAGE, AGENT):
+            assert not notebook.may(scope, course="ml101")
+        assert notebook.may(USE)
+        assert who(ADMIN_POOL).may(ADMIN_QUOTA, course="ml101")
+        assert not who(ADMIN_POOL).may(USE)
 
     def test_instructors_teach_by_their_group(self) -> None:
         assert who(groups=("ml101-instructors",)).teaches("ml101")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gpu_kernels.errors import AuthenticationUnavailable, GPUKernelsError, Unauthenticated
-from gpu_kernels.pool.service.identity import Identity
+from gpu_kernels.pool.service.identity import ADMIN_POOL, Identity
 
 MAX_TOKEN = 4096
 
@@ -132,7 +132,8 @@ def _entry(path: Path, digest: str, value: Any) -> tuple[Identity, datetime | No
         expires_at = datetime.fromisoformat(value["expires_at"])
         if expires_at.tzinfo is None:
             raise ValueError(f"{path}: expires_at of {value['name']} needs a time zone, such as Z")
-    return Identity.from_model(value), expires_at
+    scopes = [*value.get("scopes", ()), *([ADMIN_POOL] if value.get("admin") is True else ())]
+    return Identity.from_model({**value, "scopes": scopes}), expires_at
 
 
 class Authenticator:

@@ -27,16 +27,19 @@ class Identity:
     name: str
     groups: frozenset[str]
     scopes: frozenset[str]
-    admin: bool = False
 
     @classmethod
     def from_model(cls, model: Mapping[str, Any]) -> Identity:
-        """From a hub's user model. A hub's admin role has no custom scopes, so ``admin`` stands for them."""
+        """From a hub's model of a token's owner.
+
+        Only ``scopes`` are the token's. ``admin`` and ``roles`` are the owner's, and the hub tells them for
+        every token, a notebook server's included; an admin's notebook is not to administer the pool, so
+        they count for nothing here.
+        """
         return cls(
             name=str(model["name"]),
             groups=frozenset(str(group) for group in model.get("groups") or ()),
             scopes=frozenset(str(scope) for scope in model.get("scopes") or ()),
-            admin=bool(model.get("admin")),
         )
 
     def may(self, scope: str, *, course: str | None = None, server: str | None = None) -> bool:
@@ -44,8 +47,6 @@ class Identity:
 
         ``course`` is the course that it is about (a group to the hub), ``server`` the Jupyter server's name.
         """
-        if self.admin and scope in (ADMIN_POOL, ADMIN_QUOTA, READ_USAGE):
-            return True
         wanted = (scope, *IMPLIED_BY.get(scope, ()))
         held = (s.partition("!") for s in self.scopes)
         return any(name in wanted and self._meets(where, course, server) for name, _, where in held)

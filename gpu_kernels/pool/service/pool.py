@@ -13,7 +13,7 @@ from gpu_kernels.pool.ledger import courses, reading
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy import refusals
 from gpu_kernels.pool.service.base import Handler
-from gpu_kernels.pool.service.identity import ADMIN_POOL, ADMIN_QUOTA, AGENT, READ_USAGE, USE
+from gpu_kernels.pool.service.identity import ADMIN_QUOTA, AGENT, READ_USAGE, USE
 from gpu_kernels.pool.service.operations import operation
 from gpu_kernels.pool.service.schemas import pool as schemas
 from gpu_kernels.units import valid_class
@@ -27,8 +27,7 @@ class Pool(Handler):
     @operation("See the pool", who="any of the scopes", answers={200: schemas.Pool})
     async def get(self) -> None:
         """GPU classes with the sizes on offer, and GPUs with what of them is in use. No user is named."""
-        held = {name.partition("!")[0] for name in self.identity.scopes}
-        if not (self.identity.admin or held & {USE, READ_USAGE, ADMIN_QUOTA, ADMIN_POOL, AGENT}):
+        if not any(self.identity.may_somewhere(scope) for scope in (USE, READ_USAGE, AGENT)):
             self.require(USE)
         state = await self.service.desk.read(reading.pool)
         self.answer({"classes": self._classes(state["gpus"]), **state})
