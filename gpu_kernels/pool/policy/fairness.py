@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from heapq import heapify, heapreplace
-from heapq import heappop as pop
+from heapq import heapify, heappop, heapreplace
 from math import isqrt
 
 from gpu_kernels.pool.policy.model import Ask
@@ -112,7 +111,7 @@ class Shares:
     only together with the row: whoever changes it first writes the rows that ``settle`` returns.
     """
 
-    def __init__(self, policy: Policy = Policy()) -> None:  # noqa: B008 (frozen)
+    def __init__(self, policy: Policy = Policy()) -> None:
         self.policy = policy
         self.capacity: dict[str, int] = {}
         """Thousandths by GPU class that the pool has."""
@@ -196,19 +195,33 @@ class Shares:
         weight = self._weights.get(account, 1.0) if not user else 1.0
         return dominant(self.uses(account, user, now), self.capacity, weight)
 
-    def weight(self, account: str) -> float:
-        return self._weights.get(account, 1.0)
-
     def order(self, asks: Iterable[Ask], cost: Cost, now: int) -> list[Ask]:
         """All asks in the order in which each is next; the same whatever order they come in."""
-        root = _Node(self, "", "", now)
+        root = _Node({}, self.capacity, 1.0)
+        accounts: dict[str, _Node] = {}
+        users: dict[Owner, _Node] = {}
         for ask in asks:
-            node = root
-            for account in reversed(self.path(ask.course)):
-                node = node.child(account, "")
-            node.child(ask.course, ask.user).own.append(ask)
+            owner = (ask.course, ask.user)
+            node = users.get(owner)
+            if node is None:
+                course = accounts.get(ask.course) or self._grow(root, accounts, ask.course, now)
+                node = users[owner] = _Node(self.uses(*owner, now), self.capacity, 1.0)
+                course.children.append(node)
+            node.own.append(ask)
         root.prepare()
         return list(root.drain(cost))
+
+    def _grow(self, root: _Node, accounts: dict[str, _Node], course: str, now: int) -> _Node:
+        """The course's node, made with those above it."""
+        node = root
+        for name in reversed(self.path(course)):
+            below = accounts.get(name)
+            if below is None:
+                below = _Node(self.uses(name, "", now), self.capacity, self._weights.get(name, 1.0))
+                accounts[name] = below
+                node.children.append(below)
+            node = below
+        return node
 
 
 def dominant(uses: Mapping[str, int], capacity: Mapping[str, int], weight: float) -> float:
@@ -227,59 +240,49 @@ class _Node:
     Only the path of who was next is charged, so only the tops of the heaps on that path change.
     """
 
-    __slots__ = ("_capacity", "_children", "_heap", "_index", "_uses", "_weight", "own", "share")
+    __slots__ = ("_capacity", "_heap", "_uses", "_weight", "children", "own", "share")
 
-    def __init__(self, shares: Shares, account: str, user: str, now: int) -> None:
-        self._index = (shares, now)
-        self._uses = shares.uses(account, user, now)
-        self._capacity = shares.capacity
-        self._weight = 1.0 if user else shares.weight(account)
-        self._children: dict[Owner, _Node] = {}
+    def __init__(self, uses: dict[str, int], capacity: Mapping[str, int], weight: float) -> None:
+        self._uses = uses
+        self._capacity = capacity
+        self._weight = weight
         self._heap: list[tuple[float, tuple[int, str], _Node]] = []
+        self.children: list[_Node] = []
         self.own: list[Ask] = []
-        self.share = dominant(self._uses, self._capacity, self._weight)
-
-    def child(self, account: str, user: str) -> _Node:
-        found = self._children.get((account, user))
-        if found is None:
-            shares, now = self._index
-            found = self._children[account, user] = _Node(shares, account, user, now)
-        return found
+        self.share = dominant(uses, capacity, weight)
 
     def prepare(self) -> tuple[int, str]:
         """Sort what is below; the turn of who is next."""
-        self.own.sort(key=_turn, reverse=True)
-        self._heap = [(node.share, node.prepare(), node) for node in self._children.values()]
+        if len(self.own) > 1:
+            self.own.sort(key=_turn, reverse=True)
+        self._heap = [(node.share, node.prepare(), node) for node in self.children]
         heapify(self._heap)
-        return self.first()
-
-    def first(self) -> tuple[int, str]:
-        return self._heap[0][1] if self._heap else self.own[-1].turn
+        return self._first()
 
     def drain(self, cost: Cost) -> Iterator[Ask]:
         while self._heap:
-            ask = self._next()
+            path = [self]
+            while path[-1]._heap:
+                path.append(path[-1]._heap[0][2])
+            ask = path[-1].own.pop()
             yield ask
-            self._charge(ask, *cost(ask))
+            self._charge(path, *cost(ask))
 
-    def _next(self) -> Ask:
-        return self._heap[0][2]._next() if self._heap else self.own[-1]
+    def _charge(self, path: list[_Node], gpu_class: str, amount: int) -> None:
+        below: _Node | None = None
+        for node in reversed(path):
+            if below is not None and (below._heap or below.own):
+                heapreplace(node._heap, (below.share, below._first(), below))
+            elif below is not None:
+                heappop(node._heap)
+            use = node._uses[gpu_class] = node._uses.get(gpu_class, 0) + amount
+            share = use / (self._capacity.get(gpu_class) or 1000) / node._weight
+            if share > node.share:
+                node.share = share
+            below = node
 
-    def _charge(self, ask: Ask, gpu_class: str, amount: int) -> None:
-        use = self._uses.get(gpu_class, 0) + amount
-        self._uses[gpu_class] = use
-        share = use / (self._capacity.get(gpu_class) or 1000) / self._weight
-        if share > self.share:
-            self.share = share
-        if not self._heap:
-            self.own.pop()
-            return
-        top = self._heap[0][2]
-        top._charge(ask, gpu_class, amount)
-        if top._heap or top.own:
-            heapreplace(self._heap, (top.share, top.first(), top))
-        else:
-            pop(self._heap)
+    def _first(self) -> tuple[int, str]:
+        return self._heap[0][1] if self._heap else self.own[-1].turn if self.own else (0, "")
 
 
 def _turn(ask: Ask) -> tuple[int, str]:

@@ -1,0 +1,325 @@
+"""Who gets what now: one pass over those who wait.
+
+Those who hold a promise are served first, oldest first; then the others in the order of ``fairness``, each
+one that fits. So small requests overtake large ones that do not fit yet (best effort). The first of a GPU
+class that nothing but the pool holds back, and that has waited for ``patience.promise``, gets the promise of
+named GPUs at a known instant; one for each class at a time, so a promise is of all classes that its request
+can use and that no older promise has. What it is sure of, quota too, is kept from all others who might still
+be there then.
+
+Waiting is bounded. A promise's instant is at most one longest life away and only moves earlier (see
+``promises``), so a holder is served by then; at most so many are served before, class by class, as had a
+promise or waited ``patience.longest`` before. See docs/design/pool.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from gpu_kernels.pool.policy.agenda_model import Stay
+from gpu_kernels.pool.policy.model import Ask, Gpu, Placement, Promise, RuleBinds, Verdict
+from gpu_kernels.pool.policy.promises import KNOWN, Hold, Outlook, held_back
+from gpu_kernels.pool.policy.quota import COURSE, INSTITUTION
+from gpu_kernels.pool.policy.scene import Scene
+from gpu_kernels.units import Size, Slice
+
+NOBODY: frozenset[str] = frozenset()
+SIZE, QUOTA, RULE, GPUS = "size", "quota", "rule", "gpus"
+_NEVER = Verdict(held_by=SIZE)
+_WAITS = {held_by: Verdict(held_by=held_by, may_wait=True) for held_by in (QUOTA, RULE, GPUS)}
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """``verdicts`` by ask, in the order in which they were reached: grants are made in this order.
+    ``waiting``: who goes on waiting, first the next. ``promises``: all that are in force now, by ask.
+    """
+
+    verdicts: Mapping[str, Verdict]
+    waiting: tuple[str, ...]
+    promises: Mapping[str, Promise]
+
+    @property
+    def granted(self) -> dict[str, Placement]:
+        return {ask: v.placement for ask, v in self.verdicts.items() if v.placement is not None}
+
+
+@dataclass(slots=True)
+class _Shape:
+    """One size within a pass: what it takes of each class, and how short a life it found no place for."""
+
+    demands: Mapping[str, int]
+    fails: dict[object, int] = field(default_factory=dict)
+
+
+def line(asks: Collection[Ask], scene: Scene) -> list[Ask]:
+    """Those who wait in the order in which they are looked at: promises first, then by ``fairness``."""
+    return Pass(scene).line(asks)
+
+
+def decide(asks: Collection[Ask], scene: Scene) -> Decision:
+    """Decide all asks together; each sees what those before it were given. Nothing is changed."""
+    return Pass(scene).run(asks)
+
+
+class Pass:
+    """One pass. It works on trials of the scene's index and tree."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.outlook = Outlook(scene)
+        self.holds: list[Hold] = []
+        self._shapes: dict[Size, _Shape] = {}
+        self._by_identity: dict[int, _Shape] = {}
+        self._rooms: dict[tuple[str, str], int] = {}
+        self._held: dict[tuple[int, bool], Mapping[int, Slice]] = {}
+        self._taken: set[str] = set()
+        """GPU classes of which somebody holds the promise."""
+        self._given: Counter[str] = Counter()
+        self._own: dict[tuple[str, str, int], bool] = {}
+        self._hopeless: set[tuple[int, str, int]] = set()
+        self._out = {s.name: s for s in scene.servers.values() if not s.takes(0) or s.ends_at is not None}
+
+    def run(self, asks: Collection[Ask]) -> Decision:
+        verdicts: dict[str, Verdict] = {}
+        with self.scene.index.trial(), self.scene.tree.trial():
+            order = self.line(asks)
+            for ask in order:
+                verdicts[ask.id] = self.serve(ask)
+            waiting = [ask for ask in order if verdicts[ask.id].placement is None]
+            for ask, promise in self._new_promises(waiting, verdicts):
+                verdicts[ask.id] = replace(verdicts[ask.id], promise=promise)
+        promises = {ask.id: v.promise for ask in waiting if (v := verdicts[ask.id]).promise is not None}
+        return Decision(verdicts, tuple(ask.id for ask in waiting), promises)
+
+    def line(self, asks: Collection[Ask]) -> list[Ask]:
+        holders = sorted((ask for ask in asks if ask.promised_at is not None), key=_promised)
+        others = [ask for ask in asks if ask.promised_at is None] if holders else asks
+        if len(others) < 2:
+            return [*holders, *others]
+        return [*holders, *self.scene.shares.order(others, self._cost, self.scene.now)]
+
+    def serve(self, ask: Ask) -> Verdict:
+        """Give the ask a place, or say what holds it back; a holder's promise is kept for it."""
+        verdict = self.look(ask)
+        if verdict.placement is not None:
+            self._take(ask, verdict.placement)
+        elif ask.promised_at is not None and verdict.held_by in (QUOTA, GPUS):
+            promise = self._promise(ask)
+            if promise is not None:
+                return replace(verdict, promise=promise)
+        return verdict
+
+    def look(self, ask: Ask) -> Verdict:
+        """The verdict on an ask as things stand; nothing is taken."""
+        shape = self._shape(ask.size)
+        if not shape.demands:
+            return _NEVER
+        rooms = {c: self.room(ask, c) for c in shape.demands}
+        classes = tuple([c for c, asked in shape.demands.items() if asked <= rooms[c]])
+        if not classes:
+            return _WAITS[QUOTA]
+        if self.rule(ask) is not None:
+            return _WAITS[RULE]
+        exact = None if ask.size.mib is None else tuple(min(rooms[c], 1000) for c in classes)
+        key = (classes, exact, ask.preemptible)
+        if ask.life >= shape.fails.get(key, ask.life + 1):
+            return _WAITS[GPUS]
+        placement = self.place(ask, rooms, classes)
+        if placement is None:
+            shape.fails[key] = ask.life
+            return _WAITS[GPUS]
+        return Verdict(placement=placement)
+
+    # What the ask may use
+
+    def room(self, ask: Ask, gpu_class: str) -> int:
+        """Thousandths of the class that the ask may take of its course's quota.
+
+        A lease that replaces another may always be as large as that one, even where a limit was lowered.
+        """
+        key = (ask.course, gpu_class)
+        room = self._rooms.get(key)
+        if room is None:
+            room = self._rooms[key] = self.scene.tree.room(*key)
+        replaced = ask.replaces.get(gpu_class, 0) if ask.replaces else 0
+        return replaced + max(0, room) if replaced else room
+
+    def rule(self, ask: Ask) -> RuleBinds | None:
+        return self.scene.rules(ask, self._given[ask.user])
+
+    def demands(self, ask: Ask) -> Mapping[str, int]:
+        """The fewest thousandths that it takes of each class whose GPUs could hold it."""
+        return self._shape(ask.size).demands
+
+    def place(self, ask: Ask, rooms: Mapping[str, int], classes: Collection[str]) -> Placement | None:
+        """Where it goes now: on capacity that no class hour needs, else as one that makes way for it."""
+        until = self.scene.now + ask.life
+
+        def room(gpu_class: str) -> int:
+            return rooms[gpu_class] if gpu_class in classes else 0
+
+        def shut(gpu: Gpu) -> bool:
+            server = self._out.get(gpu.agent)
+            return server is not None and not server.takes(until)
+
+        place, is_shut = self.scene.index.place, shut if self._out else None
+        found = place(ask.size, room=room, held=self.held(ask.life), shut=is_shut)
+        if found is not None or not len(self.scene.agenda):
+            return found
+        agreed = [c for c in classes if ask.preemptible or c in self.scene.preemptible]
+        if not agreed:
+            return None
+        found = place(
+            ask.size,
+            room=lambda c: rooms[c] if c in agreed else 0,
+            held=self.held(ask.life, preemptible=True),
+            shut=is_shut,
+        )
+        return None if found is None else self._making_way(found, until)
+
+    def held(self, life: int, *, preemptible: bool = False) -> Mapping[int, Slice]:
+        """What seats and promises keep on each GPU from a lease of that life."""
+        found = self._held.get((life, preemptible))
+        if found is None:
+            now, scene = self.scene.now, self.scene
+            seats = scene.agenda.held_for(now, now + life, scene.stays, preemptible=preemptible)
+            found = self._held[life, preemptible] = held_back(self.holds, now + life, seats)
+        return found
+
+    def _making_way(self, found: Placement, until: int) -> Placement | None:
+        scene, first = self.scene, until
+        kept = held_back(self.holds, until, {})
+        for gpu, part in found.parts:
+            promised = kept.get(gpu.id, Slice(0, 0))
+            free = Slice(gpu.free_mib - promised.mib, gpu.free_thousandths - promised.thousandths)
+            at = scene.agenda.preempt_at(gpu.id, part, free, scene.now, until, scene.stays)
+            first = min(first, until if at is None else at)
+        if first <= scene.now:
+            return None
+        return replace(found, preempt_at=first if first < until else None)
+
+    # What changes within the pass
+
+    def _take(self, ask: Ask, placement: Placement) -> None:
+        self.scene.index.take(placement)
+        self._count(ask, placement.gpu_class, placement.thousandths)
+        self._given[ask.user] += 1
+        until = placement.preempt_at or self.scene.now + ask.life
+        for gpu, part in placement.parts:
+            self.outlook.granted(gpu.id, Stay(part, until))
+
+    def _count(self, ask: Ask, gpu_class: str, thousandths: int) -> None:
+        more = max(0, thousandths - ask.replaces.get(gpu_class, 0))
+        self.scene.tree.add_use(ask.course, gpu_class, more)
+        self._rooms.clear()
+        self._own.clear()
+
+    def _promise(self, ask: Ask) -> Promise | None:
+        """Keep for the ask what it can have first, and its quota, among classes not promised to others."""
+        free = [c for c in self.demands(ask) if c not in self._taken]
+        allowed = [c for c in free if not self.held_by_own_course(ask, c)]
+        best: Promise | None = None
+        for gpu_class in allowed:
+            found = self._earliest(ask, gpu_class)
+            if found is not None and (best is None or found.at < best.at):
+                best = found
+        if best is None:
+            return None
+        self._taken.update(free)
+        self.holds.append(self.outlook.hold(ask, best))
+        self._held.clear()
+        self._count(ask, best.gpu_class, self.demands(ask)[best.gpu_class])
+        return best
+
+    def _earliest(self, ask: Ask, gpu_class: str) -> Promise | None:
+        key = (id(self._shape(ask.size)), gpu_class, ask.life)
+        if key in self._hopeless:
+            return None
+        since = self._quota_at(ask, gpu_class)
+        found = None if since is None else self.outlook.earliest(ask, gpu_class, since)
+        if found is None and since == self.scene.now:
+            self._hopeless.add(key)
+        return found
+
+    def _new_promises(
+        self, waiting: Iterable[Ask], verdicts: Mapping[str, Verdict]
+    ) -> Iterable[tuple[Ask, Promise]]:
+        now, patience = self.scene.now, self.scene.patience
+        heads = [
+            ask
+            for ask in waiting
+            if now - ask.asked_at >= patience.promise
+            and verdicts[ask.id].promise is None
+            and verdicts[ask.id].held_by in (QUOTA, GPUS)
+        ]
+        overdue = sorted((ask for ask in heads if now - ask.asked_at >= patience.longest), key=_turn)
+        for ask in [*overdue, *heads]:
+            if len(self._taken) >= len(self.scene.shares.capacity or (1,)):
+                return
+            if verdicts[ask.id].promise is None and (promise := self._promise(ask)) is not None:
+                yield ask, promise
+
+    def held_by_own_course(self, ask: Ask, gpu_class: str) -> bool:
+        """Whether the course's own quota stands against it: then it keeps nobody else waiting."""
+        asked = self.demands(ask)[gpu_class] - ask.replaces.get(gpu_class, 0)
+        key = (ask.course, gpu_class, asked)
+        found = self._own.get(key)
+        if found is None:
+            levels = self.scene.tree.levels(ask.course, gpu_class)
+            rooms = [level.room for level in levels if level.kind == COURSE and level.room is not None]
+            found = self._own[key] = asked > 0 and any(room < asked for room in rooms)
+        return found
+
+    def _quota_at(self, ask: Ask, gpu_class: str) -> int | None:
+        """When quota that others use now will be the ask's, at the latest.
+
+        A limit that is all that the pool has is no other than that of the GPUs themselves.
+        """
+        asked, tree = self.demands(ask)[gpu_class], self.scene.tree
+        capacity = self.scene.shares.capacity.get(gpu_class, 0)
+        levels = tree.levels(ask.course, gpu_class)
+        if all(
+            level.room is None or asked <= level.room + ask.replaces.get(gpu_class, 0)
+            for level in levels
+            if level.kind != INSTITUTION or (level.ceiling or 0) < capacity
+        ):
+            return self.scene.now
+        replaced = ask.replaces.get(gpu_class, 0)
+        ends = sorted((h for h in self.scene.held() if h.gpu_class == gpu_class), key=lambda h: h.until)
+        with tree.trial():
+            for held in ends:
+                if held.until >= KNOWN:
+                    return None
+                tree.add_use(held.course, gpu_class, -held.counted)
+                if asked <= replaced + max(0, tree.room(ask.course, gpu_class)):
+                    return max(self.scene.now, held.until)
+        return None
+
+    # Sizes
+
+    def _shape(self, size: Size) -> _Shape:
+        shape = self._by_identity.get(id(size))
+        if shape is None:
+            shape = self._shapes.get(size)
+            if shape is None:
+                shape = self._shapes[size] = _Shape(self.scene.index.demands(size))
+            self._by_identity[id(size)] = shape
+        return shape
+
+    def _cost(self, ask: Ask) -> tuple[str, int]:
+        """What taking its turn costs the ask's accounts in the order."""
+        demands = self._shape(ask.size).demands
+        gpu_class = min(demands, key=lambda c: (demands[c], c), default="")
+        return gpu_class, demands.get(gpu_class, 1) * self.scene.shares.policy.entry_charge
+
+
+def _promised(ask: Ask) -> tuple[int, tuple[int, str]]:
+    assert ask.promised_at is not None
+    return ask.promised_at, ask.turn
+
+
+def _turn(ask: Ask) -> tuple[int, str]:
+    return ask.turn
