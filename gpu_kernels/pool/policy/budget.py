@@ -146,6 +146,7 @@ class Budgets:
 
     def __init__(self, zone: ZoneInfo) -> None:
         self.zone = zone
+        self._forgotten_at = 0
         self._spending: dict[tuple[str, str], Spending] = {}
         self._week = (0, 0)
 
@@ -160,7 +161,8 @@ class Budgets:
         self.add(course, user, -thousandths, since, until)
 
     def forget(self, now: int) -> None:
-        """Drop what no window reaches back to any more; now and then."""
+        """Drop what no window reaches back to any more."""
+        self._forgotten_at = now
         for spending in self._spending.values():
             spending.forget(now - LONGEST_WINDOW * HOUR)
         self._spending = {key: spending for key, spending in self._spending.items() if not spending.idle}
@@ -173,6 +175,8 @@ class Budgets:
 
     def spent(self, course: str, user: str, rules: Rules, now: int) -> tuple[Spent, ...]:
         """Each budget that the rules set, with what is spent of it and when it has something again."""
+        if now - self._forgotten_at > HOUR:
+            self.forget(now)
         found = []
         start, end = self.week(now)
         for rule, whose, most in (

@@ -21,7 +21,7 @@ from gpu_kernels.units import ANY_CLASS, THOUSANDTHS, Size, thousandths_text, va
 HOUR = 3_600_000
 GPU_HOUR = THOUSANDTHS * HOUR
 """One GPU-hour in thousandth-milliseconds, which spending is counted in."""
-LONGEST_WINDOW = 31 * 24
+LONGEST_WINDOW = 14 * 24
 """Hours that a rolling window may have: what was spent is remembered for so long."""
 LONGEST_LIFE = 31 * 24 * 3600
 MOST_LEASES = 10_000

@@ -55,7 +55,7 @@ BAD: list[tuple[Any, str]] = [
     ({"max_size": {"GPU": 5}}, "thousandths of a GPU by GPU class"),
     ({"max_size": 500}, "thousandths of a GPU by GPU class"),
     ({"hours_per_week": float("nan")}, "number of GPU-hours"),
-    ({"hours_rolling": {"hours": 1, "window": 0}}, "hours from 1 to 744"),
+    ({"hours_rolling": {"hours": 1, "window": 0}}, "hours from 1 to 336"),
     ({"hours_rolling": {"hours": 1}}, '{"hours": '),
     ({"longest_life": 0}, "seconds from 1 to"),
     ({"idle": 1.5}, "seconds from 1 to"),

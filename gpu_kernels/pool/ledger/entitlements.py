@@ -1,0 +1,176 @@
+"""What the book's rows entitle each course to: the quota tree, the rules in force, and what is spent of
+budgets. A follower of the tables for accounts, quotas, GPUs, leases and slices.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from gpu_kernels.errors import PoolError
+from gpu_kernels.pool.ledger.capacity import takes_slices
+from gpu_kernels.pool.ledger.holdings import Holdings
+from gpu_kernels.pool.ledger.rows import Account, Gpu, Key, Lease, Quota, Row, Slice, key_of
+from gpu_kernels.pool.policy.budget import Budgets
+from gpu_kernels.pool.policy.quota import COURSE, INSTITUTION, Limits, Tree
+from gpu_kernels.pool.policy.rules import Rules, read_rules, resolve
+from gpu_kernels.units import THOUSANDTHS
+
+log = logging.getLogger("gpu_kernels.pool")
+
+UTC = ZoneInfo("UTC")
+FOLLOWS = (Account, Quota, Gpu, Lease, Slice)
+"""The tables whose rows ``Entitlements`` follows; leases after ``Holdings``, which it asks."""
+
+
+class Entitlements:
+    """Kept up with every change of a row, in either direction.
+
+    Accounts and quotas change seldom: the tree is made anew at the first question after one did. Capacity
+    and use are kept up as they change.
+    """
+
+    def __init__(self, holdings: Holdings, zone: ZoneInfo = UTC) -> None:
+        self.budgets = Budgets(zone)
+        self._holdings = holdings
+        self._accounts: dict[Key, Account] = {}
+        self._quotas: dict[Key, Quota] = {}
+        self._capacity: dict[str, int] = {}
+        self._tree: Tree | None = None
+        self._rules: dict[str, Rules] = {}
+        self._touched: set[tuple[str, str]] = set()
+        self._resized: set[str] = set()
+
+    def change(self, before: Row | None, after: Row | None) -> None:
+        """A row was made, changed, or dropped."""
+        for row, sign in ((before, -1), (after, 1)):
+            if isinstance(row, Lease):
+                self._touched.add((row.course, row.gpu_class or ""))
+            elif isinstance(row, Slice):
+                self._count(row, sign, forgotten=after is None)
+            elif isinstance(row, Gpu):
+                if takes_slices(row):
+                    self._capacity[row.gpu_class] = self._capacity.get(row.gpu_class, 0) + sign * THOUSANDTHS
+                    self._resized.add(row.gpu_class)
+            elif isinstance(row, Account | Quota):
+                self._keep(row, sign)
+
+    def remember(self, closed: Iterable[Slice]) -> None:
+        """Take in slices of history that the book does not hold, for the budgets."""
+        for part in closed:
+            self._count(part, 1, forgotten=False)
+
+    @property
+    def tree(self) -> Tree:
+        """The live tree, as of all changes; only its uses may be changed, and only within trials."""
+        if self._tree is None:
+            self._tree = tree_of(self._accounts.values(), self._quotas.values())
+            self._touched |= {(c, g) for (c,) in self._accounts for g in self._classes_held(c)}
+            self._resized |= self._capacity.keys()
+        for gpu_class in self._resized:
+            self._tree.set_capacity(gpu_class, self._capacity[gpu_class])
+        self._resized.clear()
+        for course, gpu_class in self._touched:
+            if course in self._tree and self._tree.kind(course) == COURSE:
+                held = self.held(course, gpu_class)
+                self._tree.add_use(course, gpu_class, held - self._tree.use(course, gpu_class))
+        self._touched.clear()
+        return self._tree
+
+    def held(self, course: str, gpu_class: str) -> int:
+        """What counts against the course's quota: leases in force and those that are ending."""
+        holdings = self._holdings
+        sums = (holdings.settled.get(course, {}), holdings.ending.get(course, {}))
+        return sum(by_class.get(gpu_class, 0) for by_class in sums)
+
+    def rules(self, account: str) -> Rules:
+        """The rules in force for an account; of one that is not there, none."""
+        rules = self._rules.get(account)
+        if rules is None:
+            rows = [self._accounts[(name,)] for name in self._path(account)]
+            rules = self._rules[account] = resolve(readable(row) for row in rows)
+        return rules
+
+    def _path(self, account: str) -> list[str]:
+        names = self.tree.path(account) if account in self.tree else ()
+        return [name for name in names if (name,) in self._accounts]
+
+    def _classes_held(self, course: str) -> set[str]:
+        return {*self._holdings.settled.get(course, {}), *self._holdings.ending.get(course, {})}
+
+    def _keep(self, row: Account | Quota, sign: int) -> None:
+        table: dict[Any, Any] = self._accounts if isinstance(row, Account) else self._quotas
+        if sign > 0:
+            table[key_of(row)] = row
+        else:
+            table.pop(key_of(row), None)
+        self._tree = None
+        self._rules.clear()
+
+    def _count(self, part: Slice, sign: int, *, forgotten: bool) -> None:
+        """A slice is paid for from when it first ran. One that has ended is never undone by itself: where
+        it leaves the book, it was forgotten, and stays spent.
+        """
+        if part.active_at is None or (forgotten and part.ended_at is not None):
+            return
+        share = sign * part.thousandths
+        self.budgets.add(part.course, part.user, share, part.active_at, part.ended_at)
+
+
+def tree_of(accounts: Iterable[Account], quotas: Iterable[Quota]) -> Tree:
+    """The tree of these rows, without use and capacity.
+
+    Courses and faculties without a parent belong to the institution; where no row stands for it, it is
+    there all the same, called ``institution``. Rows that make no tree (of a store that was edited by hand)
+    count as having no parent, or are left out: everything else must go on.
+    """
+    rows = {account.name: account for account in accounts}
+    roots = sorted(name for name, row in rows.items() if row.kind == INSTITUTION)
+    root = roots[0] if roots else INSTITUTION
+    made = Tree()
+    made.put_account(root, INSTITUTION, None, _defaults(rows.get(root)))
+    for name in rows:
+        _put(made, rows, name, root)
+    for quota in quotas:
+        limits = Limits(quota.nominal, quota.borrowing_limit, quota.lending_limit, quota.hard_limit)
+        try:
+            made.put_quota(quota.account, quota.gpu_class, limits)
+        except PoolError as error:
+            log.error("the quota of %s for %s is left out: %s", quota.account, quota.gpu_class, error.message)
+    return made
+
+
+def _put(made: Tree, rows: dict[str, Account], name: str, root: str) -> None:
+    chain: list[str] = []
+    following: str | None = name
+    while following is not None and following not in made and following in rows and following not in chain:
+        chain.append(following)
+        following = rows[following].parent
+    for account in reversed(chain):
+        row = rows[account]
+        parent = row.parent if row.parent is not None and row.parent in made else root
+        for candidate in (parent, root):
+            try:
+                made.put_account(account, row.kind, candidate, _defaults(row))
+                break
+            except PoolError as error:
+                log.error("the account %s has no place below %s: %s", account, candidate, error.message)
+
+
+def _defaults(account: Account | None) -> dict[str, int]:
+    return {} if account is None else dict(resolve([readable(account)]).course_limit)
+
+
+def readable(account: Account) -> dict[str, Any]:
+    """The account's own rules without any that this code does not read."""
+    kept: dict[str, Any] = {}
+    for name, value in account.rules.items():
+        try:
+            read_rules({name: value})
+        except PoolError as error:
+            log.error("a rule of %s is left out: %s", account.name, error.message)
+        else:
+            kept[name] = value
+    return kept
