@@ -1,4 +1,4 @@
-"""The quota tree, the rules and the spending that follow from the book's rows, in whatever order these come."""
+"""The quota tree, the rules and the spending that follow from the rows of the book in any order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 from gpu_kernels.pool.ledger.book import Book
-from gpu_kernels.pool.ledger.entitlements import FOLLOWS, Entitlements
+from gpu_kernels.pool.ledger.entitlements import Entitlements
 from gpu_kernels.pool.ledger.rows import Account, Gpu, Lease, Quota, Row, Slice
 from gpu_kernels.pool.policy.rules import GPU_HOUR, HOUR
 
@@ -46,19 +46,11 @@ def part(name: str, thousandths: int, *, active_at: int | None, ended_at: int | 
     )  # fmt: skip
 
 
-def followed(book: Book) -> Entitlements:
-    made = Entitlements(book.holdings)
-    for kind in FOLLOWS:
-        book.follow(kind, made)
-    return made
-
-
 def book_of(*rows: Row) -> tuple[Book, Entitlements]:
     book = Book()
-    made = followed(book)
     for row in rows:
         book.put(row)
-    return book, made
+    return book, book.entitlements
 
 
 def test_accounts_make_a_tree_in_whatever_order_they_come() -> None:
