@@ -305,4 +305,7 @@ def _assignment(answer: Any) -> Assignment:
         for i in answer["leases" if in_full else "changes"]
     )
     lives = None if in_full else tuple((i[0], i[1], i[2]) for i in answer["lives"])
-    return Assignment(answer["target_seq"], leases, answer.get("incarnation", ""), lives)
+    target_seq, incarnation = answer["target_seq"], answer.get("incarnation", "")
+    if type(target_seq) is not int or type(incarnation) is not str:
+        raise TypeError("target_seq is a number and incarnation a text")
+    return Assignment(target_seq, leases, incarnation, lives)

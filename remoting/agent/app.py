@@ -117,6 +117,14 @@ class AgentApp(Application):
         help="Seconds between reports when nothing changes. Default: 10. Changes are reported at once; "
         "longer means less load and older figures of use.",
     ).tag(config=True)
+    fences_after = Float(
+        600.0,
+        min=0,
+        help="Seconds without an acknowledged report after which this agent stops everything by itself, and "
+        "the controller may give its slices to others. Default: 600. Shorter frees a lost server's slices "
+        "sooner; longer outlives longer outages of the controller. 0: never, and slices stay taken until "
+        "this server speaks. Choose 0 where machines are paused with their clocks.",
+    ).tag(config=True)
     worker = Unicode(
         help="The worker program. Default: bin/gpu-worker of the native build. Choose another to debug."
     ).tag(config=True)
@@ -166,6 +174,7 @@ class AgentApp(Application):
         "worker-user": "AgentApp.worker_user",
         "keep-environment": "AgentApp.keep_environment",
         "report-every": "AgentApp.report_every",
+        "fences-after": "AgentApp.fences_after",
         "config": "AgentApp.config_file",
         "log-level": "AgentApp.log_level",
     }
@@ -241,6 +250,11 @@ class AgentApp(Application):
         """What the options say. Raises ``BadSettings``."""
         if not self.listen:
             raise BadSettings("'listen' names no address")
+        if 0 < self.fences_after < 3 * self.report_every:
+            raise BadSettings(
+                f"'fences_after' ({self.fences_after:g} s) must be 0, or at least three times 'report_every' "
+                f"({self.report_every:g} s): one lost report would stop every kernel"
+            )
         return Settings(
             name=self.agent_name,
             state=Path(self.state_dir).absolute(),
@@ -257,6 +271,7 @@ class AgentApp(Application):
             ),
             limits=Limits(pending=self.pending_limit, pending_of_a_peer=self.pending_of_a_peer),
             report_every_s=self.report_every,
+            fences_after_s=self.fences_after,
         )
 
     def _inventory(self) -> Inventory:

@@ -1,4 +1,5 @@
-"""The floors of ``grants`` on disk: for each lease the lowest epoch that this agent may still serve.
+"""What of ``grants`` must outlive this process, on disk: the floors (for each lease the lowest epoch that
+this agent may still serve), and the highest epoch of all.
 
 Written whole to a new file, synced, and renamed over the old one, so that a crash leaves one or the other.
 """
@@ -17,24 +18,26 @@ class FloorsFile:
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE_NAME
 
-    def load(self) -> dict[str, int]:
-        """The floors kept. Raises ``ValueError`` for a file that is damaged, ``OSError`` as usual."""
+    def load(self) -> tuple[dict[str, int], int]:
+        """The floors kept, and the highest epoch. Raises ``ValueError`` for a file that is damaged,
+        ``OSError`` as usual."""
         try:
             data = json.loads(self._path.read_text())
         except FileNotFoundError:
-            return {}
-        floors = data.get("floors") if isinstance(data, dict) else None
-        if not isinstance(floors, dict) or not all(type(value) is int for value in floors.values()):
+            return {}, 0
+        fields = data if isinstance(data, dict) else {}
+        floors, epoch = fields.get("floors"), fields.get("epoch", 0)
+        if not isinstance(floors, dict) or not all(type(value) is int for value in (*floors.values(), epoch)):
             raise ValueError(
                 f"{self._path} is damaged; an agent without leases may be started after removing it"
             )
-        return floors
+        return floors, epoch
 
-    def keep(self, floors: Mapping[str, int]) -> None:
-        """Put ``floors`` on disk; returns when they are there. Raises ``OSError``."""
+    def keep(self, floors: Mapping[str, int], epoch: int) -> None:
+        """Put these on disk; returns when they are there. Raises ``OSError``."""
         fresh = self._path.with_suffix(".new")
         with fresh.open("w") as file:
-            json.dump({"floors": dict(floors)}, file)
+            json.dump({"floors": dict(floors), "epoch": epoch}, file)
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(self._path)

@@ -1,12 +1,14 @@
 """What this agent may serve now. Pure: no I/O, and the time is always passed in.
 
-The controller sends the full set each time, so the state here is a function of the newest set and of the
+The controller names the full set each time, so the state here is a function of the newest set and of the
 *floors*: for each lease the lowest epoch that may still be served. A floor rises to the epoch when a lease
 is granted and above it when it ends, and never sinks. So a repeated set changes nothing, an older one (its
 ``target_seq`` is lower) is dropped, and a ledger restored from a backup cannot bring an ended lease back.
+A set may tell what we know by name alone; a name that we do not know puts us *in doubt*.
 
 A grant lapses at its ``deadline`` on this machine's clock, counted from the *start* of the request that
-brought it, and so never later than the controller lets it expire. It is in force again when a newer report
+brought it, and so never later than the controller lets it expire. All lapse at ``trusted_until``, which is
+``fences_after`` from the start of the last acknowledged report. They are in force again when a newer report
 says so.
 """
 
@@ -14,9 +16,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpu_kernels.client import AssignedLease, Assignment, LeaseSlice
 from remoting.hello import Hello, Refusal, Status
@@ -62,31 +65,52 @@ class Change:
 
 
 class Grants:
-    def __init__(self, gpu_uuids: Iterable[str], floors: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        gpu_uuids: Iterable[str],
+        floors: Mapping[str, int],
+        *,
+        highest_epoch: int = 0,
+        fences_after: float = math.inf,
+    ) -> None:
+        """``fences_after``: seconds without an acknowledged report after which nothing is served."""
         self.applied_seq = 0
+        self.incarnation = ""
+        self.in_doubt = True
+        """Whether the next answer must be the full set."""
+        self.trusted_until = -math.inf
         self.floors = dict(floors)
+        self.highest_epoch = highest_epoch
+        self._fences_after = fences_after
         self._gpus = frozenset(gpu_uuids)
         self._by_id: dict[str, Grant] = {}
+        self._refused: set[tuple[str, int]] = set()
         # Only to tell the owner of an ended lease what became of it; bounded, and never grants anything.
         self._ended: OrderedDict[tuple[str, int], tuple[bytes, Status, str]] = OrderedDict()
 
     def forget_sequence(self) -> None:
         """The controller counts anew (we have registered again): the next set is the newest."""
         self.applied_seq = 0
+        self.in_doubt = True
 
     def apply(self, assignment: Assignment, anchored_at: float) -> Change | None:
-        """Take over the full set; None if it is older than the one in force.
+        """Take over a set; None if it is older than the one in force, or says too little to be understood.
 
         ``anchored_at`` is when the request that brought it was started.
         """
-        if assignment.target_seq < self.applied_seq:
+        ours = assignment.incarnation == self.incarnation
+        if not ours and assignment.lives is not None:
+            self.in_doubt = True
             return None
-        wanted: dict[str, Grant] = {}
+        if ours and assignment.target_seq < self.applied_seq:
+            return None
+        wanted, unknown = self._named(assignment.lives or (), anchored_at)
         refused = []
         for lease in assignment.leases:
             grant, why = self._grant(lease, anchored_at)
             if grant is None:
                 refused.append(why)
+                self._refused.add((lease.id, lease.epoch))
             else:
                 wanted[grant.lease_id] = grant
         ended = tuple(
@@ -101,20 +125,48 @@ class Grants:
                 grant, Status.OLD_EPOCH if newer else Status.LEASE_ENDED, SUPERSEDED if newer else ENDED
             )
         self._by_id = wanted
-        self.applied_seq = assignment.target_seq
+        self.applied_seq, self.incarnation = assignment.target_seq, assignment.incarnation
+        self.in_doubt = unknown
+        self.trusted_until = anchored_at + self._fences_after
         return Change(ended, raised, tuple(refused))
+
+    def _named(
+        self, lives: Iterable[tuple[str, int, float]], anchored_at: float
+    ) -> tuple[dict[str, Grant], bool]:
+        """What we know of these, with their new deadlines, and whether there were others. What was refused
+        is known: asking for it again would bring the same."""
+        known: dict[str, Grant] = {}
+        refused: set[tuple[str, int]] = set()
+        unknown = False
+        for lease_id, epoch, expires_in in lives:
+            grant = self._by_id.get(lease_id)
+            if grant is not None and grant.epoch == epoch:
+                known[lease_id] = replace(grant, deadline=anchored_at + expires_in)
+            elif (lease_id, epoch) in self._refused:
+                refused.add((lease_id, epoch))
+            else:
+                unknown = True
+        self._refused = refused
+        return known, unknown
 
     def drop_all(self) -> None:
         """Serve nothing until the next set; no lease is held to have ended."""
         self._by_id = {}
 
     def serves(self, key: tuple[str, int], now: float) -> bool:
+        return self.served_until(key) > now
+
+    def served_until(self, key: tuple[str, int]) -> float:
+        """When this lapses without another word; minus infinity for what is not in force."""
         grant = self._by_id.get(key[0])
-        return grant is not None and grant.key == key and grant.deadline > now
+        if grant is None or grant.key != key:
+            return -math.inf
+        return min(grant.deadline, self.trusted_until)
 
     def next_deadline(self) -> float | None:
-        """The earliest deadline of all grants, lapsed ones included."""
-        return min((grant.deadline for grant in self._by_id.values()), default=None)
+        """When the first of all grants lapses or has lapsed."""
+        first = min((grant.deadline for grant in self._by_id.values()), default=None)
+        return None if first is None else min(first, self.trusted_until)
 
     def admit(self, hello: Hello, now: float) -> Grant:
         """The grant that a Hello proves. Raises ``Refusal``.
@@ -127,7 +179,7 @@ class Grants:
         if grant is not None and proven:
             if hello.epoch != grant.epoch:
                 raise Refusal(Status.OLD_EPOCH, SUPERSEDED)
-            if grant.deadline <= now:
+            if not self.serves(grant.key, now):
                 raise Refusal(Status.LEASE_ENDED, LAPSED)
             return grant
         past = self._ended.get((hello.lease_id, hello.epoch))
@@ -150,12 +202,14 @@ class Grants:
         return Grant(lease.id, lease.epoch, digest, lease.slices, anchored_at + lease.expires_in), ""
 
     def _raise_floors(self, wanted: Iterable[Grant], ended: Iterable[Grant]) -> bool:
+        wanted = list(wanted)
         raised = {grant.lease_id: grant.epoch + 1 for grant in ended}
         raised |= {grant.lease_id: grant.epoch for grant in wanted}
         raised = {name: floor for name, floor in raised.items() if floor > self.floors.get(name, -1)}
         for lease_id, floor in raised.items():
             self.floors.pop(lease_id, None)  # so that it moves to the end, as the newest
             self.floors[lease_id] = floor
+        self.highest_epoch = max((self.highest_epoch, *(grant.epoch for grant in wanted)))
         for lease_id in list(self.floors)[: max(0, len(self.floors) - REMEMBERED_FLOORS)]:
             del self.floors[lease_id]
         return bool(raised)

@@ -13,6 +13,7 @@ import logging
 import random
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
 import gpu_kernels
@@ -33,7 +34,14 @@ class Pool(Protocol):
     """What is needed of the pool client."""
 
     async def register_agent(
-        self, name: str, *, boot_id: str, address: str, version: str, gpus: Sequence[Mapping[str, Any]]
+        self,
+        name: str,
+        *,
+        boot_id: str,
+        address: str,
+        version: str,
+        gpus: Sequence[Mapping[str, Any]],
+        fences_after: float,
     ) -> dict[str, Any]: ...
 
     async def report_agent(
@@ -44,14 +52,33 @@ class Pool(Protocol):
         target_seq: int,
         leases: Sequence[Mapping[str, Any]],
         wait: float,
+        incarnation: str,
+        full: bool,
+        epoch: int,
+        outside: Sequence[Mapping[str, Any]],
     ) -> Assignment: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What a report says of this server (docs/design/agent.md, "Sets, sequence, floors")."""
+
+    target_seq: int
+    incarnation: str
+    full: bool
+    epoch: int
+    leases: Sequence[Mapping[str, Any]]
+    outside: Sequence[Mapping[str, Any]]
+
+    def fields(self) -> dict[str, Any]:
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
 class Server(Protocol):
     """What the reporter tells, and is told, about this server."""
 
-    def inventory(self) -> tuple[int, list[dict[str, Any]]]:
-        """The newest set that is carried out (its ``target_seq``), and the leases whose workers live."""
+    def word(self) -> Word:
+        """The newest set that is carried out, the leases whose workers live, and the like."""
 
     async def take(self, assignment: Assignment, anchored_at: float) -> None:
         """Carry out a set; ``anchored_at`` is when the request that brought it was started."""
@@ -76,12 +103,14 @@ class Reporter:
         address: str,
         gpus: Sequence[Mapping[str, Any]],
         every_s: float,
+        fences_after_s: float,
         log: logging.Logger,
     ) -> None:
         self._pool = pool
         self._server = server
         self._name, self._address, self._gpus = name, address, gpus
         self._every_s = every_s
+        self._fences_after_s = fences_after_s
         self._log = log
         self._boot_id = uuid.uuid4().hex
         self._registered = False
@@ -148,11 +177,10 @@ class Reporter:
         """Say that nothing lives any more, for a clean end. A failure does no harm: silence says less."""
         if not self._registered:
             return
-        seq, leases = self._server.inventory()
         try:
             async with asyncio.timeout(within_s):
                 await self._pool.report_agent(
-                    self._name, boot_id=self._boot_id, target_seq=seq, leases=leases, wait=0.0
+                    self._name, boot_id=self._boot_id, wait=0.0, **self._server.word().fields()
                 )
         except (PoolError, TimeoutError) as error:
             self._log.warning("the last report was not taken: %s", error)
@@ -165,19 +193,21 @@ class Reporter:
         if not self._registered:
             await self._register()
         anchored_at = clock()
-        seq, leases = self._server.inventory()
+        word = self._server.word()
+        urgent = urgent or word.full
         call = self._pool.report_agent(
             self._name,
             boot_id=self._boot_id,
-            target_seq=seq,
-            leases=leases,
             wait=0.0 if urgent else self._longest_poll_s(),
+            **word.fields(),
         )
         # A report that does not linger is never cut short, or frequent wakes could leave all unanswered.
         assignment = await call if urgent else await self._unless_woken(call)
         if assignment is None:
             return
         await self._server.take(assignment, anchored_at)
+        if self._server.word().full:
+            return  # it said too little: the next report, made at once, asks for everything
         async with self._round_done:
             self._rounds_done = this_round
             self._round_done.notify_all()
@@ -189,6 +219,7 @@ class Reporter:
             address=self._address,
             version=gpu_kernels.__version__,
             gpus=self._gpus,
+            fences_after=self._fences_after_s,
         )
         self._registered = True
         self._over_again()

@@ -1,8 +1,8 @@
 """The agent itself: puts the controller's set into force, admits connections, and fences itself.
 
-Its invariant: a worker lives only for a (lease, epoch) that is in force here, or is being killed. Three
+Its invariant: a worker lives only for a (lease, epoch) that is in force here, or is being killed. Four
 things take a grant out of force, and each kills its worker in the same step: a set that does not name it,
-its own deadline, and another agent under our name.
+its own deadline, a controller that was silent for too long, and another agent under our name.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import fcntl
 import logging
+import math
 import os
 import socket
 from collections.abc import Callable
@@ -23,7 +24,9 @@ from remoting.agent.floors import FloorsFile
 from remoting.agent.gpus import Inventory
 from remoting.agent.grants import ENDED, Grant, Grants
 from remoting.agent.listeners import CannotListen, open_listener
-from remoting.agent.reporter import Pool, Reporter
+from remoting.agent.marks import Marks, claim_gpus
+from remoting.agent.outside import outside_memory
+from remoting.agent.reporter import Pool, Reporter, Word
 from remoting.agent.settings import Settings
 from remoting.agent.slice_status import status_json
 from remoting.agent.worker import WorkerGone
@@ -44,9 +47,27 @@ class Agent:
         self._log = log
         settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = self._take_folder()
+        self._claims = claim_gpus(inventory)
         self._floors = FloorsFile(settings.state)
-        self._grants = Grants(inventory.by_uuid(), self._floors.load())
-        self._workers = Workers(inventory, settings.workers, log, self._worker_changed)
+        floors, epoch = self._floors.load()
+        self._kept_epoch = epoch
+        self._keeping = asyncio.Lock()
+        self._grants = Grants(
+            inventory.by_uuid(),
+            floors,
+            highest_epoch=epoch,
+            fences_after=settings.fences_after_s or math.inf,
+        )
+        self._marks = Marks(settings.state)
+        self._workers = Workers(
+            inventory,
+            settings.workers,
+            log,
+            self._worker_changed,
+            self._grants.served_until,
+            self._marks,
+        )
+        self._outside: list[dict[str, Any]] = []
         opened = [open_listener(address, settings.state) for address in settings.listen]
         self._listeners = [listener for listener, _ in opened]
         self.address = settings.advertised or opened[0][1]
@@ -57,6 +78,7 @@ class Agent:
             address=self.address,
             gpus=[gpu.offered() for gpu in inventory.gpus],
             every_s=settings.report_every_s,
+            fences_after_s=settings.fences_after_s,
             log=log,
         )
 
@@ -66,7 +88,9 @@ class Agent:
         for listener in self._listeners:
             port.listen(listener)
         self._log.info("serving %s", self.address)
-        tasks = [asyncio.ensure_future(self._reporter.run()), asyncio.ensure_future(self._fence())]
+        tasks = [
+            asyncio.ensure_future(task) for task in (self._report(), self._fence(), self._look_outside())
+        ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:
@@ -87,11 +111,13 @@ class Agent:
             if address.startswith("unix://"):
                 with contextlib.suppress(OSError):
                     os.unlink(address.removeprefix("unix://"))
+        for claim in self._claims:
+            claim.close()
         os.close(self._lock)
 
     # What the reporter asks and tells (``reporter.Server``).
 
-    def inventory(self) -> tuple[int, list[dict[str, Any]]]:
+    def word(self) -> Word:
         """What lives is named, dying or not. So the newest set counts as carried out as soon as it is in
         force: what it ended and is not named is dead, and what is named is not freed."""
         leases = [
@@ -106,21 +132,40 @@ class Agent:
             }
             for worker in self._workers.alive()
         ]
-        return self._grants.applied_seq, leases
+        grants = self._grants
+        return Word(
+            target_seq=grants.applied_seq,
+            incarnation=grants.incarnation,
+            full=grants.in_doubt,
+            epoch=self._kept_epoch,
+            leases=leases,
+            outside=self._outside,
+        )
 
     async def take(self, assignment: Assignment, anchored_at: float) -> None:
         change = self._grants.apply(assignment, anchored_at)
+        if self._grants.in_doubt:
+            self._reporter.wake()
         if change is None:
-            self._log.warning("an older set of leases came after a newer one; it is ignored")
+            self._log.warning("a set of leases came that is older or counted otherwise; it is ignored")
             return
         self._kill_unserved()
+        self._workers.tell_times()
         for why in change.refused:
             self._log.error("the controller asks for what cannot be served: %s", why)
         if change.floors_raised:
+            await self._keep_floors()
+
+    async def _keep_floors(self) -> None:
+        """No worker is started for a new epoch while this runs (``_may_start``)."""
+        floors, epoch = dict(self._grants.floors), self._grants.highest_epoch
+        async with self._keeping:
             try:
-                await asyncio.to_thread(self._floors.keep, self._grants.floors)
+                await asyncio.to_thread(self._floors.keep, floors, epoch)
             except OSError as error:
                 self._log.error("cannot keep the epochs on disk (they hold until a restart): %s", error)
+            else:
+                self._kept_epoch = epoch
 
     def registered_anew(self) -> None:
         self._grants.forget_sequence()
@@ -168,13 +213,23 @@ class Agent:
     async def _have_worker(self, grant: Grant) -> None:
         try:
             async with asyncio.timeout(self._settings.limits.worker_s):
-                await self._workers.room_for(grant)
+                await self._may_start(grant)
                 # The set may have changed while a predecessor died.
                 if not self._grants.serves(grant.key, clock()):
                     raise Refusal(Status.LEASE_ENDED, ENDED)
                 await self._workers.ready(self._workers.ensure(grant))
         except TimeoutError:
             raise no_worker(grant, "it is not ready, or its predecessor does not end") from None
+
+    async def _may_start(self, grant: Grant) -> None:
+        """Wait until the grant may get a worker: its epoch is on disk, and no other worker is of its lease.
+        Nothing is waited for between the last look at both and the return."""
+        while True:
+            await self._workers.room_for(grant)
+            if grant.epoch <= self._kept_epoch or not self._keeping.locked():
+                return
+            async with self._keeping:
+                pass
 
     # What the agent does by itself.
 
@@ -185,11 +240,28 @@ class Agent:
         now = clock()
         self._workers.kill_unserved(lambda key: self._grants.serves(key, now))
 
+    async def _report(self) -> None:
+        await self._marks.none_left(self._log)
+        await self._reporter.run()
+
     async def _fence(self) -> None:
         """Kill the workers of grants that lapse, whether or not the controller can be reached."""
         while True:
             await asyncio.sleep(FENCE_EVERY_S)
+            served = any(not worker.dying for worker in self._workers.alive())
+            if served and self._grants.trusted_until <= clock():
+                self._log.error(
+                    "no report was acknowledged for %.0f s: everything is stopped until one is",
+                    self._settings.fences_after_s,
+                )
             self._kill_unserved()
+
+    async def _look_outside(self) -> None:
+        """Look now and then what uses the GPUs' memory beside our workers."""
+        while True:
+            ours = {worker.pid for worker in self._workers.alive()}
+            self._outside = await asyncio.to_thread(outside_memory, self._inventory, ours)
+            await asyncio.sleep(self._settings.report_every_s)
 
     def _take_folder(self) -> int:
         """The state folder's lock: two agents in one folder would undo each other's fences."""

@@ -36,7 +36,8 @@ class WorkerSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """All of an agent's settings; times in seconds."""
+    """All of an agent's settings; times in seconds. ``fences_after_s``: without an acknowledged report for
+    so long, everything is stopped; 0 for never."""
 
     name: str
     state: Path
@@ -45,4 +46,5 @@ class Settings:
     workers: WorkerSettings
     limits: Limits = Limits()
     report_every_s: float = 10.0
+    fences_after_s: float = 600.0
     stop_within_s: float = 10.0

@@ -15,6 +15,7 @@ import logging
 import os
 import signal
 import socket
+import struct
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,9 @@ MAX_COUNT = 2**53
 HAND_OVER_S = 5.0
 IDLE_AFTER_S = 2.0
 """A worker speaks once a second while its figures change: silent for longer, it is idle."""
+
+
+LIVE = struct.Struct("<8sQ")
 
 
 class WorkerGone(Exception):
@@ -77,8 +81,10 @@ class Worker:
         popen_arguments: Mapping[str, object],
         log: logging.Logger,
         on_end: Callable[[Worker], None],
+        mark: int,
     ) -> None:
-        """Raises ``OSError`` if the program cannot be started. ``command`` gets the control descriptor."""
+        """Raises ``OSError`` if the program cannot be started. ``command`` gets the control descriptor;
+        ``mark`` is a descriptor that it inherits and keeps while it lives."""
         self.grant = grant
         self.usage = Usage()
         self.spoke = asyncio.Event()
@@ -99,7 +105,7 @@ class Worker:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(theirs.fileno(), mark),
                 cwd="/",
                 **popen_arguments,  # type: ignore[call-overload]
             )
@@ -132,6 +138,12 @@ class Worker:
             except OSError as error:
                 raise WorkerGone(str(error)) from error
         raise WorkerGone("it is ending")
+
+    def live_until(self, milliseconds: int) -> None:
+        """Tell it when to end by itself (CLOCK_BOOTTIME). One that takes nothing in ends at the time that it
+        was told before."""
+        with contextlib.suppress(OSError):
+            self._control.send(LIVE.pack(b"GPUKLIVE", milliseconds), socket.MSG_NOSIGNAL)
 
     def kill(self) -> None:
         """Kill it and all its children, at once; ``ended`` tells when that is done."""

@@ -11,7 +11,9 @@ from remoting.agent.grants import Grant
 from remoting.agent.settings import WorkerSettings
 
 
-def command(grant: Grant, inventory: Inventory, control_fd: int, settings: WorkerSettings) -> list[str]:
+def command(
+    grant: Grant, inventory: Inventory, control_fd: int, settings: WorkerSettings, live_until_ms: int
+) -> list[str]:
     """The argument vector of docs/design.md, "Agent and worker". It holds no secret."""
     gpus = granted_gpus(grant, inventory)
     software = gpus[0].device == environment.SOFTWARE
@@ -24,6 +26,7 @@ def command(grant: Grant, inventory: Inventory, control_fd: int, settings: Worke
         *("--thousandths", _list(part.thousandths for part in grant.slices)),
         *("--name", gpus[0].name),
         *("--uuid", _list(gpu.uuid for gpu in gpus)),
+        *("--live-until", str(live_until_ms)),
     ]
 
 

@@ -18,6 +18,7 @@ from remoting.agent.clock import clock
 from remoting.agent.confine import account, confinement, limit_numbers
 from remoting.agent.gpus import Inventory
 from remoting.agent.grants import Grant
+from remoting.agent.marks import Marks
 from remoting.agent.settings import WorkerSettings
 from remoting.agent.worker import Worker, WorkerGone
 from remoting.agent.worker_command import command, worker_environment
@@ -39,13 +40,17 @@ class Workers:
         settings: WorkerSettings,
         log: logging.Logger,
         on_change: Callable[[], None],
+        served_until: Callable[[tuple[str, int]], float],
+        marks: Marks,
     ) -> None:
         """Raises ``ValueError`` for settings that cannot work. ``on_change`` is called when a worker has
-        started or ended."""
+        started or ended. ``served_until``: when a grant lapses without another word, by ``clock``."""
         self._inventory = inventory
         self._settings = settings
         self._log = log
         self._on_change = on_change
+        self._served_until = served_until
+        self._marks = marks
         self._alive: set[Worker] = set()
         self._by_key: dict[tuple[str, int], Worker] = {}
         self._started_at: dict[str, float] = {}
@@ -110,6 +115,12 @@ class Workers:
                 worker.kill()
                 asyncio.get_running_loop().call_later(SLOW_DEATH_S, self._complain, worker)
 
+    def tell_times(self) -> None:
+        """Tell each worker how long it may live now."""
+        for worker in self._alive:
+            if not worker.dying:
+                worker.live_until(milliseconds(self._served_until(worker.grant.key)))
+
     async def kill_all(self, within_s: float) -> bool:
         """Kill every worker and wait; whether all are dead."""
         self.kill_unserved(lambda key: False)
@@ -125,15 +136,18 @@ class Workers:
         now = clock()
         self._started_at = {k: at for k, at in self._started_at.items() if at > now - BETWEEN_STARTS_S}
         self._started_at[grant.lease_id] = now
+        until = milliseconds(self._served_until(grant.key))
         try:
-            worker = Worker(
-                grant,
-                lambda control_fd: command(grant, self._inventory, control_fd, self._settings),
-                worker_environment(grant, self._inventory, self._settings),
-                self._popen_arguments,
-                self._log,
-                self._ended,
-            )
+            with self._marks.another() as mark:
+                worker = Worker(
+                    grant,
+                    lambda control_fd: command(grant, self._inventory, control_fd, self._settings, until),
+                    worker_environment(grant, self._inventory, self._settings),
+                    self._popen_arguments,
+                    self._log,
+                    self._ended,
+                    mark,
+                )
         except (OSError, ValueError) as error:
             raise no_worker(grant, str(error)) from error
         self._alive.add(worker)
@@ -169,6 +183,11 @@ class Workers:
                 worker.pid,
                 worker.grant.lease_id,
             )
+
+
+def milliseconds(seconds: float) -> int:
+    """A time of ours as a worker is told it; never 0, which would mean "no end"."""
+    return max(1, int(seconds * 1000)) if seconds > 0 else 1
 
 
 def no_worker(grant: Grant, why: str) -> Refusal:

@@ -40,7 +40,9 @@ class FakeController:
 
     def __post_init__(self) -> None:
         self.target_seq = 0
+        self.incarnation = "ledger-1"
         self.leases: dict[str, dict[str, Any]] = {}
+        self.came_with: dict[str, int] = {}
         self.changed = asyncio.Condition()
         self._server: HTTPServer | None = None
         self.port = 0
@@ -91,6 +93,7 @@ class FakeController:
             "expires_in": ttl,
             "slices": [{"gpu": GPU, "index": i, "mib": mib, "thousandths": 20} for i in range(count)],
         }
+        self.came_with[lease_id] = self.target_seq + (not quietly)
         if not quietly:
             await self._bump()
         return Granted(lease_id, epoch, secret)
@@ -106,13 +109,19 @@ class FakeController:
             self.target_seq += 1
             self.changed.notify_all()
 
-    def true_reply(self) -> dict[str, Any]:
+    def true_reply(self, report: dict[str, Any]) -> dict[str, Any]:
+        """The full set, or what is new to an agent that counts by this ledger."""
         uuids = [gpu["uuid"] for gpu in self.registrations[-1]["gpus"]]
         leases = json.loads(json.dumps(list(self.leases.values())))
         for lease in leases:
             for part in lease["slices"]:
                 part["gpu"] = uuids[part["index"]] if part["gpu"] == GPU else part["gpu"]
-        return {"target_seq": self.target_seq, "leases": leases}
+        answer = {"target_seq": self.target_seq, "incarnation": self.incarnation}
+        if report["full"] or report["incarnation"] != self.incarnation:
+            return {**answer, "leases": leases}
+        new = [lease for lease in leases if self.came_with[lease["id"]] > report["target_seq"]]
+        others = [[lease["id"], lease["epoch"], lease["expires_in"]] for lease in leases if lease not in new]
+        return {**answer, "changes": new, "lives": others}
 
     async def report_where(
         self, holds: Callable[[dict[str, Any]], bool], within: float = 10.0
@@ -184,4 +193,4 @@ class Report(Handler):
                     )
             except TimeoutError:
                 pass
-        self.finish(controller.true_reply())
+        self.finish(controller.true_reply(body))

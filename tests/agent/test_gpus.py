@@ -7,6 +7,7 @@ import pytest
 
 from gpu_kernels.units import parse_size, slice_of, valid_class
 from remoting.agent.gpus import NoGpu, gpu_class_of, nvml_gpus, software_gpus
+from remoting.agent.outside import outside_memory
 
 
 @pytest.mark.parametrize(
@@ -108,3 +109,32 @@ def test_a_server_without_gpus_says_so(monkeypatch, lack):
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
     with pytest.raises(NoGpu, match=r"NVML"):
         nvml_gpus()
+
+
+def processes(**by_pid):
+    return [SimpleNamespace(pid=int(pid[1:]), usedGpuMemory=mib << 20) for pid, mib in by_pid.items()]
+
+
+def test_memory_that_no_worker_uses_is_told(monkeypatch):
+    nvml = nvml_with_one_gpu(
+        nvmlDeviceGetHandleByUUID=lambda uuid: uuid,
+        nvmlDeviceGetComputeRunningProcesses=lambda handle: processes(p10=500, p11=900, p12=70),
+        nvmlDeviceGetGraphicsRunningProcesses=lambda handle: processes(p12=70, p13=4),
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    inventory = nvml_gpus()
+    assert outside_memory(inventory, {10, 11}) == [{"gpu": "GPU-abc", "mib": 74}]
+    assert outside_memory(inventory, {10, 11, 12, 13}) == []
+
+
+def test_a_driver_that_does_not_tell_of_processes_raises_no_alarm(monkeypatch):
+    def not_supported(handle):
+        raise NvmlError("Not Supported")
+
+    nvml = nvml_with_one_gpu(
+        nvmlDeviceGetHandleByUUID=lambda uuid: uuid,
+        nvmlDeviceGetComputeRunningProcesses=not_supported,
+        nvmlDeviceGetGraphicsRunningProcesses=not_supported,
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    assert outside_memory(nvml_gpus(), set()) == []

@@ -165,12 +165,91 @@ def test_without_the_secret_every_lease_gives_the_same_answer(history, wrong, le
     assert (refused.value.status, refused.value.text) == (Status.UNKNOWN_LEASE, NOT_KNOWN)
 
 
+FENCE = 12.0
+
+
+def changes(
+    seq: int, *new: AssignedLease, lives: tuple[tuple[str, int, float], ...] = (), of: str = ""
+) -> Assignment:
+    return Assignment(seq, new, of, lives)
+
+
+def test_changes_say_as_much_as_the_full_set():
+    held = grants()
+    held.apply(Assignment(1, (assigned("a"), assigned("b"))), 0.0)
+    change = held.apply(changes(2, assigned("c"), lives=(("a", 1, 60.0),)), anchored_at=30.0)
+    assert change is not None
+    assert [grant.key for grant in change.ended] == [("b", 1)]
+    assert not held.in_doubt
+    assert [held.serves((name, 1), 61.0) for name in "abc"] == [True, False, True]
+    assert held.served_until(("a", 1)) == 90.0
+
+
+def test_a_name_that_is_not_known_asks_for_everything_and_the_rest_is_served():
+    held = grants()
+    held.apply(Assignment(1, (assigned("a"),)), 0.0)
+    held.apply(changes(5, lives=(("a", 1, 60.0), ("missed", 4, 60.0))), 0.0)
+    assert held.in_doubt
+    assert held.serves(("a", 1), 0.0)
+    held.apply(Assignment(5, (assigned("a"), assigned("missed", 4))), 0.0)
+    assert not held.in_doubt
+    assert held.serves(("missed", 4), 0.0)
+
+
+def test_a_lease_that_was_refused_is_not_asked_for_again_and_again():
+    held = grants()
+    held.apply(Assignment(1, (assigned("a", gpu="GPU-elsewhere"),)), 0.0)
+    for _ in range(3):
+        held.apply(changes(1, lives=(("a", 1, 60.0),)), 0.0)
+        assert not held.in_doubt
+
+
+def test_changes_that_another_ledger_counts_change_nothing():
+    held = grants()
+    held.apply(Assignment(7, (assigned("a"),), "first"), 0.0)
+    assert held.apply(changes(9, lives=(), of="second"), 0.0) is None
+    assert held.in_doubt
+    assert held.serves(("a", 1), 0.0)
+    assert held.apply(Assignment(2, (), "second"), 0.0) is not None
+    assert (held.applied_seq, held.incarnation, held.in_doubt) == (2, "second", False)
+    assert not held.serves(("a", 1), 0.0)
+
+
+def test_without_an_acknowledged_report_nothing_is_served_after_the_promised_time():
+    held = Grants([GPU], {}, fences_after=FENCE)
+    held.apply(Assignment(1, (assigned("a", expires_in=1000),)), anchored_at=100.0)
+    assert held.served_until(("a", 1)) == held.next_deadline() == 100.0 + FENCE
+    assert status_of(held, hello("a"), now=100.0 + FENCE) == Status.LEASE_ENDED
+    held.apply(changes(1, lives=(("a", 1, 1000.0),)), anchored_at=150.0)
+    assert held.serves(("a", 1), 150.0 + FENCE - 0.1)
+
+
+def test_an_answer_that_is_dropped_gives_no_time():
+    held = Grants([GPU], {}, fences_after=FENCE)
+    held.apply(Assignment(5, (assigned("a"),)), anchored_at=100.0)
+    held.apply(Assignment(4, (assigned("a"),)), anchored_at=110.0)
+    assert held.trusted_until == 100.0 + FENCE
+
+
+def test_the_highest_epoch_outlives_the_lease_and_the_process():
+    held = grants()
+    held.apply(Assignment(1, (assigned("a", 7), assigned("b", 4))), 0.0)
+    held.apply(Assignment(2, ()), 0.0)
+    assert held.highest_epoch == 7
+    assert Grants([GPU], held.floors, highest_epoch=7).highest_epoch == 7
+
+
 class AgentOfAnUnreliableController(RuleBasedStateMachine):
-    """Sets come late, again, from a ledger that was restored, and across restarts of the agent."""
+    """Sets come late, again, by changes, from a ledger that was restored, and across restarts of the agent.
+
+    ``twin`` is told the same, always in full.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.held = grants()
+        self.held = Grants([GPU], {}, fences_after=FENCE)
+        self.twin = Grants([GPU], {}, fences_after=FENCE)
+        self.acknowledged_at = 0.0
         self.now = 0.0
         self.seq = 0
         self.sets: list[Assignment] = []
@@ -179,9 +258,11 @@ class AgentOfAnUnreliableController(RuleBasedStateMachine):
 
     def take(self, assignment: Assignment, anchored_at: float) -> None:
         newer = assignment.target_seq >= self.held.applied_seq
-        self.held.apply(assignment, anchored_at)
+        if self.held.apply(assignment, anchored_at) is not None:
+            self.acknowledged_at = anchored_at
         if newer:
             said = {(lease.id, lease.epoch) for lease in assignment.leases}
+            said |= {(lease_id, epoch) for lease_id, epoch, _ in assignment.lives or ()}
             self.over |= self.serving - said
             self.serving = said - self.over
 
@@ -191,11 +272,31 @@ class AgentOfAnUnreliableController(RuleBasedStateMachine):
         leases = tuple(assigned(name, epoch, life) for name, epoch in sorted(chosen.items()))
         self.sets.append(Assignment(self.seq, leases))
         self.take(self.sets[-1], self.now)
+        self.twin.apply(self.sets[-1], self.now)
+
+    @precondition(lambda self: self.sets)
+    @rule(
+        chosen=st.dictionaries(names, st.integers(1, 4)), life=st.floats(0.1, 20.0), since=st.integers(0, 9)
+    )
+    def a_set_comes_by_its_changes(self, chosen, life, since):
+        """``since``: what the controller takes the agent to know, rightly or not."""
+        self.seq += 1
+        base = next((old for old in self.sets if old.target_seq == since), Assignment(0, ()))
+        known = {(lease.id, lease.epoch) for lease in base.leases}
+        new = tuple(assigned(k, e, life) for k, e in sorted(chosen.items()) if (k, e) not in known)
+        old = tuple((k, e, life) for k, e in sorted(chosen.items()) if (k, e) in known)
+        self.take(Assignment(self.seq, new, "", old), self.now)
+        self.sets.append(Assignment(self.seq, tuple(assigned(k, e, life) for k, e in sorted(chosen.items()))))
+        if self.held.in_doubt:
+            self.take(self.sets[-1], self.now)
+        self.twin.apply(self.sets[-1], self.now)
 
     @precondition(lambda self: self.sets)
     @rule(data=st.data())
     def an_earlier_set_comes_again(self, data):
-        self.take(data.draw(st.sampled_from(self.sets)), self.now)
+        earlier = data.draw(st.sampled_from(self.sets))
+        self.take(earlier, self.now)
+        self.twin.apply(earlier, self.now)
 
     @rule(seconds=st.floats(0.0, 15.0))
     def time_passes(self, seconds):
@@ -203,17 +304,32 @@ class AgentOfAnUnreliableController(RuleBasedStateMachine):
 
     @rule()
     def the_agent_restarts(self):
-        self.held = grants(self.held.floors)
+        self.held, self.twin = (
+            Grants([GPU], one.floors, highest_epoch=one.highest_epoch, fences_after=FENCE)
+            for one in (self.held, self.twin)
+        )
         self.serving = set()
 
     @rule()
     def the_ledger_is_another(self):
         self.held.forget_sequence()
+        self.twin.forget_sequence()
+
+    @invariant()
+    def changes_lead_to_what_full_sets_lead_to(self) -> None:
+        for key in ((name, epoch) for name in "abc" for epoch in range(6)):
+            assert self.held.served_until(key) == self.twin.served_until(key)
+        assert self.held.floors == self.twin.floors
 
     @invariant()
     def nothing_that_is_over_is_served(self):
         served = [key for key in self.over if self.held.serves(key, self.now)]
         assert served == []
+
+    @invariant()
+    def nothing_is_served_without_a_word_of_the_controller(self) -> None:
+        if self.now >= self.acknowledged_at + FENCE:
+            assert not [name for name in "abc" for e in range(6) if self.held.serves((name, e), self.now)]
 
     @invariant()
     def one_epoch_of_a_lease_at_most(self):

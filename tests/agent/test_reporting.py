@@ -108,7 +108,7 @@ async def test_a_reply_that_was_overtaken_does_no_harm(controller, agent):
     lease = await controller.grant("lease-a")
     async with lane(agent.address, lease) as open_lane:
         await controller.carried_out()
-        controller.replies.append({"target_seq": 0, "leases": []})
+        controller.replies.append({"target_seq": 0, "incarnation": controller.incarnation, "leases": []})
         await controller.grant("lease-b")  # ends the long poll; the next report gets the old reply
         await controller.next_reports(2)
         assert await open_lane.ask("echo unharmed") == "unharmed"

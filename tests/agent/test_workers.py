@@ -34,6 +34,7 @@ async def test_a_worker_is_told_what_the_design_says_and_no_secret(agent, lease,
             *("--thousandths", "20"),
             *("--name", "V100 (software GPU)"),
             *("--uuid", uuid),
+            *("--live-until", argv[-1]),
         ]
         assert lease.secret.hex() not in str(open_lane.facts)
 
@@ -52,8 +53,9 @@ async def test_a_worker_inherits_nothing_but_what_is_named(controller, serve, se
             assert environment["GPU_KERNELS_SOFTGPU_NAME"] == "V100 (software GPU)"
             assert not {"GPU_KERNELS_TOKEN", "GPU_KERNELS_CONTROLLER", "USER"} & set(environment)
             control_fd = int(open_lane.facts["argv"][2])
-            # Standard streams, the control socket, this lane, and the listing of this very folder.
-            assert len(open_lane.facts["descriptors"]) == 6
+            # Standard streams, the control socket, the mark that it lives, this lane, and the listing of
+            # this very folder.
+            assert len(open_lane.facts["descriptors"]) == 7
             assert control_fd in open_lane.facts["descriptors"]
 
 

@@ -15,7 +15,9 @@ import sys
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[sys.argv.index("--control-fd") + 1]))
     control.send(b'{"used_mib": 0}')
-    _, descriptors, _, _ = socket.recv_fds(control, 4096, 4)
+    descriptors: list[int] = []
+    while not descriptors:  # the agent also says how long this process may live
+        _, descriptors, _, _ = socket.recv_fds(control, 4096, 4)
     with socket.socket(fileno=descriptors[0]) as connection, connection.makefile("rw") as lines:
         print(json.dumps({"pid": os.getpid()}), file=lines, flush=True)
         for line in lines:

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <thread>
 
+#include "fence.h"
 #include "hello.h"
 #include "lane.h"
 #include "options.h"
@@ -43,8 +44,19 @@ void serve(Worker& worker, int fd, const wire::Hello& hello) {
     if (session->remove_lane(hello.lane)) worker.leave(id, session);
 }
 
+constexpr char kLive[] = {'G', 'P', 'U', 'K', 'L', 'I', 'V', 'E'};
+
+// Whether the packet was the agent's word on how long this process may live; it is taken then.
+bool take_time(Fence& fence, const uint8_t* bytes, ssize_t size) {
+    uint64_t until_ms;
+    if (size != sizeof kLive + sizeof until_ms || std::memcmp(bytes, kLive, sizeof kLive) != 0) return false;
+    std::memcpy(&until_ms, bytes + sizeof kLive, sizeof until_ms);
+    if (!fence.live_until(until_ms)) _exit(1);
+    return true;
+}
+
 // A connection from the agent: -1 when the packet is none.
-int take_connection(int control_fd, wire::Hello& hello, bool& closed) {
+int take_connection(int control_fd, Fence& fence, wire::Hello& hello, bool& closed) {
     std::array<uint8_t, wire::hello_bytes> bytes{};
     iovec part{bytes.data(), bytes.size()};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
@@ -55,7 +67,7 @@ int take_connection(int control_fd, wire::Hello& hello, bool& closed) {
     message.msg_controllen = sizeof control;
     const ssize_t got = recvmsg(control_fd, &message, MSG_CMSG_CLOEXEC);
     closed = got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN);
-    if (got <= 0) return -1;
+    if (got <= 0 || take_time(fence, bytes.data(), got)) return -1;
     const cmsghdr* header = CMSG_FIRSTHDR(&message);
     if (!header || header->cmsg_type != SCM_RIGHTS) return -1;
     int fd;
@@ -65,9 +77,9 @@ int take_connection(int control_fd, wire::Hello& hello, bool& closed) {
     return -1;
 }
 
-void accept_connection(Worker& worker, int control_fd, bool& closed) {
+void accept_connection(Worker& worker, int control_fd, Fence& fence, bool& closed) {
     wire::Hello hello;
-    const int fd = take_connection(control_fd, hello, closed);
+    const int fd = take_connection(control_fd, fence, hello, closed);
     if (fd < 0) return;
     if (worker.lanes.fetch_add(1) >= Worker::kMaxLanes) {
         worker.lanes.fetch_sub(1);
@@ -82,6 +94,11 @@ void accept_connection(Worker& worker, int control_fd, bool& closed) {
 }
 
 int run(const Options& options) {
+    auto* fence = new Fence(options.control_fd);
+    if (options.live_until_ms != 0 && !fence->live_until(options.live_until_ms)) {
+        log_line("the kernel gives no timer, so this worker could not be ended in time");
+        return 1;
+    }
     std::vector<uint64_t> limits;
     for (const Slice& slice : options.slices) limits.push_back(slice.mib << 20);
     auto* worker = new Worker(options.control_fd, std::move(limits));
@@ -95,7 +112,7 @@ int run(const Options& options) {
     for (bool closed = false; !closed;) {
         pollfd entry{options.control_fd, POLLIN, 0};
         poll(&entry, 1, 500);
-        if (entry.revents) accept_connection(*worker, options.control_fd, closed);
+        if (entry.revents) accept_connection(*worker, options.control_fd, *fence, closed);
         worker->status.report(worker->memory);
     }
     return 0;

@@ -27,6 +27,8 @@ std::vector<std::string_view> split(std::string_view text) {
 
 constexpr uint64_t kMostMib = 1u << 22;  // 4 TiB: no GPU has more, and in bytes it cannot overflow
 
+constexpr uint64_t kLatestMs = 1ull << 52;  // as a time it cannot overflow
+
 bool parse_slices(std::string_view mib, std::string_view thousandths, std::string_view uuids,
                   Options& options, std::string& error) {
     const auto sizes = split(mib), shares = split(thousandths), names = split(uuids);
@@ -54,9 +56,9 @@ bool parse_slices(std::string_view mib, std::string_view thousandths, std::strin
 }  // namespace
 
 bool parse_options(int argc, char** argv, Options& options, std::string& error) {
-    std::map<std::string_view, std::string_view> given = {{"--control-fd", ""}, {"--driver", ""},
-                                                          {"--memory-mib", ""}, {"--thousandths", ""},
-                                                          {"--name", ""},       {"--uuid", ""}};
+    std::map<std::string_view, std::string_view> given = {
+        {"--control-fd", ""}, {"--driver", ""}, {"--memory-mib", ""}, {"--thousandths", ""},
+        {"--name", ""},       {"--uuid", ""},   {"--live-until", "0"}};
     for (int i = 1; i < argc; i += 2) {
         auto known = given.find(argv[i]);
         if (known == given.end() || i + 1 == argc) {
@@ -72,6 +74,10 @@ bool parse_options(int argc, char** argv, Options& options, std::string& error) 
     }
     if (!parse_number(given["--control-fd"], options.control_fd) || options.control_fd < 0) {
         error = "--control-fd: '" + std::string(given["--control-fd"]) + "' is not a file descriptor";
+        return false;
+    }
+    if (!parse_number(given["--live-until"], options.live_until_ms) || options.live_until_ms > kLatestMs) {
+        error = "--live-until: '" + std::string(given["--live-until"]) + "' is not a time in milliseconds";
         return false;
     }
     options.driver = given["--driver"];

@@ -17,7 +17,8 @@ struct Options {
     int control_fd = -1;
     std::string driver;
     std::string name;
-    std::vector<Slice> slices;  // the CUDA devices of the lease, in order
+    uint64_t live_until_ms = 0;  // of CLOCK_BOOTTIME; 0: no end
+    std::vector<Slice> slices;   // the CUDA devices of the lease, in order
 };
 
 // False, with a text that says what was read and what is allowed, for anything else.
