@@ -21,7 +21,7 @@ from gpu_kernels.units import THOUSANDTHS
 log = logging.getLogger("gpu_kernels.pool")
 
 UTC = ZoneInfo("UTC")
-FOLLOWS = (Account, Quota, Gpu, Lease, Slice)
+FOLLOWS: tuple[Any, ...] = (Account, Quota, Gpu, Lease, Slice)
 """The tables whose rows ``Entitlements`` follows; leases after ``Holdings``, which it asks."""
 
 

@@ -1,0 +1,133 @@
+"""Whose course a JupyterHub group is, and what its members are there: from the group's name, by patterns.
+
+A pattern is a regular expression that the whole name must match, with a group ``course``, and the role that
+the members have. The first pattern that matches counts. Presets name the groups of common course tools:
+
+- ``plain``: ``ml101`` and ``ml101-instructors``;
+- ``nbgrader``: ``nbgrader-ml101`` and ``formgrade-ml101``, as nbgrader makes them;
+- ``lti``: ``lti-ml101-learner`` and ``lti-ml101-instructor``, as ``spawner.lti`` makes them of a launch;
+- ``canvas``: ``course::ID`` and ``course::ID::enrollment_type::teacher``, as CanvasOAuthenticator makes them;
+- ``e2x``: ``course.ID.course_owner`` and ``term.ID.TERM.student``, as e2x-hub-rbac reads them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from gpu_kernels.pool.policy.refusals import course_ambiguous, not_a_member, unknown_course
+
+STUDENT = "student"
+INSTRUCTOR = "instructor"
+ROLES = (STUDENT, INSTRUCTOR)
+LONGEST_NAME = 255
+
+PRESETS: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "plain": ((r"(?P<course>.+)-instructors", INSTRUCTOR), (r"(?P<course>.+)", STUDENT)),
+    "nbgrader": ((r"formgrade-(?P<course>.+)", INSTRUCTOR), (r"nbgrader-(?P<course>.+)", STUDENT)),
+    "lti": ((r"lti-(?P<course>.+)-instructor", INSTRUCTOR), (r"lti-(?P<course>.+)-learner", STUDENT)),
+    "canvas": (
+        (r"course::(?P<course>.+?)::enrollment_type::(teacher|ta|designer)", INSTRUCTOR),
+        (r"course::(?P<course>.+?)(::enrollment_type::student)?", STUDENT),
+    ),
+    "e2x": (
+        (r"course\.(?P<course>[^.]+)\.course_owner", INSTRUCTOR),
+        (r"term\.(?P<course>[^.]+)\.[^.]+\.(instructor|teaching_assistant)", INSTRUCTOR),
+        (r"term\.(?P<course>[^.]+)\.[^.]+\.student", STUDENT),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Patterns:
+    """What group names mean. Compared by its patterns, so that it may be a part of a frozen identity."""
+
+    pairs: tuple[tuple[str, str], ...] = PRESETS["plain"]
+
+    @classmethod
+    def of(cls, configured: str | Sequence[object]) -> Patterns:
+        """From a preset's name, or a list of presets' names and ``[pattern, role]`` pairs. Raises
+        ``ValueError`` with what is wrong.
+        """
+        pairs: list[tuple[str, str]] = []
+        for entry in [configured] if isinstance(configured, str) else configured:
+            if isinstance(entry, str):
+                if entry not in PRESETS:
+                    raise ValueError(f"{entry!r} is no preset; there are {', '.join(PRESETS)}")
+                pairs += PRESETS[entry]
+            else:
+                pairs.append(_pair(entry))
+        if not pairs:
+            raise ValueError("at least one preset or pattern is needed")
+        return cls(tuple(pairs))
+
+    def course_of(self, group: str) -> tuple[str, str] | None:
+        """The course that a group stands for and its members' role; None where it stands for none."""
+        return _match(self.pairs, group)
+
+    def roles(self, groups: Iterable[str]) -> dict[str, str]:
+        """The role in each course that a user's groups stand for; an instructor's counts before a
+        student's.
+        """
+        found: dict[str, str] = {}
+        for group in groups:
+            match = self.course_of(group)
+            if match is not None and found.get(match[0]) != INSTRUCTOR:
+                found[match[0]] = match[1]
+        return found
+
+    def teaches(self, groups: Iterable[str], course: str) -> bool:
+        return self.roles(groups).get(course) == INSTRUCTOR
+
+    def belongs(self, groups: Iterable[str], course: str) -> bool:
+        return course in self.roles(groups)
+
+
+PLAIN = Patterns()
+
+
+def choose_course(
+    user: str, groups: Iterable[str], wanted: str | None, known: Collection[str], patterns: Patterns = PLAIN
+) -> str:
+    """The course that a request is charged to: the one wanted, or the only one that the user is in.
+
+    ``known``: the courses that there are. Raises ``UnknownCourse``, ``NotAMember``, or ``CourseAmbiguous``.
+    """
+    own = sorted(name for name in patterns.roles(groups) if name in known)
+    if wanted is None:
+        if len(own) != 1:
+            raise course_ambiguous(user, own)
+        return own[0]
+    if wanted in own:
+        return wanted
+    if wanted not in known:
+        raise unknown_course(wanted, own)
+    raise not_a_member(user, wanted, own)
+
+
+def _pair(entry: object) -> tuple[str, str]:
+    if not isinstance(entry, Sequence) or len(entry) != 2 or not all(isinstance(part, str) for part in entry):
+        raise ValueError(f"{entry!r} is neither a preset's name nor a pair of a pattern and a role")
+    pattern, role = str(entry[0]), str(entry[1])
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"the pattern {pattern!r} cannot be read: {error}") from None
+    if "course" not in compiled.groupindex:
+        raise ValueError(f"the pattern {pattern!r} does not say which part is the course: (?P<course>...)")
+    if role not in ROLES:
+        raise ValueError(f"the role {role!r} of {pattern!r} must be one of {', '.join(ROLES)}")
+    return pattern, role
+
+
+@lru_cache(maxsize=65536)
+def _match(pairs: tuple[tuple[str, str], ...], group: str) -> tuple[str, str] | None:
+    if len(group) > LONGEST_NAME:
+        return None
+    for pattern, role in pairs:
+        match = re.fullmatch(pattern, group)
+        if match is not None and match["course"]:
+            return match["course"], role
+    return None
