@@ -47,8 +47,14 @@ class GPUKernelsError(Exception):
         }
 
 
+class LeaseLost(GPUKernelsError):
+    """A lease that a program holds is over, or could not be renewed in time; it travels nowhere."""
+
+    code = "lease_lost"
+
+
 class PoolError(GPUKernelsError):
-    """What the pool controller answered, or what kept it from answering."""
+    """A fault of the controller: its log says more, by the name in `details`. Base of all that travels."""
 
     code = "internal"
     status = 500
@@ -114,11 +120,21 @@ class UnknownVersion(NotFound):
 
 
 class UnknownLease(NotFound):
+    """No such lease, or another user's."""
+
     code = "unknown_lease"
 
 
 class UnknownCourse(NotFound):
+    """No such course."""
+
     code = "unknown_course"
+
+
+class UnknownClassHour(NotFound):
+    """No such class hour, or one that was cancelled."""
+
+    code = "unknown_class_hour"
 
 
 class UnknownAgent(NotFound):
@@ -128,6 +144,8 @@ class UnknownAgent(NotFound):
 
 
 class MethodNotAllowed(PoolError):
+    """The address does not take this method; `details` names those that it takes."""
+
     code = "method_not_allowed"
     status = 405
 
@@ -182,6 +200,12 @@ class SliceTooLarge(Refused):
     code = "slice_too_large"
 
 
+class ClassHourFull(Refused):
+    """The seats of a class hour do not fit beside what is there; `details` says how many would, and when."""
+
+    code = "class_hour_full"
+
+
 class TooMany(Refused):
     """The user holds, waits for, or asks for more at once than any one user may."""
 
@@ -221,7 +245,7 @@ class AuthenticationUnavailable(PoolError):
 
 
 class PoolUnavailable(PoolError):
-    """The client could not reach the controller, or what answered is not one."""
+    """The controller is being stopped; or, of the client's own: nobody answered as a controller does."""
 
     code = "pool_unavailable"
     status = 503

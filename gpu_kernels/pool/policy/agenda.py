@@ -141,6 +141,11 @@ class Agenda:
         for entry in self._near(since, until):
             yield entry.span
 
+    def started(self, now: int) -> list[Span]:
+        """The windows whose start has come, also those that should have been closed since."""
+        starts = self._by_start[: bisect_left(self._by_start, (now + 1, ""))]
+        return [self._entries[window].span for _, window in starts]
+
     def in_lead(self, now: int) -> Iterator[Span]:
         """The windows whose lead time has come and that are not over."""
         for entry in self._near(now, now + self._longest_lead + 1):
@@ -159,6 +164,11 @@ class Agenda:
         entry = self._entries.get(window)
         seats = {} if entry is None else entry.seats
         return next((number for number in sorted(seats) if usable(seats[number])), None)
+
+    def held_at(self, gpu_id: int, at: int) -> Slice:
+        """What the seats of windows that are open then hold on the GPU."""
+        loads = [entry.load[gpu_id] for entry in self._near(at, at + 1) if gpu_id in entry.load]
+        return Slice(sum(load.mib for load in loads), sum(load.thousandths for load in loads))
 
     def held_for(
         self, now: int, until: int, stays: Stays = no_stays, *, preemptible: bool = False

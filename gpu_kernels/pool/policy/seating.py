@@ -1,6 +1,6 @@
 """Planning seats anew: when GPUs come and go, and when a new window needs others to move.
 
-Both work on a copy of the agenda and answer with all seats of each window; nothing is changed in place.
+``replan`` and ``make_room`` work on a copy of the agenda and answer with all seats of each window.
 """
 
 from __future__ import annotations
@@ -27,6 +27,19 @@ def replan(
     seats: a window is short only if it would be without all that were confirmed after it.
     """
     trial = agenda.copy()
+    settle(trial, demands, benches, stays, now=now)
+    return {demand.span.id: dict(trial.seats(demand.span.id)) for demand in demands}
+
+
+def settle(
+    trial: Agenda,
+    demands: Collection[Demand],
+    benches: Collection[Bench],
+    stays: Stays = no_stays,
+    *,
+    now: int = 0,
+) -> None:
+    """``replan`` on the agenda itself."""
     by_rank = sorted(demands, key=lambda demand: demand.span.rank)
     here = {bench.id: bench for bench in benches}
     for demand in by_rank:
@@ -37,7 +50,6 @@ def replan(
     for demand in by_rank:
         if _lacks(trial, demand):
             _displace(trial, demand, by_rank, here, stays, now)
-    return {demand.span.id: dict(trial.seats(demand.span.id)) for demand in demands}
 
 
 def _displace(
