@@ -10,7 +10,7 @@
 namespace softgpu {
 namespace {
 
-constexpr size_t kKeptBytes = 64u << 20;  // larger ranges go back to the host after a launch
+constexpr size_t kIdleBytes = 64u << 20;  // larger ranges go back to the host after a launch
 
 }  // namespace
 
@@ -107,7 +107,7 @@ void Arena::finish() {
     for (uint32_t w = 0; w < block_.warp_count; ++w) free_frames(&block_.warps[w]);
     block_.warp_count = 0;
     for (Range* range : {&slots_, &local_}) {
-        if (range->bytes > kKeptBytes) range->release();
+        if (range->bytes > kIdleBytes) range->release();
     }
 }
 

@@ -1,4 +1,5 @@
 // Frames: their memory, and the slots that hold what does not change.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -10,9 +11,14 @@ namespace {
 
 constexpr uint64_t kMaxFrameBytes = 64u << 20;  // of a warp's calls
 
-uint64_t special_value(const Warp* warp, Special what, uint32_t lane) {
-    const LaunchState* launch = warp->block->launch;
-    const Dim3 size = launch->launch->block, grid = launch->launch->grid;
+// Specials that differ between the lanes of a warp.
+bool by_lane(Special what) {
+    return what <= Special::tid_z || what == Special::laneid ||
+           (what >= Special::lanemask_eq && what <= Special::lanemask_gt);
+}
+
+uint64_t lane_value(const Warp* warp, Special what, uint32_t lane) {
+    const Dim3 size = warp->block->launch->launch->block;
     const uint32_t thread = warp->index * kLanes + lane;
     switch (what) {
         case Special::tid_x:
@@ -21,6 +27,25 @@ uint64_t special_value(const Warp* warp, Special what, uint32_t lane) {
             return thread / size.x % size.y;
         case Special::tid_z:
             return thread / size.x / size.y;
+        case Special::lanemask_eq:
+            return 1u << lane;
+        case Special::lanemask_le:
+            return (2u << lane) - 1;
+        case Special::lanemask_lt:
+            return (1u << lane) - 1;
+        case Special::lanemask_ge:
+            return ~((1u << lane) - 1);
+        case Special::lanemask_gt:
+            return ~((2u << lane) - 1);
+        default:
+            return lane;
+    }
+}
+
+uint64_t warp_value(const Warp* warp, Special what) {
+    const LaunchState* launch = warp->block->launch;
+    const Dim3 size = launch->launch->block, grid = launch->launch->grid;
+    switch (what) {
         case Special::ntid_x:
             return size.x;
         case Special::ntid_y:
@@ -39,36 +64,21 @@ uint64_t special_value(const Warp* warp, Special what, uint32_t lane) {
             return grid.y;
         case Special::nctaid_z:
             return grid.z;
-        case Special::laneid:
-            return lane;
         case Special::warpid:
             return warp->index;
         case Special::nwarpid:
             return kMaxWarps;
-        case Special::smid:
-            return 0;
         case Special::nsmid:
             return launch->helpers;
         case Special::gridid:
             return launch->grid_id;
-        case Special::lanemask_eq:
-            return 1u << lane;
-        case Special::lanemask_le:
-            return (2u << lane) - 1;
-        case Special::lanemask_lt:
-            return (1u << lane) - 1;
-        case Special::lanemask_ge:
-            return ~((1u << lane) - 1);
-        case Special::lanemask_gt:
-            return ~((2u << lane) - 1);
         case Special::dynamic_smem_size:
             return launch->launch->dynamic_shared_bytes;
         case Special::total_smem_size:
             return launch->shared_bytes;
-        case Special::zero:
+        default:
             return 0;
     }
-    return 0;
 }
 
 uint64_t uniform_value(const Warp* warp, const Frame* frame, const SlotInit& init) {
@@ -87,6 +97,8 @@ uint64_t uniform_value(const Warp* warp, const Frame* frame, const SlotInit& ini
             return launch->kernel->shared_offsets[init.index] + init.value;
         case SlotInit::Kind::local:
             return frame->local_base + init.value;
+        case SlotInit::Kind::special:
+            return warp_value(warp, static_cast<Special>(init.index));
         default:
             return init.value;
     }
@@ -98,16 +110,21 @@ void fill_constants(Warp* warp, const Frame* frame, const std::vector<SlotInit>&
     for (const SlotInit& init : inits) {
         auto* wide = reinterpret_cast<uint64_t*>(frame->slots + init.slot);
         auto* narrow = reinterpret_cast<uint32_t*>(frame->slots + init.slot);
-        const bool special = init.kind == SlotInit::Kind::special;
-        const uint64_t value = special ? 0 : uniform_value(warp, frame, init);
-        for (uint32_t lane = 0; lane < kLanes; ++lane) {
-            const uint64_t bits =
-                special ? special_value(warp, static_cast<Special>(init.index), lane) : value;
-            if (init.wide)
-                wide[lane] = bits;
-            else
-                narrow[lane] = uint32_t(bits);
+        const auto what = static_cast<Special>(init.index);
+        if (init.kind == SlotInit::Kind::special && by_lane(what)) {
+            for (uint32_t lane = 0; lane < kLanes; ++lane) {
+                if (init.wide)
+                    wide[lane] = lane_value(warp, what, lane);
+                else
+                    narrow[lane] = uint32_t(lane_value(warp, what, lane));
+            }
+            continue;
         }
+        const uint64_t value = uniform_value(warp, frame, init);
+        if (init.wide)
+            std::fill_n(wide, kLanes, value);
+        else
+            std::fill_n(narrow, kLanes, uint32_t(value));
     }
 }
 

@@ -47,9 +47,16 @@ Isa choose() {
     const char* wish = getenv("GPU_KERNELS_SOFTGPU_ISA");
     const std::string limit = wish == nullptr ? "x86-64-v4" : wish;
     const bool allow_v4 = limit == "x86-64-v4", allow_v3 = allow_v4 || limit == "x86-64-v3";
-    if (allow_v4 && __builtin_cpu_supports("x86-64-v4")) return Isa::v4;
-    if (allow_v3 && __builtin_cpu_supports("x86-64-v3")) return Isa::v3;
-    if (__builtin_cpu_supports("x86-64-v2")) return Isa::v2;
+    // By features, not as "x86-64-v4": older compilers do not know the levels' names.
+    const bool v2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
+    const bool v3 = v2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                    __builtin_cpu_supports("bmi2");
+    const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                    __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                    __builtin_cpu_supports("avx512vl");
+    if (allow_v4 && v4) return Isa::v4;
+    if (allow_v3 && v3) return Isa::v3;
+    if (v2) return Isa::v2;
     return Isa::none;
 #else
     return Isa::generic;

@@ -36,6 +36,7 @@ static_assert(sizeof(Op) == 48);
 constexpr uint32_t kLanes = 32;
 constexpr uint32_t kAllLanes = UINT32_MAX;
 constexpr uint32_t kNoSlot = UINT32_MAX;
+constexpr uint32_t kKeptBytes = 320;  // what a `locate` instruction leaves in the frame
 constexpr uint32_t kMaxWarps = Limits::threads_per_block / kLanes;
 constexpr uint32_t kBarriers = 16;
 constexpr uint32_t kCacheEntries = 64;

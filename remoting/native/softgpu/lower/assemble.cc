@@ -81,6 +81,8 @@ class Assembler {
         made.c = slot(inst.values[kC]), made.e = slot(inst.values[kE]);
         made.jump = int32_t(slot(inst.values[kJump]));
         made.imm = inst.imm;
+        if (inst.kept != kNoValue) made.jump = int32_t(body_.kept_offset + inst.kept * kKeptBytes);
+        if (inst.raw_b != kNoValue) made.b = inst.raw_b, made.c = inst.raw_c;
         if (inst.call != nullptr) call(inst, made);
         if (inst.slot_table) {
             auto table = std::make_unique<std::vector<uint32_t>>();

@@ -28,6 +28,13 @@ struct Value {
 // Operand fields in the order of Op: d, a, b, c, e, and the jump field where an instruction has six operands.
 enum Field : uint8_t { kD, kA, kB, kC, kE, kJump, kFields };
 
+// What kind of memory access an instruction is, for those that may share a survey of their addresses.
+struct Access {
+    std::string where;    // "shared32"; empty for all other instructions
+    std::string handler;  // its name
+    uint32_t bytes = 0;   // of a lane
+};
+
 struct Inst {
     Handler fn = nullptr;
     std::array<uint32_t, kFields> values{kNoValue, kNoValue, kNoValue, kNoValue, kNoValue, kNoValue};
@@ -41,6 +48,10 @@ struct Inst {
     unsigned line = 0;
     std::vector<uint32_t> extra_uses, extra_defs;  // of calls and the like
     CallSite* call = nullptr;
+    Access access;
+    uint32_t kept = UINT32_MAX;  // of a `locate` and those that use it: which place in the frame
+    uint32_t raw_b = kNoValue, raw_c = kNoValue;  // of a `locate`: numbers that go into the op as they are
+    bool waits = false;                           // other lanes may join or leave here
     bool slot_table = false;  // imm becomes a table of the slots of extra_defs and extra_uses
 };
 
@@ -78,6 +89,8 @@ struct Body {
     std::vector<Block> blocks;    // blocks[0] is the entry
     std::vector<uint32_t> order;  // of emission
     uint32_t local_bytes = 0;
+    uint32_t kept_count = 0;      // places for `locate` instructions
+    uint32_t kept_offset = 0;     // of the first in the frame
     std::vector<Storage> params;  // of a device function: its return values first
 };
 

@@ -59,6 +59,7 @@ class Linker {
         const Graph graph(body);
         body.order = graph.order();
         remove_copies(body, graph);
+        share_surveys(body, graph);
         try {
             function.slot_bytes = assign_slots(body, graph, function.registers);
         } catch (const ptx::Error& error) {

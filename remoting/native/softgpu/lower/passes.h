@@ -39,6 +39,9 @@ class Graph {
 // Removes copies whose result can be read from their source everywhere.
 void remove_copies(Body& body, const Graph& graph);
 
+// Puts one `locate` before accesses of a block that use the same address with different constants added.
+void share_surveys(Body& body, const Graph& graph);
+
 // Gives values their slots; values that never live at the same time share one. Returns the frame's bytes and
 // sets `registers` to the 32-bit registers that live at once at most.
 uint32_t assign_slots(Body& body, const Graph& graph, uint32_t& registers);

@@ -425,6 +425,7 @@ Inst& Selector::emit_without_result(const std::string& name, uint32_t a, uint32_
     inst.fn = handler(name);
     inst.values = {kNoValue, a, b, c, e, kNoValue};
     inst.line = now_ ? now_->line : source_.line;
+    inst.waits = now_ != nullptr && needs_branch_for_guard();
     if (guarded_) {
         inst.guard = now_->guard;
         inst.guard_negated = now_->guard_negated;

@@ -292,6 +292,7 @@ void Selector::pick_call() {
     Inst inst;
     inst.line = now_->line;
     inst.crosses = true;
+    inst.waits = true;
     const ptx::Operand& callee = operand(0);
     const ptx::Function* formal = nullptr;
     if (callee.kind == ptx::OperandKind::reg) {

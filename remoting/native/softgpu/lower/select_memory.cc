@@ -13,6 +13,10 @@ std::string load_name(ptx::Type type) {
     return (is_signed(type) ? "s" : "u") + std::to_string(bytes * 8);
 }
 
+std::string vector_name(unsigned count) {
+    return count == 1 ? "" : count == 2 ? ".v2" : ".v4";
+}
+
 }  // namespace
 
 ptx::Space Selector::take_space() {
@@ -136,12 +140,10 @@ void Selector::pick_ld() {
     uint32_t to[4] = {kNoValue, kNoValue, kNoValue, kNoValue};
     for (unsigned i = 0; i < count; ++i) to[i] = dest(*parts[i], type, true);
     if (orders) emit_without_result("spin");
-    Inst& inst = emit("ld." + from.where + "." + load_name(type) +
-                          (count == 1   ? ""
-                           : count == 2 ? ".v2"
-                                        : ".v4"),
-                      to[0], from.address);
+    const std::string name = "ld." + from.where + "." + load_name(type) + vector_name(count);
+    Inst& inst = emit(name, to[0], from.address);
     inst.imm = from.offset;
+    inst.access = {from.where, name, ptx::traits(type).bytes * count};
     const uint8_t fields[] = {kD, kB, kC, kE};
     for (unsigned i = 1; i < count; ++i) {
         inst.values[fields[i]] = to[i];
@@ -175,12 +177,10 @@ void Selector::pick_st() {
     if (space == Space::constant) fail("constant memory cannot be written");
     const Memory to = memory(operand(0), space);
     if (orders) emit_without_result("fence");
-    Inst& inst = emit_without_result("st." + to.where + "." + bit_name(type) +
-                                         (count == 1   ? ""
-                                          : count == 2 ? ".v2"
-                                                       : ".v4"),
-                                     to.address, from[0], from[1], from[2]);
+    const std::string name = "st." + to.where + "." + bit_name(type) + vector_name(count);
+    Inst& inst = emit_without_result(name, to.address, from[0], from[1], from[2]);
     inst.imm = to.offset;
+    inst.access = {to.where, name, ptx::traits(type).bytes * count};
     inst.values[kD] = from[3];
 }
 

@@ -191,6 +191,9 @@ uint32_t assign_slots(Body& body, const Graph& graph, uint32_t& registers) {
             }
         }
     }
+    at = (at + 63) / 64 * 64;
+    body.kept_offset = uint32_t(at);
+    at += uint64_t(body.kept_count) * kKeptBytes;
     if (at > kMaxFrameBytes) throw ptx::Error(0, "too many registers live at once");
     return uint32_t((at + 63) / 64 * 64 + 64);
 }

@@ -1,5 +1,6 @@
-// Where a warp's memory access goes. The common cases cost one check for the warp: all lanes in a row, all at one
-// address, or all within the allocation that this instruction met last. The rest is resolved lane by lane.
+// Where a warp's memory access goes. The common cases cost one check for the warp: all lanes in a row, all at
+// one address, or all within the allocation that this instruction met last. The rest is resolved lane by
+// lane.
 #pragma once
 
 #include "exec/lanes/lanes.h"
@@ -7,8 +8,13 @@
 namespace softgpu::SOFTGPU_ISA {
 namespace {
 
-enum class Where { global, shared32, shared64, local, generic };  // shared32: the address is in a 32-bit register
-enum class Shape { fault, row, one, scattered };
+enum class Where {
+    global,
+    shared32,
+    shared64,
+    local,
+    generic
+};  // shared32: the address is in a 32-bit register
 
 template <Where where>
 using Address = std::conditional_t<where == Where::shared32, u32, u64>;
@@ -33,7 +39,8 @@ SOFTGPU_INLINE std::byte* within(const Op* op, Warp* warp, u64 first, u64 length
         if (SOFTGPU_LIKELY(first >= cached.base && end <= cached.end && end >= first)) {
             return reinterpret_cast<std::byte*>(first);
         }
-        return end >= first && cache_range(op, warp, first, end) ? reinterpret_cast<std::byte*>(first) : nullptr;
+        return end >= first && cache_range(op, warp, first, end) ? reinterpret_cast<std::byte*>(first)
+                                                                 : nullptr;
     }
 }
 
@@ -45,15 +52,37 @@ __attribute__((noinline)) bool resolve_each(const Op* op, Warp* warp, u32 bytes,
     return resolve_lanes(op, warp, addresses, bytes, action);
 }
 
+// How the lanes' addresses lie to each other. Half a warp is what a block of 16 columns makes of a row.
+enum class Shape : u32 {
+    fault,
+    row,        // lane i at base + i * bytes
+    one,        // all at base
+    half_rows,  // lanes 0-15 in a row from base, lanes 16-31 in one from second
+    half_ones,  // lanes 0-15 at base, lanes 16-31 at second
+    twice,      // lane i + 16 where lane i is; pointers
+    scattered,  // pointers
+};
+
 struct Place {
     Shape shape;
-    std::byte* base;             // row, one
-    std::byte* const* pointers;  // scattered; active lanes only
+    std::byte *base, *second;
+    std::byte* const* pointers;  // of active lanes
+    u64 delta = 0;               // to add to them
 };
 
 SOFTGPU_INLINE std::byte* pointer_of(const Place& place, u32 lane, u32 bytes) {
-    if (place.shape == Shape::row) return place.base + lane * bytes;
-    return place.shape == Shape::one ? place.base : place.pointers[lane];
+    switch (place.shape) {
+        case Shape::row:
+            return place.base + lane * bytes;
+        case Shape::one:
+            return place.base;
+        case Shape::half_rows:
+            return (lane < 16 ? place.base : place.second) + (lane & 15) * bytes;
+        case Shape::half_ones:
+            return lane < 16 ? place.base : place.second;
+        default:
+            return place.pointers[lane] + place.delta;
+    }
 }
 
 // Local memory: each lane has its own, at one stride from the next.
@@ -64,60 +93,108 @@ SOFTGPU_INLINE Place locate_local(const Op* op, Warp* warp, u32 bytes, const cha
     const u32 mask = warp->mask;
     const u64 base = reinterpret_cast<u64>(warp->block->local) + u64(warp->index) * kLanes * stride;
     u64* pointers = reinterpret_cast<u64*>(warp->pointers);
-#pragma GCC ivdep
+    SOFTGPU_VECTORISE
     for (u32 i = 0; i < kLanes; ++i) {
         const u64 at = (mask & kBit[i]) ? a[i] + imm : 0;
         highest = at > highest ? at : highest;
         bits |= at;
         pointers[i] = base + i * stride + at;
     }
-    if (SOFTGPU_LIKELY(highest < stride && stride - highest >= bytes && (bits & (bytes - 1)) == 0)) {
-        return {Shape::scattered, nullptr, warp->pointers};
-    }
-    return {resolve_each<Where::local>(op, warp, bytes, action) ? Shape::scattered : Shape::fault, nullptr,
-            warp->pointers};
+    const bool good = highest < stride && stride - highest >= bytes && (bits & (bytes - 1)) == 0;
+    const bool found = SOFTGPU_LIKELY(good) || resolve_each<Where::local>(op, warp, bytes, action);
+    return {found ? Shape::scattered : Shape::fault, nullptr, nullptr, warp->pointers, 0};
 }
 
-template <Where where, u32 bytes>
-SOFTGPU_INLINE Place locate(const Op* op, Warp* warp, const char* action) {
-    if constexpr (where == Where::local) return locate_local(op, warp, bytes, action);
+// The shape of 32 addresses that are neither in a row nor all equal, all active.
+template <class A>
+SOFTGPU_INLINE Shape halves(const A* a, u32 bytes) {
+    A off_rows = 0, off_ones = 0, off_twice = 0;
+    const A first = a[0], second = a[16];
+    SOFTGPU_VECTORISE
+    for (u32 i = 0; i < 16; ++i) {
+        off_rows |= ((a[i] - first) ^ A(i * bytes)) | ((a[i + 16] - second) ^ A(i * bytes));
+        off_ones |= (a[i] ^ first) | (a[i + 16] ^ second);
+        off_twice |= a[i] ^ a[i + 16];
+    }
+    return off_rows == 0    ? Shape::half_rows
+           : off_ones == 0  ? Shape::half_ones
+           : off_twice == 0 ? Shape::twice
+                            : Shape::scattered;
+}
+
+// Where accesses of up to `length` bytes from each lane's address plus `imm` go. Rows are of elements of
+// `bytes`. Aligned to `bytes`. Shape::fault stands for "cannot be told by one check" here.
+template <Where where>
+SOFTGPU_INLINE Place survey(const Op* op, Warp* warp, u32 bytes, u64 imm, u64 length, u64* pointers) {
     using A = Address<where>;
     const A* a = slot<A>(warp, op->a);
-    const u64 imm = op->imm;
     const u32 mask = warp->mask;
     const A first = a[__builtin_ctz(mask)];
     const u64 start = u64(first) + imm;
     if (SOFTGPU_LIKELY(mask == kAllLanes)) {
         A off_row = 0;
-#pragma GCC ivdep
+        SOFTGPU_VECTORISE
         for (u32 i = 0; i < kLanes; ++i) off_row |= (a[i] - first) ^ A(i * bytes);
         if (off_row == 0 && (start & (bytes - 1)) == 0) {
-            std::byte* base = within<where>(op, warp, start, kLanes * bytes);
-            if (SOFTGPU_LIKELY(base != nullptr)) return {Shape::row, base, nullptr};
+            std::byte* base = within<where>(op, warp, start, (kLanes - 1) * bytes + length);
+            if (SOFTGPU_LIKELY(base != nullptr)) return {Shape::row, base, nullptr, nullptr, 0};
         }
     }
     A lowest = first, highest = first, bits = 0;
-#pragma GCC ivdep
+    SOFTGPU_VECTORISE
     for (u32 i = 0; i < kLanes; ++i) {
         const A at = (mask & kBit[i]) ? a[i] : first;
         lowest = at < lowest ? at : lowest;
         highest = at > highest ? at : highest;
         bits |= at ^ first;
     }
-    if (((bits | start) & (bytes - 1)) == 0) {
-        // A span of nearly 2^64 would wrap around to a length that fits anywhere.
-        const u64 low = u64(lowest) + imm, span = u64(highest - lowest), length = span + bytes;
-        std::byte* base = length > span ? within<where>(op, warp, low, length) : nullptr;
-        if (SOFTGPU_LIKELY(base != nullptr)) {
-            if (bits == 0) return {Shape::one, base, nullptr};
-            const u64 shift = reinterpret_cast<u64>(base) - u64(lowest);
-            u64* pointers = reinterpret_cast<u64*>(warp->pointers);
-#pragma GCC ivdep
-            for (u32 i = 0; i < kLanes; ++i) pointers[i] = shift + u64(a[i]);
-            return {Shape::scattered, nullptr, warp->pointers};
-        }
+    if (((bits | start) & (bytes - 1)) != 0) return {Shape::fault, nullptr, nullptr, nullptr, 0};
+    // A span of nearly 2^64 would wrap around to a length that fits anywhere.
+    const u64 reach = u64(highest - lowest) + length;
+    std::byte* base = reach >= length ? within<where>(op, warp, u64(lowest) + imm, reach) : nullptr;
+    if (SOFTGPU_UNLIKELY(base == nullptr)) return {Shape::fault, nullptr, nullptr, nullptr, 0};
+    if (bits == 0) return {Shape::one, base, nullptr, nullptr, 0};
+    const u64 shift = reinterpret_cast<u64>(base) - u64(lowest);
+    const Shape shape = mask == kAllLanes ? halves<A>(a, bytes) : Shape::scattered;
+    if (shape == Shape::half_rows || shape == Shape::half_ones) {
+        return {shape, reinterpret_cast<std::byte*>(shift + u64(a[0])),
+                reinterpret_cast<std::byte*>(shift + u64(a[16])), nullptr, 0};
     }
-    return {resolve_each<where>(op, warp, bytes, action) ? Shape::scattered : Shape::fault, nullptr, warp->pointers};
+    SOFTGPU_VECTORISE
+    for (u32 i = 0; i < kLanes; ++i) pointers[i] = shift + u64(a[i]);
+    return {shape, nullptr, nullptr, reinterpret_cast<std::byte* const*>(pointers), 0};
+}
+
+template <Where where, u32 bytes>
+SOFTGPU_INLINE Place locate(const Op* op, Warp* warp, const char* action) {
+    if constexpr (where == Where::local) return locate_local(op, warp, bytes, action);
+    const Place place =
+        survey<where>(op, warp, bytes, op->imm, bytes, reinterpret_cast<u64*>(warp->pointers));
+    if (SOFTGPU_LIKELY(place.shape != Shape::fault)) return place;
+    const bool found = resolve_each<where>(op, warp, bytes, action);
+    return {found ? Shape::scattered : Shape::fault, nullptr, nullptr, warp->pointers, 0};
+}
+
+// What a `locate` instruction leaves in the frame for the accesses that follow it in its block: they use the
+// same address plus different constants, and are of one size. One survey then stands for all of them.
+struct Kept {
+    Shape shape;  // fault: each access looks for itself
+    u64 imm;      // what was added to the addresses in the survey
+    std::byte *base, *second;
+    u64 pointers[kLanes];
+};
+static_assert(sizeof(Kept) <= kKeptBytes);
+
+SOFTGPU_INLINE Kept* kept_at(const Op* op, Warp* warp) {
+    return reinterpret_cast<Kept*>(warp->slots + u32(op->jump));
+}
+
+// Where this access goes by what was kept; fault where nothing useful was.
+SOFTGPU_INLINE Place moved(const Op* op, Warp* warp) {
+    const Kept* kept = kept_at(op, warp);
+    const u64 delta = op->imm - kept->imm;
+    return {kept->shape, kept->base + delta, kept->second + delta,
+            reinterpret_cast<std::byte* const*>(kept->pointers), delta};
 }
 
 }  // namespace

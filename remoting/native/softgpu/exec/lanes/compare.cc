@@ -9,8 +9,10 @@ constexpr bool kIsHalf = std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
 
 template <bool ftz, class T>
 SOFTGPU_INLINE auto number(T x) {
-    if constexpr (kIsHalf<T>) return widen(x);
-    else return in<ftz>(x);
+    if constexpr (kIsHalf<T>)
+        return widen(x);
+    else
+        return in<ftz>(x);
 }
 
 template <class T>
@@ -18,7 +20,7 @@ const Op* select(const Op* op, Warp* warp) {
     const T *a = slot<T>(warp, op->a), *b = slot<T>(warp, op->b);
     const u32 p = predicate(warp, op->c);
     T* to = result<T>(op, warp);
-#pragma GCC ivdep
+    SOFTGPU_VECTORISE
     for (u32 i = 0; i < kLanes; ++i) to[i] = (p & kBit[i]) ? a[i] : b[i];
     finish<T>(op, warp);
     return op + 1;
@@ -37,50 +39,51 @@ const Op* predicates(const Op* op, Warp* warp) {
     return op + 1;
 }
 
-#define EQUALITY(T, N)                                              \
-    {"setp.eq." N, test<[](T a, T b) -> bool { return (a == b); }>},  \
-    {"setp.ne." N, test<[](T a, T b) -> bool { return (a != b); }>},
-#define ORDER(T, N)                                                 \
-    {"setp.lt." N, test<[](T a, T b) -> bool { return (a < b); }>},   \
-    {"setp.le." N, test<[](T a, T b) -> bool { return (a <= b); }>},  \
-    {"setp.gt." N, test<[](T a, T b) -> bool { return (a > b); }>},   \
-    {"setp.ge." N, test<[](T a, T b) -> bool { return (a >= b); }>},
+#define EQUALITY(T, N)                                               \
+    {"setp.eq." N, test<[](T a, T b) -> bool { return (a == b); }>}, \
+        {"setp.ne." N, test<[](T a, T b) -> bool { return (a != b); }>},
+#define ORDER(T, N)                                                      \
+    {"setp.lt." N, test<[](T a, T b) -> bool { return (a < b); }>},      \
+        {"setp.le." N, test<[](T a, T b) -> bool { return (a <= b); }>}, \
+        {"setp.gt." N, test<[](T a, T b) -> bool { return (a > b); }>},  \
+        {"setp.ge." N, test<[](T a, T b) -> bool { return (a >= b); }>},
 
-#define FLOAT_TEST(NAME, T, FTZ, EXPRESSION)                                       \
-    {NAME, test<[](T x, T y) -> bool {                                             \
-         const auto a = number<FTZ>(x), b = number<FTZ>(y);                        \
-         return (EXPRESSION);                                                       \
+#define FLOAT_TEST(NAME, T, FTZ, EXPRESSION)                \
+    {NAME, test<[](T x, T y) -> bool {                      \
+         const auto a = number<FTZ>(x), b = number<FTZ>(y); \
+         return (EXPRESSION);                               \
      }>},
-#define FLOATS(T, FTZ, N)                                                                                     \
-    FLOAT_TEST("setp.eq." N, T, FTZ, a == b) FLOAT_TEST("setp.lt." N, T, FTZ, a < b)                          \
-    FLOAT_TEST("setp.ne." N, T, FTZ, a < b || a > b) FLOAT_TEST("setp.le." N, T, FTZ, a <= b)                 \
-    FLOAT_TEST("setp.gt." N, T, FTZ, a > b) FLOAT_TEST("setp.ge." N, T, FTZ, a >= b)                          \
-    FLOAT_TEST("setp.equ." N, T, FTZ, !(a < b || a > b)) FLOAT_TEST("setp.neu." N, T, FTZ, a != b)            \
-    FLOAT_TEST("setp.ltu." N, T, FTZ, !(a >= b)) FLOAT_TEST("setp.leu." N, T, FTZ, !(a > b))                  \
-    FLOAT_TEST("setp.gtu." N, T, FTZ, !(a <= b)) FLOAT_TEST("setp.geu." N, T, FTZ, !(a < b))                  \
-    FLOAT_TEST("setp.num." N, T, FTZ, !is_nan(a) && !is_nan(b)) FLOAT_TEST("setp.nan." N, T, FTZ, is_nan(a) || is_nan(b))
+#define FLOATS(T, FTZ, N)                                                                                    \
+    FLOAT_TEST("setp.eq." N, T, FTZ, a == b)                                                                 \
+    FLOAT_TEST("setp.lt." N, T, FTZ, a < b) FLOAT_TEST("setp.ne." N, T, FTZ, a<b || a> b)                    \
+        FLOAT_TEST("setp.le." N, T, FTZ, a <= b) FLOAT_TEST("setp.gt." N, T, FTZ, a > b)                     \
+            FLOAT_TEST("setp.ge." N, T, FTZ, a >= b) FLOAT_TEST("setp.equ." N, T, FTZ, !(a < b || a > b))    \
+                FLOAT_TEST("setp.neu." N, T, FTZ, a != b) FLOAT_TEST("setp.ltu." N, T, FTZ, !(a >= b))       \
+                    FLOAT_TEST("setp.leu." N, T, FTZ, !(a > b)) FLOAT_TEST("setp.gtu." N, T, FTZ, !(a <= b)) \
+                        FLOAT_TEST("setp.geu." N, T, FTZ, !(a < b))                                          \
+                            FLOAT_TEST("setp.num." N, T, FTZ, !is_nan(a) && !is_nan(b))                      \
+                                FLOAT_TEST("setp.nan." N, T, FTZ, is_nan(a) || is_nan(b))
 
 template <class T>
 constexpr T kExponent = sizeof(T) == 4 ? T(0x7f800000u) : T(0x7ff0000000000000u);
 template <class T>
 constexpr T kSize = T(~T(0) >> 1);
 
-#define PROPERTIES(U, N)                                                                                        \
-    {"testp.finite." N, test<[](U a) -> bool { return ((a & kExponent<U>) != kExponent<U>); }>},                  \
-    {"testp.infinite." N, test<[](U a) -> bool { return ((a & kSize<U>) == kExponent<U>); }>},                    \
-    {"testp.number." N, test<[](U a) -> bool { return ((a & kSize<U>) <= kExponent<U>); }>},                      \
-    {"testp.notanumber." N, test<[](U a) -> bool { return ((a & kSize<U>) > kExponent<U>); }>},                   \
-    {"testp.normal." N, test<[](U a) -> bool {                                                                  \
-         return (a & kExponent<U>) != 0 && (a & kExponent<U>) != kExponent<U>;                                  \
-     }>},                                                                                                       \
-    {"testp.subnormal." N, test<[](U a) -> bool { return (a & kExponent<U>) == 0 && (a & kSize<U>) != 0; }>},
+#define PROPERTIES(U, N)                                                                                   \
+    {"testp.finite." N, test<[](U a) -> bool { return ((a & kExponent<U>) != kExponent<U>); }>},           \
+        {"testp.infinite." N, test<[](U a) -> bool { return ((a & kSize<U>) == kExponent<U>); }>},         \
+        {"testp.number." N, test<[](U a) -> bool { return ((a & kSize<U>) <= kExponent<U>); }>},           \
+        {"testp.notanumber." N, test<[](U a) -> bool { return ((a & kSize<U>) > kExponent<U>); }>},        \
+        {"testp.normal." N,                                                                                \
+         test<[](U a) -> bool { return (a & kExponent<U>) != 0 && (a & kExponent<U>) != kExponent<U>; }>}, \
+        {"testp.subnormal." N,                                                                             \
+         test<[](U a) -> bool { return (a & kExponent<U>) == 0 && (a & kSize<U>) != 0; }>},
 
 const HandlerEntry kEntries[] = {
-    EQUALITY(u16, "b16") EQUALITY(u32, "b32") EQUALITY(u64, "b64") ORDER(u16, "u16") ORDER(u32, "u32") ORDER(u64, "u64")
-    ORDER(s16, "s16") ORDER(s32, "s32") ORDER(s64, "s64") FLOATS(f32, false, "f32") FLOATS(f32, true, "ftz.f32")
-    FLOATS(f64, false, "f64") FLOATS(f16, false, "f16") FLOATS(bf16, false, "bf16")
-    PROPERTIES(u32, "f32") PROPERTIES(u64, "f64")
-    {"selp.b32", select<u32>},
+    EQUALITY(u16, "b16") EQUALITY(u32, "b32") EQUALITY(u64, "b64") ORDER(u16, "u16") ORDER(u32, "u32")
+        ORDER(u64, "u64") ORDER(s16, "s16") ORDER(s32, "s32") ORDER(s64, "s64") FLOATS(f32, false, "f32")
+            FLOATS(f32, true, "ftz.f32") FLOATS(f64, false, "f64") FLOATS(f16, false, "f16") FLOATS(
+                bf16, false, "bf16") PROPERTIES(u32, "f32") PROPERTIES(u64, "f64"){"selp.b32", select<u32>},
     {"selp.b64", select<u64>},
     {"slct.b32.s32", lanes<[](u32 a, u32 b, s32 c) { return c >= 0 ? a : b; }>},
     {"slct.b64.s32", lanes<[](u64 a, u64 b, s32 c) { return c >= 0 ? a : b; }>},

@@ -4,14 +4,9 @@
 namespace softgpu::SOFTGPU_ISA {
 namespace {
 
-template <class T>
-constexpr T kMost = static_cast<T>(static_cast<T>(-1) > T(0) ? static_cast<T>(-1)
-                                                             : static_cast<T>((u64(1) << (8 * sizeof(T) - 1)) - 1));
-template <class T>
-constexpr T kLeast = static_cast<T>(-1) > T(0) ? T(0) : static_cast<T>(u64(1) << (8 * sizeof(T) - 1));
-
-// Division by zero gives all ones and leaves the dividend as the remainder, as the hardware's routine does. The
-// quotient of 32-bit integers is exact in double: it is never nearer than 2^-32, relatively, below an integer.
+// Division by zero gives all ones and leaves the dividend as the remainder, as the hardware's routine does.
+// The quotient of 32-bit integers is exact in double: it is never nearer than 2^-32, relatively, below an
+// integer.
 SOFTGPU_INLINE u32 divide(u32 a, u32 b) {
     const f64 quotient = f64(a) / f64(b ? b : 1);
     return b ? u32(s64(quotient)) : ~0u;
@@ -20,18 +15,30 @@ SOFTGPU_INLINE s32 divide(s32 a, s32 b) {
     const f64 quotient = f64(a) / f64(b ? b : 1);
     return b ? s32(u32(s64(quotient))) : -1;  // through 64 bits: -2^31 / -1 wraps
 }
-SOFTGPU_INLINE u64 divide(u64 a, u64 b) { return b ? a / b : ~u64(0); }
-SOFTGPU_INLINE s64 divide(s64 a, s64 b) { return b == 0 ? -1 : b == -1 ? s64(0 - u64(a)) : a / b; }
+SOFTGPU_INLINE u64 divide(u64 a, u64 b) {
+    return b ? a / b : ~u64(0);
+}
+SOFTGPU_INLINE s64 divide(s64 a, s64 b) {
+    return b == 0 ? -1 : b == -1 ? s64(0 - u64(a)) : a / b;
+}
 template <class T>
 SOFTGPU_INLINE T remainder(T a, T b) {
     using U = std::make_unsigned_t<T>;
     return b ? T(U(a) - U(divide(a, b)) * U(b)) : a;
 }
 
-SOFTGPU_INLINE u64 high(u64 a, u64 b) { return u64((unsigned __int128)(a)*b >> 64); }
-SOFTGPU_INLINE s64 high(s64 a, s64 b) { return s64((__int128)(a)*b >> 64); }
-SOFTGPU_INLINE u32 high(u32 a, u32 b) { return u32(u64(a) * b >> 32); }
-SOFTGPU_INLINE s32 high(s32 a, s32 b) { return s32(s64(a) * b >> 32); }
+SOFTGPU_INLINE u64 high(u64 a, u64 b) {
+    return u64((unsigned __int128)(a)*b >> 64);
+}
+SOFTGPU_INLINE s64 high(s64 a, s64 b) {
+    return s64((__int128)(a)*b >> 64);
+}
+SOFTGPU_INLINE u32 high(u32 a, u32 b) {
+    return u32(u64(a) * b >> 32);
+}
+SOFTGPU_INLINE s32 high(s32 a, s32 b) {
+    return s32(s64(a) * b >> 32);
+}
 
 SOFTGPU_INLINE s32 saturate(s64 value) {
     return value > INT32_MAX ? INT32_MAX : value < INT32_MIN ? INT32_MIN : s32(value);
@@ -46,7 +53,9 @@ SOFTGPU_INLINE u32 leading_zeros(u32 x) {
     x |= x >> 1, x |= x >> 2, x |= x >> 4, x |= x >> 8, x |= x >> 16;
     return 32 - population(x);
 }
-SOFTGPU_INLINE u32 leading_zeros(u64 x) { return (x >> 32) ? leading_zeros(u32(x >> 32)) : 32 + leading_zeros(u32(x)); }
+SOFTGPU_INLINE u32 leading_zeros(u64 x) {
+    return (x >> 32) ? leading_zeros(u32(x >> 32)) : 32 + leading_zeros(u32(x));
+}
 SOFTGPU_INLINE u32 reverse(u32 x) {
     x = (x >> 1 & 0x55555555u) | (x & 0x55555555u) << 1;
     x = (x >> 2 & 0x33333333u) | (x & 0x33333333u) << 2;
@@ -54,7 +63,8 @@ SOFTGPU_INLINE u32 reverse(u32 x) {
     return __builtin_bswap32(x);
 }
 
-// bfe: bits [start, start + count), with the sign at the field's top or at the word's when the field passes it.
+// bfe: bits [start, start + count), with the sign at the field's top or at the word's when the field passes
+// it.
 template <class T>
 SOFTGPU_INLINE T extract(T a, u32 position, u32 count) {
     constexpr u32 width = 8 * sizeof(T);
@@ -105,9 +115,13 @@ SOFTGPU_INLINE u32 permute(u32 a, u32 b, u32 selector) {
     }
     return out;
 }
-SOFTGPU_INLINE u32 byte_of(u32 a, u32 b, u32 number) { return u32((u64(b) << 32 | a) >> (8 * (number & 7))) & 0xff; }
+SOFTGPU_INLINE u32 byte_of(u32 a, u32 b, u32 number) {
+    return u32((u64(b) << 32 | a) >> (8 * (number & 7))) & 0xff;
+}
 
-SOFTGPU_INLINE s32 sign_extend(u32 a, u32 bits) { return bits == 0 ? 0 : s32(a << (32 - bits)) >> (32 - bits); }
+SOFTGPU_INLINE s32 sign_extend(u32 a, u32 bits) {
+    return bits == 0 ? 0 : s32(a << (32 - bits)) >> (32 - bits);
+}
 
 template <class A, class B>
 SOFTGPU_INLINE s32 dot4(u32 a, u32 b, s32 c) {
@@ -130,7 +144,7 @@ SOFTGPU_INLINE const Op* with_carry(const Op* op, Warp* warp, F f) {
     Held<T>* out = result<T>(op, warp);
     alignas(64) s32 carried[kLanes];
     const u32 before = warp->carry;
-#pragma GCC ivdep
+    SOFTGPU_VECTORISE
     for (u32 i = 0; i < kLanes; ++i) {
         bool flag = (carry & kReads) && (before & kBit[i]);
         out[i] = f(a[i], b[i], flag);
@@ -164,7 +178,7 @@ const Op* logic3(const Op* op, Warp* warp) {
     u32* out = result<u32>(op, warp);
     u32 table[8];
     for (u32 i = 0; i < 8; ++i) table[i] = (op->imm >> i & 1) ? ~0u : 0u;
-#pragma GCC ivdep
+    SOFTGPU_VECTORISE
     for (u32 i = 0; i < kLanes; ++i) {
         const u32 x = a[i], y = b[i], z = c[i];
         const u32 low = (~y & ((~z & table[0]) | (z & table[1]))) | (y & ((~z & table[2]) | (z & table[3])));
@@ -176,49 +190,55 @@ const Op* logic3(const Op* op, Warp* warp) {
 }
 
 #define WIDTHS(ENTRY) ENTRY(u16, "b16") ENTRY(u32, "b32") ENTRY(u64, "b64")
-#define SIGNS(ENTRY) \
-    ENTRY(u16, "u16") ENTRY(u32, "u32") ENTRY(u64, "u64") ENTRY(s16, "s16") ENTRY(s32, "s32") ENTRY(s64, "s64")
+#define SIGNS(ENTRY)  \
+    ENTRY(u16, "u16") \
+    ENTRY(u32, "u32") ENTRY(u64, "u64") ENTRY(s16, "s16") ENTRY(s32, "s32") ENTRY(s64, "s64")
 #define SIGNS_32_64(ENTRY) ENTRY(u32, "u32") ENTRY(u64, "u64") ENTRY(s32, "s32") ENTRY(s64, "s64")
 
-#define BY_WIDTH(T, N)                                                                                          \
-    {"add." N, lanes<[](T a, T b) { return T(a + b); }>}, {"sub." N, lanes<[](T a, T b) { return T(a - b); }>}, \
-    {"mul.lo." N, lanes<[](T a, T b) { return T(u64(a) * u64(b)); }>},                                          \
-    {"mad.lo." N, lanes<[](T a, T b, T c) { return T(u64(a) * u64(b) + u64(c)); }>},                            \
-    {"neg." N, lanes<[](T a) { return T(0 - a); }>}, {"and." N, lanes<[](T a, T b) { return T(a & b); }>},      \
-    {"or." N, lanes<[](T a, T b) { return T(a | b); }>}, {"xor." N, lanes<[](T a, T b) { return T(a ^ b); }>},  \
-    {"not." N, lanes<[](T a) { return T(~a); }>}, {"cnot." N, lanes<[](T a) { return T(a == 0); }>},            \
-    {"shl." N, lanes<[](T a, u32 b) { return b < 8 * sizeof(T) ? T(a << (b & (8 * sizeof(T) - 1))) : T(0); }>}, \
-    {"mov." N, lanes<[](T a) { return a; }>},
+#define BY_WIDTH(T, N)                                                                                      \
+    {"add." N, lanes<[](T a, T b) { return T(a + b); }>},                                                   \
+        {"sub." N, lanes<[](T a, T b) { return T(a - b); }>},                                               \
+        {"mul.lo." N, lanes<[](T a, T b) { return T(u64(a) * u64(b)); }>},                                  \
+        {"mad.lo." N, lanes<[](T a, T b, T c) { return T(u64(a) * u64(b) + u64(c)); }>},                    \
+        {"neg." N, lanes<[](T a) { return T(0 - a); }>},                                                    \
+        {"and." N, lanes<[](T a, T b) { return T(a & b); }>},                                               \
+        {"or." N, lanes<[](T a, T b) { return T(a | b); }>},                                                \
+        {"xor." N, lanes<[](T a, T b) { return T(a ^ b); }>}, {"not." N, lanes<[](T a) { return T(~a); }>}, \
+        {"cnot." N, lanes<[](T a) { return T(a == 0); }>},                                                  \
+        {"shl." N,                                                                                          \
+         lanes<[](T a, u32 b) { return b < 8 * sizeof(T) ? T(a << (b & (8 * sizeof(T) - 1))) : T(0); }>},   \
+        {"mov." N, lanes<[](T a) { return a; }>},
 
-#define BY_SIGN(T, N)                                                                                     \
-    {"min." N, lanes<[](T a, T b) { return b < a ? b : a; }>},                                            \
-    {"max." N, lanes<[](T a, T b) { return a < b ? b : a; }>},                                            \
-    {"shr." N, lanes<[](T a, u32 b) {                                                                     \
-         constexpr u32 last = 8 * sizeof(T) - 1;                                                          \
-         return b <= last ? T(a >> (b & last)) : T(static_cast<T>(-1) > T(0) ? T(0) : T(a >> last));      \
-     }>},                                                                                                 \
-    {"sad." N, lanes<[](T a, T b, T c) { return T(u64(c) + (a < b ? u64(b) - u64(a) : u64(a) - u64(b))); }>},
+#define BY_SIGN(T, N)                                                                                    \
+    {"min." N, lanes<[](T a, T b) { return b < a ? b : a; }>},                                           \
+        {"max." N, lanes<[](T a, T b) { return a < b ? b : a; }>},                                       \
+        {"shr." N, lanes<[](T a, u32 b) {                                                                \
+             constexpr u32 last = 8 * sizeof(T) - 1;                                                     \
+             return b <= last ? T(a >> (b & last)) : T(static_cast<T>(-1) > T(0) ? T(0) : T(a >> last)); \
+         }>},                                                                                            \
+        {"sad." N,                                                                                       \
+         lanes<[](T a, T b, T c) { return T(u64(c) + (a < b ? u64(b) - u64(a) : u64(a) - u64(b))); }>},
 
 #define SIGNED(T, N) {"abs." N, lanes<[](T a) { return T(a < 0 ? 0 - u64(a) : u64(a)); }>},
 
-#define BY_SIGN_32_64(T, N)                                                                                 \
-    {"div." N, lanes<[](T a, T b) { return divide(a, b); }>},                                               \
-    {"rem." N, lanes<[](T a, T b) { return remainder(a, b); }>},                                            \
-    {"mul.hi." N, lanes<[](T a, T b) { return high(a, b); }>},                                              \
-    {"mad.hi." N, lanes<[](T a, T b, T c) { return T(u64(high(a, b)) + u64(c)); }>},                        \
-    {"bfe." N, lanes<[](T a, u32 b, u32 c) { return extract(a, b, c); }>},                                  \
-    {"bfind." N, lanes<[](T a) { return highest(a); }>},                                                    \
-    {"bfind.shiftamt." N, lanes<[](T a) { return highest_shift(a); }>},
+#define BY_SIGN_32_64(T, N)                                                              \
+    {"div." N, lanes<[](T a, T b) { return divide(a, b); }>},                            \
+        {"rem." N, lanes<[](T a, T b) { return remainder(a, b); }>},                     \
+        {"mul.hi." N, lanes<[](T a, T b) { return high(a, b); }>},                       \
+        {"mad.hi." N, lanes<[](T a, T b, T c) { return T(u64(high(a, b)) + u64(c)); }>}, \
+        {"bfe." N, lanes<[](T a, u32 b, u32 c) { return extract(a, b, c); }>},           \
+        {"bfind." N, lanes<[](T a) { return highest(a); }>},                             \
+        {"bfind.shiftamt." N, lanes<[](T a) { return highest_shift(a); }>},
 
-#define CARRIES(T, N)                                                                                       \
-    {"add.cc." N, add_carry<T, kWrites>}, {"addc." N, add_carry<T, kReads>},                                \
-    {"addc.cc." N, add_carry<T, kReads | kWrites>}, {"sub.cc." N, subtract_carry<T, kWrites>},              \
-    {"subc." N, subtract_carry<T, kReads>}, {"subc.cc." N, subtract_carry<T, kReads | kWrites>},
+#define CARRIES(T, N)                                                                              \
+    {"add.cc." N, add_carry<T, kWrites>}, {"addc." N, add_carry<T, kReads>},                       \
+        {"addc.cc." N, add_carry<T, kReads | kWrites>}, {"sub.cc." N, subtract_carry<T, kWrites>}, \
+        {"subc." N, subtract_carry<T, kReads>}, {"subc.cc." N, subtract_carry<T, kReads | kWrites>},
 
 const HandlerEntry kEntries[] = {
     WIDTHS(BY_WIDTH) SIGNS(BY_SIGN) SIGNS_32_64(BY_SIGN_32_64) CARRIES(u32, "b32") CARRIES(u64, "b64")
-    SIGNED(s16, "s16") SIGNED(s32, "s32") SIGNED(s64, "s64")
-    {"div.u16", lanes<[](u16 a, u16 b) { return u16(divide(u32(a), u32(b))); }>},
+        SIGNED(s16, "s16") SIGNED(s32, "s32")
+            SIGNED(s64, "s64"){"div.u16", lanes<[](u16 a, u16 b) { return u16(divide(u32(a), u32(b))); }>},
     {"div.s16", lanes<[](s16 a, s16 b) { return s16(divide(s32(a), s32(b))); }>},
     {"rem.u16", lanes<[](u16 a, u16 b) { return u16(remainder(u32(a), u32(b))); }>},
     {"rem.s16", lanes<[](s16 a, s16 b) { return s16(remainder(s32(a), s32(b))); }>},
@@ -238,7 +258,8 @@ const HandlerEntry kEntries[] = {
     {"sub.sat.s32", lanes<[](s32 a, s32 b) { return saturate(s64(a) - b); }>},
     {"mad.hi.sat.s32", lanes<[](s32 a, s32 b, s32 c) { return saturate((s64(a) * b >> 32) + c); }>},
     {"mul24.lo.u32", lanes<[](u32 a, u32 b) { return u32(u64(a & 0xffffff) * (b & 0xffffff)); }>},
-    {"mul24.lo.s32", lanes<[](s32 a, s32 b) { return u32(s64(s32(u32(a) << 8) >> 8) * (s32(u32(b) << 8) >> 8)); }>},
+    {"mul24.lo.s32",
+     lanes<[](s32 a, s32 b) { return u32(s64(s32(u32(a) << 8) >> 8) * (s32(u32(b) << 8) >> 8)); }>},
     {"mul24.hi.u32", lanes<[](u32 a, u32 b) { return u32(u64(a & 0xffffff) * (b & 0xffffff) >> 16); }>},
     {"mul24.hi.s32",
      lanes<[](s32 a, s32 b) { return u32(s64(s32(u32(a) << 8) >> 8) * (s32(u32(b) << 8) >> 8) >> 16); }>},
@@ -264,11 +285,13 @@ const HandlerEntry kEntries[] = {
     {"prmt.b32", lanes<[](u32 a, u32 b, u32 c) { return permute(a, b, c); }>},
     {"prmt.f4e.b32", lanes<[](u32 a, u32 b, u32 c) {
          const u32 n = c & 3;
-         return byte_of(a, b, n) | byte_of(a, b, n + 1) << 8 | byte_of(a, b, n + 2) << 16 | byte_of(a, b, n + 3) << 24;
+         return byte_of(a, b, n) | byte_of(a, b, n + 1) << 8 | byte_of(a, b, n + 2) << 16 |
+                byte_of(a, b, n + 3) << 24;
      }>},
     {"prmt.b4e.b32", lanes<[](u32 a, u32 b, u32 c) {
          const u32 n = c & 3;
-         return byte_of(a, b, n) | byte_of(a, b, n - 1) << 8 | byte_of(a, b, n - 2) << 16 | byte_of(a, b, n - 3) << 24;
+         return byte_of(a, b, n) | byte_of(a, b, n - 1) << 8 | byte_of(a, b, n - 2) << 16 |
+                byte_of(a, b, n - 3) << 24;
      }>},
     {"prmt.rc8.b32", lanes<[](u32 a, u32 b, u32 c) { return byte_of(a, b, c & 3) * 0x01010101u; }>},
     {"prmt.ecl.b32", lanes<[](u32 a, u32 b, u32 c) {
@@ -297,7 +320,8 @@ const HandlerEntry kEntries[] = {
     {"dp2a.hi.u32.s32", lanes<[](u32 a, u32 b, s32 c) { return dot2<u16, s8, 1>(a, b, c); }>},
     {"dp2a.hi.s32.u32", lanes<[](u32 a, u32 b, s32 c) { return dot2<s16, u8, 1>(a, b, c); }>},
     {"dp2a.hi.s32.s32", lanes<[](u32 a, u32 b, s32 c) { return dot2<s16, s8, 1>(a, b, c); }>},
-    {"bmsk.clamp.b32", lanes<[](u32 a, u32 b) { return insert(~0u, 0u, a < 255 ? a : 255, b < 255 ? b : 255); }>},
+    {"bmsk.clamp.b32",
+     lanes<[](u32 a, u32 b) { return insert(~0u, 0u, a < 255 ? a : 255, b < 255 ? b : 255); }>},
     {"bmsk.wrap.b32", lanes<[](u32 a, u32 b) { return insert(~0u, 0u, a & 31, b & 31); }>},
     {"szext.clamp.u32", lanes<[](u32 a, u32 b) { return b >= 32 ? a : a & ((1u << (b & 31)) - 1); }>},
     {"szext.wrap.u32", lanes<[](u32 a, u32 b) { return a & ((1u << (b & 31)) - 1); }>},

@@ -1,6 +1,6 @@
-// How handlers work on 32 lanes at once. Every file in this folder is compiled once for each instruction set, in
-// a namespace of its own. Nothing here may have external linkage except the tables: the linker would keep one copy
-// of an inline function, perhaps the one that this machine cannot run.
+// How handlers work on 32 lanes at once. Every file in this folder is compiled once for each instruction set,
+// in a namespace of its own. Nothing here may have external linkage except the tables: the linker would keep
+// one copy of an inline function, perhaps the one that this machine cannot run.
 #pragma once
 
 #include <type_traits>
@@ -18,6 +18,12 @@
 #endif
 
 #define SOFTGPU_INLINE inline __attribute__((always_inline))
+// Before a loop whose turns do not depend on each other.
+#if defined(__clang__)
+#define SOFTGPU_VECTORISE _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define SOFTGPU_VECTORISE _Pragma("GCC ivdep")
+#endif
 #define SOFTGPU_LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define SOFTGPU_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
@@ -91,13 +97,15 @@ template <class T>
 SOFTGPU_INLINE Held<T>* slot(Warp* warp, u32 offset) {
     return static_cast<Held<T>*>(__builtin_assume_aligned(warp->slots + offset, 64));
 }
-SOFTGPU_INLINE u32& predicate(Warp* warp, u32 offset) { return *reinterpret_cast<u32*>(warp->slots + offset); }
+SOFTGPU_INLINE u32& predicate(Warp* warp, u32 offset) {
+    return *reinterpret_cast<u32*>(warp->slots + offset);
+}
 
-alignas(128) constexpr u32 kBit[32] = {
-    1u << 0,  1u << 1,  1u << 2,  1u << 3,  1u << 4,  1u << 5,  1u << 6,  1u << 7,
-    1u << 8,  1u << 9,  1u << 10, 1u << 11, 1u << 12, 1u << 13, 1u << 14, 1u << 15,
-    1u << 16, 1u << 17, 1u << 18, 1u << 19, 1u << 20, 1u << 21, 1u << 22, 1u << 23,
-    1u << 24, 1u << 25, 1u << 26, 1u << 27, 1u << 28, 1u << 29, 1u << 30, 1u << 31};
+alignas(128) constexpr u32 kBit[32] = {1u << 0,  1u << 1,  1u << 2,  1u << 3,  1u << 4,  1u << 5,  1u << 6,
+                                       1u << 7,  1u << 8,  1u << 9,  1u << 10, 1u << 11, 1u << 12, 1u << 13,
+                                       1u << 14, 1u << 15, 1u << 16, 1u << 17, 1u << 18, 1u << 19, 1u << 20,
+                                       1u << 21, 1u << 22, 1u << 23, 1u << 24, 1u << 25, 1u << 26, 1u << 27,
+                                       1u << 28, 1u << 29, 1u << 30, 1u << 31};
 
 // Lanes of `mask` from `from`, the others stay.
 template <class T>
@@ -116,7 +124,8 @@ SOFTGPU_INLINE u32 pack_bits(const s32* lanes) {
 #elif defined(__AVX2__)
     u32 bits = 0;
     for (int i = 0; i < 4; ++i) {
-        bits |= u32(_mm256_movemask_ps(_mm256_load_ps(reinterpret_cast<const float*>(lanes + 8 * i)))) << (8 * i);
+        bits |= u32(_mm256_movemask_ps(_mm256_load_ps(reinterpret_cast<const float*>(lanes + 8 * i))))
+                << (8 * i);
     }
     return bits;
 #elif defined(__SSE2__)
@@ -139,10 +148,14 @@ SOFTGPU_INLINE void set_predicate(Warp* warp, u32 offset, u32 bits) {
 
 SOFTGPU_INLINE u32 operand(const Op* op, int number) {
     switch (number) {
-        case 0: return op->a;
-        case 1: return op->b;
-        case 2: return op->c;
-        default: return op->e;
+        case 0:
+            return op->a;
+        case 1:
+            return op->b;
+        case 2:
+            return op->c;
+        default:
+            return op->e;
     }
 }
 
@@ -150,7 +163,7 @@ SOFTGPU_INLINE u32 operand(const Op* op, int number) {
 // overlaps it otherwise.
 template <auto f, class D, class... S>
 SOFTGPU_INLINE void apply(Held<D>* out, const Held<S>*... in) {
-#pragma GCC ivdep
+    SOFTGPU_VECTORISE
     for (u32 i = 0; i < kLanes; ++i) out[i] = Box<D>::close(f(Box<S>::open(in[i])...));
 }
 
@@ -163,7 +176,8 @@ template <class D>
 SOFTGPU_INLINE void finish(const Op* op, Warp* warp) {
     if (SOFTGPU_LIKELY(!warp->partial)) return;
     using Bits = std::conditional_t<sizeof(Held<D>) == 8, u64, u32>;
-    blend<Bits>(reinterpret_cast<Bits*>(warp->slots + op->d), reinterpret_cast<Bits*>(warp->scratch), warp->mask);
+    blend<Bits>(reinterpret_cast<Bits*>(warp->slots + op->d), reinterpret_cast<Bits*>(warp->scratch),
+                warp->mask);
 }
 
 // The handler that computes d from a, b, c and e, lane by lane, with a function of their types.
@@ -185,7 +199,7 @@ const Op* test(const Op* op, Warp* warp) {
         [&]<size_t... N>(std::index_sequence<N...>) {
             alignas(64) s32 bits[kLanes];
             [&](const Held<S>*... in) {
-#pragma GCC ivdep
+                SOFTGPU_VECTORISE
                 for (u32 i = 0; i < kLanes; ++i) bits[i] = f(Box<S>::open(in[i])...) ? -1 : 0;
             }(slot<S>(warp, operand(op, N))...);
             set_predicate(warp, op->d, pack_bits(bits));
@@ -197,7 +211,7 @@ const Op* test(const Op* op, Warp* warp) {
 // The host's rounding mode while a handler runs. Data goes through memory, so nothing moves past the change.
 enum class Round : u8 { nearest, zero, down, up };
 class RoundingMode {
- public:
+  public:
     explicit SOFTGPU_INLINE RoundingMode(Round mode) {
 #if defined(__x86_64__)
         constexpr u32 kControl[] = {0x0000, 0x6000, 0x2000, 0x4000};
@@ -219,7 +233,7 @@ class RoundingMode {
 #endif
     }
 
- private:
+  private:
 #if defined(__x86_64__)
     u32 before_;
 #else

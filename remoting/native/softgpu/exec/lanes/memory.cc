@@ -4,8 +4,12 @@
 namespace softgpu::SOFTGPU_ISA {
 namespace {
 
-SOFTGPU_INLINE u32 loaded(const Op* op, int part) { return part == 0 ? op->d : part == 1 ? op->b : part == 2 ? op->c : op->e; }
-SOFTGPU_INLINE u32 stored(const Op* op, int part) { return part == 0 ? op->b : part == 1 ? op->c : part == 2 ? op->e : op->d; }
+SOFTGPU_INLINE u32 loaded(const Op* op, int part) {
+    return part == 0 ? op->d : part == 1 ? op->b : part == 2 ? op->c : op->e;
+}
+SOFTGPU_INLINE u32 stored(const Op* op, int part) {
+    return part == 0 ? op->b : part == 1 ? op->c : part == 2 ? op->e : op->d;
+}
 
 template <class M>
 SOFTGPU_INLINE Held<M> read(const std::byte* from) {
@@ -19,82 +23,191 @@ SOFTGPU_INLINE void write(std::byte* to, Held<M> held) {
     __builtin_memcpy(to, &value, sizeof value);
 }
 
-template <class M, int parts, Where where>
-const Op* load(const Op* op, Warp* warp) {
+// Values from `count` places into consecutive lanes. They are put together in registers: what is stored lane
+// by lane makes the next instruction, which loads whole vectors, wait until it is in the cache.
+#if defined(__SSE4_1__)
+template <class M>
+SOFTGPU_INLINE __m128i quad(std::byte* const* from, u64 skip) {
+    if constexpr (sizeof(Held<M>) == 8) {
+        const __m128i low = _mm_cvtsi64_si128(s64(read<M>(from[0] + skip)));
+        return _mm_insert_epi64(low, s64(read<M>(from[1] + skip)), 1);
+    } else {
+        __m128i four = _mm_cvtsi32_si128(s32(read<M>(from[0] + skip)));
+        four = _mm_insert_epi32(four, s32(read<M>(from[1] + skip)), 1);
+        four = _mm_insert_epi32(four, s32(read<M>(from[2] + skip)), 2);
+        return _mm_insert_epi32(four, s32(read<M>(from[3] + skip)), 3);
+    }
+}
+template <class M, u32 count>
+SOFTGPU_INLINE void gather(Held<M>* to, std::byte* const* from, u64 skip) {
+    constexpr u32 step = 16 / sizeof(Held<M>);  // lanes in 128 bits
+#if defined(__AVX512F__)
+    for (u32 i = 0; i < count; i += 4 * step) {
+        __m512i all = _mm512_castsi128_si512(quad<M>(from + i, skip));
+        all = _mm512_inserti32x4(all, quad<M>(from + i + step, skip), 1);
+        all = _mm512_inserti32x4(all, quad<M>(from + i + 2 * step, skip), 2);
+        _mm512_store_si512(to + i, _mm512_inserti32x4(all, quad<M>(from + i + 3 * step, skip), 3));
+    }
+#elif defined(__AVX2__)
+    for (u32 i = 0; i < count; i += 2 * step) {
+        const __m256i low = _mm256_castsi128_si256(quad<M>(from + i, skip));
+        _mm256_store_si256(reinterpret_cast<__m256i*>(to + i),
+                           _mm256_inserti128_si256(low, quad<M>(from + i + step, skip), 1));
+    }
+#else
+    for (u32 i = 0; i < count; i += step)
+        _mm_store_si128(reinterpret_cast<__m128i*>(to + i), quad<M>(from + i, skip));
+#endif
+}
+#else
+template <class M, u32 count>
+SOFTGPU_INLINE void gather(Held<M>* to, std::byte* const* from, u64 skip) {
+    for (u32 i = 0; i < count; ++i) to[i] = read<M>(from[i] + skip);
+}
+#endif
+
+template <class M>
+SOFTGPU_INLINE void fill(Held<M>* to, u32 count, const std::byte* from) {
+    const Held<M> value = read<M>(from);
+    SOFTGPU_VECTORISE
+    for (u32 i = 0; i < count; ++i) to[i] = value;
+}
+template <class M, u32 stride>
+SOFTGPU_INLINE void row(Held<M>* to, u32 count, const std::byte* from) {
+    SOFTGPU_VECTORISE
+    for (u32 i = 0; i < count; ++i) to[i] = read<M>(from + i * stride);
+}
+
+template <class M, int parts>
+SOFTGPU_INLINE const Op* load_from(const Op* op, Warp* warp, const Place& place) {
     constexpr u32 bytes = sizeof(M) * parts;
-    const Place place = locate<where, bytes>(op, warp, "read");
-    if (SOFTGPU_UNLIKELY(place.shape == Shape::fault)) return nullptr;
     using Bits = std::conditional_t<sizeof(Held<M>) == 8, u64, u32>;
     for (int part = 0; part < parts; ++part) {
         Held<M>* to = slot<M>(warp, loaded(op, part));
         const u32 skip = u32(part) * sizeof(M);
-        if (place.shape == Shape::scattered) {
-            if (warp->mask == kAllLanes) {
-#pragma GCC ivdep
-                for (u32 i = 0; i < kLanes; ++i) to[i] = read<M>(place.pointers[i] + skip);
-            } else {
-                for (u32 left = warp->mask; left != 0; left &= left - 1) {
-                    const u32 i = u32(__builtin_ctz(left));
-                    to[i] = read<M>(place.pointers[i] + skip);
-                }
+        if (place.shape == Shape::scattered && warp->mask != kAllLanes) {
+            for (u32 left = warp->mask; left != 0; left &= left - 1) {
+                const u32 i = u32(__builtin_ctz(left));
+                to[i] = read<M>(place.pointers[i] + place.delta + skip);
             }
             continue;
         }
-        Held<M>* out = warp->partial ? reinterpret_cast<Held<M>*>(warp->scratch) : to;
-        if (place.shape == Shape::row) {
-#pragma GCC ivdep
-            for (u32 i = 0; i < kLanes; ++i) out[i] = read<M>(place.base + i * bytes + skip);
-        } else {
-            const Held<M> value = read<M>(place.base + skip);
-#pragma GCC ivdep
-            for (u32 i = 0; i < kLanes; ++i) out[i] = value;
+        Held<M>* out = SOFTGPU_UNLIKELY(warp->partial) ? reinterpret_cast<Held<M>*>(warp->scratch) : to;
+        switch (place.shape) {
+            case Shape::row:
+                row<M, bytes>(out, kLanes, place.base + skip);
+                break;
+            case Shape::one:
+                fill<M>(out, kLanes, place.base + skip);
+                break;
+            case Shape::half_rows:
+                row<M, bytes>(out, 16, place.base + skip);
+                row<M, bytes>(out + 16, 16, place.second + skip);
+                break;
+            case Shape::half_ones:
+                fill<M>(out, 16, place.base + skip);
+                fill<M>(out + 16, 16, place.second + skip);
+                break;
+            case Shape::twice:
+                gather<M, 16>(out, place.pointers, place.delta + skip);
+                __builtin_memcpy(out + 16, out, 16 * sizeof(Held<M>));
+                break;
+            default:
+                gather<M, kLanes>(out, place.pointers, place.delta + skip);
+                break;
         }
-        if (warp->partial) blend<Bits>(reinterpret_cast<Bits*>(to), reinterpret_cast<Bits*>(out), warp->mask);
+        if (SOFTGPU_UNLIKELY(warp->partial)) {
+            blend<Bits>(reinterpret_cast<Bits*>(to), reinterpret_cast<Bits*>(out), warp->mask);
+        }
+    }
+    return op + 1;
+}
+
+template <class M, int parts>
+SOFTGPU_INLINE const Op* store_to(const Op* op, Warp* warp, const Place& place) {
+    constexpr u32 bytes = sizeof(M) * parts;
+    for (int part = 0; part < parts; ++part) {
+        const Held<M>* from = slot<M>(warp, stored(op, part));
+        const u32 skip = u32(part) * sizeof(M);
+        if (place.shape == Shape::row) {
+            SOFTGPU_VECTORISE
+            for (u32 i = 0; i < kLanes; ++i) write<M>(place.base + i * bytes + skip, from[i]);
+        } else if (place.shape == Shape::one) {
+            write<M>(place.base + skip, from[31 - __builtin_clz(warp->mask)]);  // one lane's write stays
+        } else if (place.shape == Shape::half_rows) {
+            for (u32 i = 0; i < 16; ++i) write<M>(place.base + i * bytes + skip, from[i]);
+            for (u32 i = 0; i < 16; ++i) write<M>(place.second + i * bytes + skip, from[i + 16]);
+        } else {
+            for (u32 left = warp->mask; left != 0; left &= left - 1) {
+                const u32 i = u32(__builtin_ctz(left));
+                write<M>(pointer_of(place, i, bytes) + skip, from[i]);
+            }
+        }
     }
     return op + 1;
 }
 
 template <class M, int parts, Where where>
-const Op* store(const Op* op, Warp* warp) {
-    constexpr u32 bytes = sizeof(M) * parts;
-    const Place place = locate<where, bytes>(op, warp, "write");
-    if (SOFTGPU_UNLIKELY(place.shape == Shape::fault)) return nullptr;
-    for (int part = 0; part < parts; ++part) {
-        const Held<M>* from = slot<M>(warp, stored(op, part));
-        const u32 skip = u32(part) * sizeof(M);
-        if (place.shape == Shape::row) {
-#pragma GCC ivdep
-            for (u32 i = 0; i < kLanes; ++i) write<M>(place.base + i * bytes + skip, from[i]);
-        } else if (place.shape == Shape::one) {
-            write<M>(place.base + skip, from[31 - __builtin_clz(warp->mask)]);  // one lane's write stays
-        } else if (warp->mask == kAllLanes) {
-            for (u32 i = 0; i < kLanes; ++i) write<M>(place.pointers[i] + skip, from[i]);
-        } else {
-            for (u32 left = warp->mask; left != 0; left &= left - 1) {
-                const u32 i = u32(__builtin_ctz(left));
-                write<M>(place.pointers[i] + skip, from[i]);
-            }
-        }
-    }
+__attribute__((noinline)) const Op* load(const Op* op, Warp* warp) {
+    const Place place = locate<where, sizeof(M) * parts>(op, warp, "read");
+    return SOFTGPU_UNLIKELY(place.shape == Shape::fault) ? nullptr : load_from<M, parts>(op, warp, place);
+}
+template <class M, int parts, Where where>
+const Op* load_kept(const Op* op, Warp* warp) {
+    const Place place = moved(op, warp);
+    return SOFTGPU_UNLIKELY(place.shape == Shape::fault) ? load<M, parts, where>(op, warp)
+                                                         : load_from<M, parts>(op, warp, place);
+}
+template <class M, int parts, Where where>
+__attribute__((noinline)) const Op* store(const Op* op, Warp* warp) {
+    const Place place = locate<where, sizeof(M) * parts>(op, warp, "write");
+    return SOFTGPU_UNLIKELY(place.shape == Shape::fault) ? nullptr : store_to<M, parts>(op, warp, place);
+}
+template <class M, int parts, Where where>
+const Op* store_kept(const Op* op, Warp* warp) {
+    const Place place = moved(op, warp);
+    return SOFTGPU_UNLIKELY(place.shape == Shape::fault) ? store<M, parts, where>(op, warp)
+                                                         : store_to<M, parts>(op, warp, place);
+}
+
+// Addresses in a, what is least added to them in imm, the accesses' size in b and the length of all in c.
+template <Where where>
+const Op* locate_for_others(const Op* op, Warp* warp) {
+    Kept* kept = kept_at(op, warp);
+    const Place place = survey<where>(op, warp, op->b, op->imm, op->c, kept->pointers);
+    kept->shape = place.shape;
+    kept->imm = op->imm;
+    kept->base = place.base;
+    kept->second = place.second;
     return op + 1;
 }
 
-#define WIDTHS(SPACE, WHERE, T, N)                                                                           \
-    {"ld." SPACE "." N, load<T, 1, WHERE>}, {"ld." SPACE "." N ".v2", load<T, 2, WHERE>},                    \
-    {"ld." SPACE "." N ".v4", load<T, 4, WHERE>},
-#define STORES(SPACE, WHERE, T, N)                                                                           \
-    {"st." SPACE "." N, store<T, 1, WHERE>}, {"st." SPACE "." N ".v2", store<T, 2, WHERE>},                  \
-    {"st." SPACE "." N ".v4", store<T, 4, WHERE>},
-#define SPACE(NAME, WHERE)                                                                                   \
-    WIDTHS(NAME, WHERE, u8, "u8") WIDTHS(NAME, WHERE, s8, "s8") WIDTHS(NAME, WHERE, u16, "u16")              \
-    WIDTHS(NAME, WHERE, s16, "s16") WIDTHS(NAME, WHERE, u32, "b32") WIDTHS(NAME, WHERE, u64, "b64")          \
-    STORES(NAME, WHERE, u8, "b8") STORES(NAME, WHERE, u16, "b16") STORES(NAME, WHERE, u32, "b32")            \
-    STORES(NAME, WHERE, u64, "b64")
+#define WIDTH(SPACE, WHERE, T, N, PARTS, TAIL) {"ld." SPACE "." N TAIL, load<T, PARTS, WHERE>},
+#define LOADS(SPACE, WHERE, T, N) \
+    WIDTH(SPACE, WHERE, T, N, 1, "") WIDTH(SPACE, WHERE, T, N, 2, ".v2") WIDTH(SPACE, WHERE, T, N, 4, ".v4")
+#define STORE(SPACE, WHERE, T, N, PARTS, TAIL) {"st." SPACE "." N TAIL, store<T, PARTS, WHERE>},
+#define STORES(SPACE, WHERE, T, N) \
+    STORE(SPACE, WHERE, T, N, 1, "") STORE(SPACE, WHERE, T, N, 2, ".v2") STORE(SPACE, WHERE, T, N, 4, ".v4")
+#define SPACE(NAME, WHERE)                                                                          \
+    LOADS(NAME, WHERE, u8, "u8")                                                                    \
+    LOADS(NAME, WHERE, s8, "s8") LOADS(NAME, WHERE, u16, "u16") LOADS(NAME, WHERE, s16, "s16")      \
+        LOADS(NAME, WHERE, u32, "b32") LOADS(NAME, WHERE, u64, "b64") STORES(NAME, WHERE, u8, "b8") \
+            STORES(NAME, WHERE, u16, "b16") STORES(NAME, WHERE, u32, "b32") STORES(NAME, WHERE, u64, "b64")
+
+#define KEPT_WIDTH(SPACE, WHERE, T, N, PARTS, TAIL)               \
+    {"ld." SPACE "." N TAIL ".kept", load_kept<T, PARTS, WHERE>}, \
+        {"st." SPACE "." N TAIL ".kept", store_kept<T, PARTS, WHERE>},
+#define KEPT_TYPE(SPACE, WHERE, T, N)     \
+    KEPT_WIDTH(SPACE, WHERE, T, N, 1, "") \
+    KEPT_WIDTH(SPACE, WHERE, T, N, 2, ".v2") KEPT_WIDTH(SPACE, WHERE, T, N, 4, ".v4")
+#define KEPT(SPACE, WHERE)              \
+    KEPT_TYPE(SPACE, WHERE, u32, "b32") \
+    KEPT_TYPE(SPACE, WHERE, u64, "b64"){"locate." SPACE, locate_for_others<WHERE>},
 
 const HandlerEntry kEntries[] = {
     SPACE("global", Where::global) SPACE("shared32", Where::shared32) SPACE("shared64", Where::shared64)
-    SPACE("local", Where::local) SPACE("generic", Where::generic)
-};
+        SPACE("local", Where::local) SPACE("generic", Where::generic) KEPT("global", Where::global)
+            KEPT("shared32", Where::shared32) KEPT("shared64", Where::shared64)};
 
 }  // namespace
 
