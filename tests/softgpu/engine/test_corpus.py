@@ -1,4 +1,4 @@
-"""The fuzzer's starting texts are accepted, so that what it changes in them reaches the lowering and the engine."""
+"""The fuzzer's starting texts link, so that what it changes in them reaches the lowering and the engine."""
 
 from __future__ import annotations
 
