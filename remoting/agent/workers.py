@@ -14,6 +14,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+from gpu_kernels.units import THOUSANDTHS
 from remoting.agent.clock import clock
 from remoting.agent.confine import account, confinement, limit_numbers
 from remoting.agent.gpus import Inventory
@@ -84,10 +85,12 @@ class Workers:
             raise
 
     async def room_for(self, grant: Grant) -> None:
-        """Wait until the grant has a worker, or may get one: no two processes ever serve one lease, and one
-        that keeps dying is not started again at once."""
+        """Wait until the grant has a worker, or may get one: no two processes ever serve one lease, what
+        lives on a GPU fits on it, and one that keeps dying is not started again at once. Raises ``Refusal``
+        (no worker) where the GPU is full of others that go on."""
         while self.of(grant.key) is None:
             before = [worker for worker in self._alive if worker.grant.lease_id == grant.lease_id]
+            before = before or self._in_the_way(grant)
             pause = self._started_at.get(grant.lease_id, 0.0) + BETWEEN_STARTS_S - clock()
             if before:
                 await before[0].ended.wait()
@@ -95,6 +98,21 @@ class Workers:
                 await asyncio.sleep(pause)
             else:
                 return
+
+    def _in_the_way(self, grant: Grant) -> list[Worker]:
+        """Dying workers without whose end the grant does not fit on its GPUs. The controller waits for them,
+        too; one whose ledger was restored from a backup does not know of them."""
+        gpus = self._inventory.by_uuid()
+        for part in grant.slices:
+            there = [(worker, other) for worker in self._alive for other in worker.grant.slices]
+            there = [(worker, other) for worker, other in there if other.gpu == part.gpu]
+            mib = part.mib + sum(other.mib for _, other in there)
+            thousandths = part.thousandths + sum(other.thousandths for _, other in there)
+            if mib > gpus[part.gpu].allocatable_mib or thousandths > THOUSANDTHS:
+                if dying := [worker for worker, _ in there if worker.dying]:
+                    return dying
+                raise no_worker(grant, f"GPU {part.gpu} is full: {mib} MiB and {thousandths} thousandths")
+        return []
 
     def ensure(self, grant: Grant) -> Worker:
         """The grant's worker, started if it has none; to be called right after ``room_for``, with no wait

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 import os
@@ -15,7 +16,9 @@ import pytest
 from remoting.agent.confine import account, limit_numbers
 from remoting.agent.worker import MAX_PACKET
 from tests.agent.conftest import gone, is_alive
-from tests.agent.lanes import lane, slices
+from tests.agent.lanes import exchange, hello, lane, slices
+
+NO_WORKER = 7
 
 
 @pytest.fixture
@@ -119,6 +122,32 @@ async def test_a_slice_counts_as_used_until_its_worker_is_dead(controller, agent
         kill()
         await open_lane.ended()
         await controller.report_where(lambda report: report["target_seq"] == seq and not report["leases"])
+
+
+async def test_a_gpu_is_never_promised_twice_even_where_the_controller_does(controller, agent, monkeypatch):
+    first = await controller.grant("lease-a", mib=32000)
+    async with lane(agent.address, first) as open_lane:
+        second = await controller.grant("lease-b", mib=32000)
+        await controller.carried_out()
+        status, _ = await exchange(agent.address, hello(second))
+        assert status == NO_WORKER
+        (worker,) = agent._workers.alive()
+        kill = worker.kill
+
+        def kill_that_takes_its_time() -> None:
+            worker.dying = True
+
+        monkeypatch.setattr(worker, "kill", kill_that_takes_its_time)
+        await controller.end("lease-a")
+        await controller.carried_out()
+        waiting = asyncio.ensure_future(exchange(agent.address, hello(second, flags=0)[:128]))
+        await controller.next_reports(1)
+        assert agent._workers.alive() == [worker], "the next one waits for the end of the last"
+        kill()
+        await open_lane.ended()
+        async with lane(agent.address, second) as served:
+            assert await served.ask("echo here") == "here"
+        waiting.cancel()
 
 
 async def test_a_worker_that_talks_nonsense_harms_nobody(controller, agent, lease, caplog):
