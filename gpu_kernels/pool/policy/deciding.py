@@ -21,12 +21,13 @@ from dataclasses import dataclass, field, replace
 from gpu_kernels.pool.policy.agenda_model import Stay
 from gpu_kernels.pool.policy.model import Ask, Gpu, Placement, Promise, RuleBinds, Verdict
 from gpu_kernels.pool.policy.promises import KNOWN, Hold, Outlook, held_back
-from gpu_kernels.pool.policy.quota import COURSE, INSTITUTION
-from gpu_kernels.pool.policy.scene import Scene
+from gpu_kernels.pool.policy.quota import COURSE, INSTITUTION, MOST, Tree
+from gpu_kernels.pool.policy.scene import Held, Scene
 from gpu_kernels.units import Size, Slice
 
 NOBODY: frozenset[str] = frozenset()
 SIZE, QUOTA, RULE, GPUS = "size", "quota", "rule", "gpus"
+UNLIMITED = 2 * MOST
 _NEVER = Verdict(held_by=SIZE)
 _WAITS = {held_by: Verdict(held_by=held_by, may_wait=True) for held_by in (QUOTA, RULE, GPUS)}
 
@@ -54,6 +55,15 @@ class _Shape:
     fails: dict[object, int] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class _Later:
+    """The quotas at the instant of the promise of a class, with what is promised taken."""
+
+    at: int
+    tree: Tree
+    rooms: dict[str, int] = field(default_factory=dict)
+
+
 def line(asks: Collection[Ask], scene: Scene) -> list[Ask]:
     """Those who wait in the order in which they are looked at: promises first, then by ``fairness``."""
     return Pass(scene).line(asks)
@@ -77,8 +87,11 @@ class Pass:
         self._held: dict[tuple[int, bool], Mapping[int, Slice]] = {}
         self._taken: set[str] = set()
         """GPU classes of which somebody holds the promise."""
+        self._later: dict[str, _Later] = {}
         self._given: Counter[str] = Counter()
         self._own: dict[tuple[str, str, int], bool] = {}
+        self._full: dict[tuple[str, str, int], bool] = {}
+        self._by_end: list[Held] = []
         self._hopeless: set[tuple[int, str, int]] = set()
         self._out = {s.name: s for s in scene.servers.values() if not s.takes(0) or s.ends_at is not None}
 
@@ -118,9 +131,13 @@ class Pass:
         if not shape.demands:
             return _NEVER
         rooms = {c: self.room(ask, c) for c in shape.demands}
+        if not any(asked <= rooms[c] for c, asked in shape.demands.items()):
+            return _WAITS[GPUS if any(self.pool_is_full(ask, c) for c in shape.demands) else QUOTA]
+        if self._later:
+            rooms = {c: min(room, self.room_later(ask, c)) for c, room in rooms.items()}
         classes = tuple([c for c, asked in shape.demands.items() if asked <= rooms[c]])
         if not classes:
-            return _WAITS[QUOTA]
+            return _WAITS[GPUS]
         if self.rule(ask) is not None:
             return _WAITS[RULE]
         exact = None if ask.size.mib is None else tuple(min(rooms[c], 1000) for c in classes)
@@ -136,16 +153,22 @@ class Pass:
     # What the ask may use
 
     def room(self, ask: Ask, gpu_class: str) -> int:
-        """Thousandths of the class that the ask may take of its course's quota.
-
-        A lease that replaces another may always be as large as that one, even where a limit was lowered.
-        """
+        """Thousandths of the class that the ask may take of its course's quota."""
         key = (ask.course, gpu_class)
         room = self._rooms.get(key)
         if room is None:
             room = self._rooms[key] = self.scene.tree.room(*key)
-        replaced = ask.replaces.get(gpu_class, 0) if ask.replaces else 0
-        return replaced + max(0, room) if replaced else room
+        return _with_replaced(ask, gpu_class, room)
+
+    def room_later(self, ask: Ask, gpu_class: str) -> int:
+        """The same at the instant of the promise of the class, should the ask still be there then."""
+        later = self._later.get(gpu_class)
+        if later is None or self.scene.now + ask.life <= later.at:
+            return UNLIMITED
+        room = later.rooms.get(ask.course)
+        if room is None:
+            room = later.rooms[ask.course] = later.tree.room(ask.course, gpu_class)
+        return _with_replaced(ask, gpu_class, room)
 
     def rule(self, ask: Ask) -> RuleBinds | None:
         return self.scene.rules(ask, self._given[ask.user])
@@ -205,17 +228,19 @@ class Pass:
 
     def _take(self, ask: Ask, placement: Placement) -> None:
         self.scene.index.take(placement)
-        self._count(ask, placement.gpu_class, placement.thousandths)
         self._given[ask.user] += 1
         until = placement.preempt_at or self.scene.now + ask.life
-        for gpu, part in placement.parts:
-            self.outlook.granted(gpu.id, Stay(part, until))
-
-    def _count(self, ask: Ask, gpu_class: str, thousandths: int) -> None:
-        more = max(0, thousandths - ask.replaces.get(gpu_class, 0))
-        self.scene.tree.add_use(ask.course, gpu_class, more)
+        more = _more(ask, placement.gpu_class, placement.thousandths)
+        self.scene.tree.add_use(ask.course, placement.gpu_class, more)
         self._rooms.clear()
         self._own.clear()
+        self._full.clear()
+        later = self._later.get(placement.gpu_class)
+        if later is not None and until > later.at:
+            later.tree.add_use(ask.course, placement.gpu_class, more)
+            later.rooms.clear()
+        for gpu, part in placement.parts:
+            self.outlook.granted(gpu.id, Stay(part, until))
 
     def _promise(self, ask: Ask) -> Promise | None:
         """Keep for the ask what it can have first, and its quota, among classes not promised to others."""
@@ -231,8 +256,21 @@ class Pass:
         self._taken.update(free)
         self.holds.append(self.outlook.hold(ask, best))
         self._held.clear()
-        self._count(ask, best.gpu_class, self.demands(ask)[best.gpu_class])
+        self._later[best.gpu_class] = self._look_ahead(ask, best)
         return best
+
+    def _look_ahead(self, ask: Ask, promise: Promise) -> _Later:
+        """The quotas as they are when the promise is kept, should all others stay as long as they may."""
+        tree, gpu_class = self.scene.tree.copy(), promise.gpu_class
+        over: Counter[str] = Counter()
+        for held in self._ends(gpu_class):
+            if held.until > promise.at:
+                break
+            over[held.course] += held.counted
+        for course, thousandths in over.items():
+            tree.add_use(course, gpu_class, -thousandths)
+        tree.add_use(ask.course, gpu_class, _more(ask, gpu_class, self.demands(ask)[gpu_class]))
+        return _Later(promise.at, tree)
 
     def _earliest(self, ask: Ask, gpu_class: str) -> Promise | None:
         key = (id(self._shape(ask.size)), gpu_class, ask.life)
@@ -273,30 +311,37 @@ class Pass:
             found = self._own[key] = asked > 0 and any(room < asked for room in rooms)
         return found
 
-    def _quota_at(self, ask: Ask, gpu_class: str) -> int | None:
-        """When quota that others use now will be the ask's, at the latest.
+    def pool_is_full(self, ask: Ask, gpu_class: str) -> bool:
+        """Whether nothing but what the pool has of the class stands against it: all of it is in use."""
+        asked = self.demands(ask)[gpu_class] - ask.replaces.get(gpu_class, 0)
+        key = (ask.course, gpu_class, asked)
+        found = self._full.get(key)
+        if found is None:
+            levels = self.scene.tree.levels(ask.course, gpu_class)
+            root = next(level for level in levels if level.kind == INSTITUTION)
+            rooms = [level.room for level in levels if level is not root and level.room is not None]
+            found = (root.ceiling or 0) - root.use < asked and all(asked <= room for room in rooms)
+            self._full[key] = found
+        return found
 
-        A limit that is all that the pool has is no other than that of the GPUs themselves.
-        """
+    def _quota_at(self, ask: Ask, gpu_class: str) -> int | None:
+        """When quota that others use now will be the ask's, at the latest; None where nobody knows."""
         asked, tree = self.demands(ask)[gpu_class], self.scene.tree
-        capacity = self.scene.shares.capacity.get(gpu_class, 0)
-        levels = tree.levels(ask.course, gpu_class)
-        if all(
-            level.room is None or asked <= level.room + ask.replaces.get(gpu_class, 0)
-            for level in levels
-            if level.kind != INSTITUTION or (level.ceiling or 0) < capacity
-        ):
+        if asked <= self.room(ask, gpu_class):
             return self.scene.now
-        replaced = ask.replaces.get(gpu_class, 0)
-        ends = sorted((h for h in self.scene.held() if h.gpu_class == gpu_class), key=lambda h: h.until)
         with tree.trial():
-            for held in ends:
+            for held in self._ends(gpu_class):
                 if held.until >= KNOWN:
                     return None
                 tree.add_use(held.course, gpu_class, -held.counted)
-                if asked <= replaced + max(0, tree.room(ask.course, gpu_class)):
+                if asked <= _with_replaced(ask, gpu_class, tree.room(ask.course, gpu_class)):
                     return max(self.scene.now, held.until)
         return None
+
+    def _ends(self, gpu_class: str) -> list[Held]:
+        if not self._by_end:
+            self._by_end = sorted(self.scene.held(), key=lambda held: held.until)
+        return [held for held in self._by_end if held.gpu_class == gpu_class]
 
     # Sizes
 
@@ -314,6 +359,17 @@ class Pass:
         demands = self._shape(ask.size).demands
         gpu_class = min(demands, key=lambda c: (demands[c], c), default="")
         return gpu_class, demands.get(gpu_class, 1) * self.scene.shares.policy.entry_charge
+
+
+def _with_replaced(ask: Ask, gpu_class: str, room: int) -> int:
+    """A lease that replaces another may always be as large as that one, even where a limit was lowered."""
+    replaced = ask.replaces.get(gpu_class, 0) if ask.replaces else 0
+    return replaced + max(0, room) if replaced else room
+
+
+def _more(ask: Ask, gpu_class: str, thousandths: int) -> int:
+    """What it counts in its course's quota beyond the lease that it replaces."""
+    return max(0, thousandths - ask.replaces.get(gpu_class, 0))
 
 
 def _promised(ask: Ask) -> tuple[int, tuple[int, str]]:

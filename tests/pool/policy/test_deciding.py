@@ -1,0 +1,459 @@
+"""One pass over those who wait: overtaking, promises, class hours, and that waiting is bounded."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpu_kernels.pool.policy.agenda import Agenda
+from gpu_kernels.pool.policy.agenda_model import Span
+from gpu_kernels.pool.policy.deciding import Pass, decide
+from gpu_kernels.pool.policy.model import Ask, Placement, RuleBinds, Server
+from gpu_kernels.pool.policy.promises import Hold, Outlook, held_back
+from gpu_kernels.pool.policy.quota import Limits
+from gpu_kernels.pool.policy.scene import Patience, Scene
+from gpu_kernels.units import Slice
+from tests.pool.policy.scenes import HOUR, LIFE, MINUTE, START, Pool, gpus
+
+
+class TestOneByOne:
+    def test_an_empty_pool_gives_what_is_asked_for(self) -> None:
+        pool = Pool.of(gpus())
+        ask = pool.ask("0.5 V100")
+        placement = pool.decide().granted[ask.id]
+        assert (placement.agent, placement.thousandths, placement.preempt_at) == ("server1", 500, None)
+
+    def test_each_sees_what_those_before_it_were_given(self) -> None:
+        pool = Pool.of(gpus())
+        for user in "abc":
+            pool.ask("0.4 V100", user=user)
+        decision = pool.decide()
+        assert list(decision.granted) == ["r1", "r2"]
+        assert decision.waiting == ("r3",)
+        assert decision.verdicts["r3"].held_by == "gpus"
+
+    def test_what_no_gpu_could_hold_is_said_to_be_impossible(self) -> None:
+        pool = Pool.of(gpus())
+        asks = [pool.ask(size) for size in ("1 T4", "2 V100", "40000 MiB")]
+        verdicts = pool.decide().verdicts
+        assert {verdicts[ask.id].held_by for ask in asks} == {"size"}
+        assert not any(verdicts[ask.id].may_wait for ask in asks)
+
+    def test_a_course_at_its_limit_keeps_nobody_else_waiting(self) -> None:
+        pool = Pool.of(gpus(), {"ml101": 100, "cv202": None})
+        pool.ask("0.1 V100", user="ada")
+        pool.ask("0.1 V100", user="bob", asked_at=START - HOUR)
+        pool.ask("1 V100", user="cyd", asked_at=START - HOUR)
+        other = pool.ask("0.1 V100", course="cv202", user="dan")
+        decision = pool.decide()
+        assert other.id in decision.granted
+        assert not decision.promises
+
+    def test_a_lease_that_replaces_another_counts_only_what_it_is_larger(self) -> None:
+        pool = Pool.of(gpus(), {"ml101": 500})
+        pool.ask("0.5 V100")
+        pool.decide()
+        refused = pool.ask("0.5 V100", user="bob")
+        swapped = pool.ask("0.5 V100", replaces={"V100": 500})
+        decision = pool.decide()
+        assert swapped.id in decision.granted
+        assert decision.verdicts[refused.id].held_by == "quota"
+
+    def test_a_rule_keeps_its_own_user_alone_waiting(self) -> None:
+        def two_at_once(ask: Ask, given: int) -> RuleBinds | None:
+            return RuleBinds("leases", "user", ask.course, given, 2) if given >= 2 else None
+
+        pool = Pool.of(gpus(), rules=two_at_once)
+        own = [pool.ask(user="ada") for _ in range(3)]
+        other = pool.ask(user="bob")
+        decision = pool.decide()
+        assert other.id in decision.granted
+        assert decision.verdicts[own[2].id].held_by == "rule"
+
+    def test_nothing_goes_to_a_server_that_is_closed_or_ends_before(self) -> None:
+        pool = Pool.of(gpus(3))
+        pool.servers = {
+            "server1": Server("server1", standing="cordoned"),
+            "server2": Server("server2", ends_at=START + LIFE - 1),
+            "server3": Server("server3", ends_at=START + LIFE),
+        }
+        ask = pool.ask("1 V100")
+        assert pool.decide().granted[ask.id].agent == "server3"
+        late = pool.ask("1 V100")
+        short = pool.ask("1 V100", life=LIFE - 1)
+        decision = pool.decide()
+        assert decision.granted[short.id].agent == "server2"
+        assert decision.verdicts[late.id].held_by == "gpus"
+
+
+def fill(pool: Pool, size: str, lives: list[int], course: str = "cv202") -> None:
+    for number, life in enumerate(lives):
+        pool.ask(size, course=course, user=f"early{number}", life=life)
+    assert len(pool.decide().granted) == len(lives)
+
+
+class TestPromises:
+    def test_small_requests_overtake_a_large_one_until_it_has_waited_long_enough(self) -> None:
+        pool = Pool.of(gpus())
+        fill(pool, "0.5 V100", [HOUR])
+        large = pool.ask("1 V100")
+        small = pool.ask("0.1 V100", user="bob")
+        assert list(pool.decide().granted) == [small.id]
+        pool.pass_time(START + pool.patience.promise)
+        assert pool.decide().promises[large.id].at == START + LIFE
+        later = pool.ask("0.1 V100", user="cyd")
+        assert later.id not in pool.decide().granted
+
+    def test_what_ends_before_the_promise_may_still_overtake(self) -> None:
+        pool = Pool.of(gpus())
+        fill(pool, "0.5 V100", [HOUR])
+        large = pool.ask("1 V100", asked_at=START - MINUTE)
+        assert pool.decide().promises[large.id].at == START + HOUR
+        pool.now += MINUTE
+        brief = pool.ask("0.1 V100", user="bob", life=HOUR - MINUTE)
+        longer = pool.ask("0.1 V100", user="cyd", life=HOUR - MINUTE + 1)
+        assert list(pool.decide().granted) == [brief.id]
+        pool.pass_time(START + HOUR)
+        assert large.id in pool.leases
+        assert longer.id in pool.waiting
+
+    def test_only_as_much_is_kept_as_the_ends_until_then_do_not_bring(self) -> None:
+        pool = Pool.of(gpus())
+        fill(pool, "0.2 V100", [HOUR, 3 * HOUR])
+        large = pool.ask("0.7 V100", asked_at=START - MINUTE)
+        assert pool.decide().promises[large.id].at == START + HOUR
+        beside = pool.ask("0.1 V100", user="bob")
+        too_much = pool.ask("0.1 V100", user="cyd")
+        assert list(pool.decide().granted) == [beside.id]
+        pool.pass_time(START + HOUR)
+        assert large.id in pool.leases
+        assert too_much.id in pool.waiting
+        pool.check()
+
+    def test_gpus_of_one_server_are_promised_together(self) -> None:
+        pool = Pool.of(gpus(2, 3))
+        fill(pool, "1 V100", [HOUR, 2 * HOUR, 3 * HOUR, HOUR, HOUR, 4 * HOUR])
+        large = pool.ask("2 V100", asked_at=START - MINUTE)
+        promise = pool.decide().promises[large.id]
+        servers = {pool.index.gpu(gpu_id).agent for gpu_id in promise.gpus}  # type: ignore[union-attr]
+        assert len(promise.gpus) == 2
+        assert len(servers) == 1
+        assert promise.at == START + HOUR
+
+    def test_there_is_one_promise_for_each_class_and_it_stays_with_its_holder(self) -> None:
+        pool = Pool.of([*gpus(), *gpus(gpu_class="T4", first=2)])
+        fill(pool, "1 V100", [HOUR])
+        fill(pool, "1 T4", [2 * HOUR])
+        first = pool.ask("1 V100", asked_at=START - MINUTE)
+        second = pool.ask("1 V100", course="cv202", asked_at=START - MINUTE)
+        of_other_class = pool.ask("1 T4", asked_at=START - MINUTE)
+        before = pool.decide().promises
+        assert set(before) == {first.id, of_other_class.id}
+        pool.now += MINUTE
+        for use in pool.shares.settle("ml101", "ada", "V100", pool.now, granted=50_000):
+            pool.shares.put(use)
+        assert pool.decide().promises == before
+        assert second.id in pool.waiting
+
+    def test_any_class_will_do_takes_the_promise_of_the_class_that_comes_first(self) -> None:
+        pool = Pool.of([*gpus(), *gpus(gpu_class="T4", first=2)])
+        fill(pool, "1 V100", [2 * HOUR])
+        fill(pool, "1 T4", [HOUR])
+        ask = pool.ask("1 GPU", asked_at=START - MINUTE)
+        behind = pool.ask("1 V100", course="cv202", user="bob", asked_at=START - MINUTE)
+        decision = pool.decide()
+        assert decision.promises[ask.id].gpu_class == "T4"
+        assert behind.id not in decision.promises
+
+    def test_the_instant_moves_earlier_when_a_lease_ends_early(self) -> None:
+        pool = Pool.of(gpus(2))
+        fill(pool, "1 V100", [3 * HOUR, 2 * HOUR])
+        large = pool.ask("1 V100", asked_at=START - MINUTE)
+        assert pool.decide().promises[large.id].at == START + 2 * HOUR
+        pool.end("r1")
+        assert large.id in pool.decide().granted
+
+    def test_the_quota_that_a_promise_needs_is_kept_too(self) -> None:
+        pool = Pool.of(gpus(2), {"ml101": 1000, "cv202": None})
+        fill(pool, "1 V100", [HOUR, HOUR])
+        large = pool.ask("1 V100", asked_at=START - MINUTE)
+        assert large.id in pool.decide().promises
+        pool.end("r1")
+        pool.servers = {"server1": Server("server1", standing="cordoned")}
+        classmate, brief = pool.ask("0.1 V100", user="bob"), pool.ask("0.1 V100", user="cyd", life=HOUR)
+        pool.servers["server1"] = Server("server1", ends_at=START + 2 * HOUR)
+        decision = pool.decide()
+        assert decision.verdicts[classmate.id].held_by == "gpus"
+        assert set(decision.granted) == {brief.id}
+        assert large.id in decision.promises
+
+    def test_no_promise_is_made_of_what_has_no_known_end(self) -> None:
+        pool = Pool.of(gpus())
+        fill(pool, "1 V100", [1 << 62])
+        pool.ask("1 V100", asked_at=START - MINUTE)
+        assert not pool.decide().promises
+
+    def test_a_promise_counts_on_a_server_only_as_long_as_it_is_there(self) -> None:
+        pool = Pool.of(gpus(2))
+        fill(pool, "1 V100", [HOUR, 2 * HOUR])
+        pool.servers = {"server1": Server("server1", ends_at=START + HOUR + LIFE - 1)}
+        ask = pool.ask("1 V100", asked_at=START - MINUTE)
+        assert pool.decide().promises[ask.id].agent == "server2"
+
+    def test_who_has_waited_very_long_goes_before_lower_shares(self) -> None:
+        pool = Pool.of(gpus(), patience=Patience(longest=2 * HOUR))
+        fill(pool, "1 V100", [HOUR])
+        for use in pool.shares.settle("ml101", "ada", "V100", pool.now, granted=10**6):
+            pool.shares.put(use)
+        old = pool.ask("1 V100", asked_at=START - 2 * HOUR)
+        new = pool.ask("1 V100", course="cv202", user="bob", asked_at=START - MINUTE)
+        decision = pool.decide()
+        assert decision.waiting == (new.id, old.id)
+        assert set(decision.promises) == {old.id}
+
+    def test_a_limit_of_others_is_waited_for_with_a_promise(self) -> None:
+        """A faculty at its ceiling: what its other course gives back is not taken by small requests."""
+        pool = Pool.of(gpus(2), ["cv202"])
+        pool.tree.put_account("arts", "faculty", "university")
+        pool.shares.put_account("arts", "university")
+        pool.add_course("film", parent="arts")
+        pool.add_course("music", parent="arts")
+        pool.tree.put_quota("arts", "V100", Limits(hard_limit=1000))
+        fill(pool, "0.5 V100", [HOUR, 2 * HOUR], course="film")
+        large = pool.ask("1 V100", course="music", asked_at=START - MINUTE)
+        decision = pool.decide()
+        assert decision.verdicts[large.id].held_by == "quota"
+        assert decision.promises[large.id].at == START + 2 * HOUR
+        pool.now = START + HOUR
+        pool.end("r1")
+        small = pool.ask("0.5 V100", course="film", user="bob")
+        elsewhere = pool.ask("0.5 V100", course="cv202", user="dan", life=HOUR)
+        decision = pool.decide()
+        assert decision.verdicts[small.id].held_by == "gpus"
+        assert elsewhere.id in decision.granted
+        pool.pass_time(START + 2 * HOUR)
+        assert large.id in pool.leases
+
+
+def window(agenda: Agenda, seats: dict[int, Slice], starts: int, ends: int, lead: int = 10 * MINUTE) -> None:
+    agenda.put_window(Span("w1", "cv202", starts, ends, starts - lead, (1, "w1")))
+    for number, (gpu_id, part) in enumerate(seats.items()):
+        agenda.put_seat("w1", number, gpu_id, part)
+
+
+class TestClassHours:
+    def pool(self) -> Pool:
+        pool = Pool.of(gpus())
+        window(pool.agenda, {1: Slice(16_000, 500)}, START + HOUR, START + 2 * HOUR)
+        return pool
+
+    def test_what_ends_before_the_class_hour_may_have_all(self) -> None:
+        pool = self.pool()
+        ask = pool.ask("1 V100", life=HOUR - 10 * MINUTE)
+        assert pool.decide().granted[ask.id].preempt_at is None
+
+    def test_what_lasts_longer_has_what_no_seat_needs(self) -> None:
+        pool = self.pool()
+        fits, too_large = pool.ask("0.5 V100"), pool.ask("0.6 V100", user="bob")
+        decision = pool.decide()
+        assert decision.granted[fits.id].preempt_at is None
+        assert decision.verdicts[too_large.id].held_by == "gpus"
+
+    def test_who_agrees_is_told_when_to_make_way(self) -> None:
+        pool = self.pool()
+        ask = pool.ask("1 V100", preemptible=True)
+        assert pool.decide().granted[ask.id].preempt_at == START + HOUR
+
+    def test_a_class_of_gpus_may_be_preemptible_for_all(self) -> None:
+        pool = self.pool()
+        ask = pool.ask("1 V100")
+        decision = decide([ask], replace(pool.scene(), preemptible=frozenset({"V100"})))
+        assert decision.granted[ask.id].preempt_at == START + HOUR
+
+    def test_a_promise_is_of_an_instant_at_which_no_seat_is_in_the_way(self) -> None:
+        pool = self.pool()
+        fill(pool, "0.5 V100", [HOUR])
+        ask = pool.ask("1 V100", asked_at=START - MINUTE)
+        assert pool.decide().promises[ask.id].at == START + 2 * HOUR
+
+    def test_what_is_beside_seats_and_promises_leaves_both(self) -> None:
+        pool = self.pool()
+        fill(pool, "0.4 V100", [HOUR // 2])
+        promised = pool.ask("0.45 V100", asked_at=START - MINUTE, life=10 * HOUR)
+        pool.servers = {}
+        decision = pool.decide()
+        assert promised.id in decision.granted
+        more = pool.ask("0.1 V100", user="bob")
+        assert pool.decide().verdicts[more.id].held_by == "gpus"
+
+
+def naive(asks: list[Ask], scene: Scene) -> dict[str, Placement]:
+    """The granted placements from the definition, with nothing remembered from one ask to the next. An ask
+    may have what it fits into now and, where it lasts beyond a promise, what it fits into beside that then.
+    """
+    granted: dict[str, Placement] = {}
+    holds: list[tuple[Hold, Ask]] = []
+    new: list[tuple[int, Ask, Placement]] = []
+
+    def room(ask: Ask, gpu_class: str, until: int) -> int:
+        rooms = [scene.tree.room(ask.course, gpu_class)]
+        for hold, holder in holds:
+            if until > hold.at and hold.promise.gpu_class == gpu_class:
+                with scene.tree.trial():
+                    for lease in scene.held():
+                        if lease.until <= hold.at:
+                            scene.tree.add_use(lease.course, lease.gpu_class, -lease.counted)
+                    for ends, other, placement in new:
+                        if ends <= hold.at:
+                            scene.tree.add_use(other.course, placement.gpu_class, -placement.thousandths)
+                    asked = scene.index.demands(holder.size)[gpu_class]
+                    scene.tree.add_use(holder.course, gpu_class, asked)
+                    rooms.append(scene.tree.room(ask.course, gpu_class))
+        return min(rooms)
+
+    with scene.index.trial(), scene.tree.trial():
+        for ask in Pass(scene).line(asks):
+            until = scene.now + ask.life
+            rooms = {c: room(ask, c, until) for c in scene.index.demands(ask.size)}
+            held = held_back([hold for hold, _ in holds], until, {})
+            found = scene.index.place(ask.size, room=lambda c, rooms=rooms: rooms.get(c, 0), held=held)
+            if found is not None:
+                granted[ask.id] = found
+                new.append((until, ask, found))
+                scene.index.take(found)
+                scene.tree.add_use(ask.course, found.gpu_class, found.thousandths)
+            elif ask.promised_at is not None:
+                holds += [(hold, ask) for hold in _promise(ask, scene)]
+    return granted
+
+
+def _promise(ask: Ask, scene: Scene) -> list[Hold]:
+    """The first instant in any class, found by trying every end."""
+    outlook, found = Outlook(scene), []
+    for gpu_class, asked in scene.index.demands(ask.size).items():
+        if (scene.tree.levels(ask.course, gpu_class)[-1].room or 10**9) < asked:
+            continue
+        for at in sorted({scene.now, *(lease.until for lease in scene.held())}):
+            with scene.index.trial(), scene.tree.trial():
+                for lease in scene.held():
+                    if lease.until <= at:
+                        scene.tree.add_use(lease.course, lease.gpu_class, -lease.counted)
+                        for gpu_id, part in lease.parts:
+                            scene.index.put(scene.index.gpu(gpu_id).without_part(part))  # type: ignore[union-attr]
+                room = scene.tree.room(ask.course, gpu_class)
+                fits = scene.index.place(ask.size, room=lambda c, r=room, k=gpu_class: r if c == k else 0)
+            if fits is not None:
+                promise = outlook.earliest(ask, gpu_class, scene.now)
+                assert promise is not None
+                assert promise.at <= at
+                found.append(replace(promise, at=at))
+                break
+    return [outlook.hold(ask, min(found, key=lambda promise: promise.at))] if found else []
+
+
+SIZES = ["0.1 V100", "0.5 V100", "1 V100", "2 V100", "1 T4", "0.3 GPU", "8000 MiB", "1 GPU"]
+
+
+@st.composite
+def scenes(draw: st.DrawFn) -> Pool:
+    pool = Pool.of(
+        [*gpus(2, 2), *gpus(1, 2, gpu_class="T4", mib=16_000, first=5)],
+        {"ml101": draw(st.sampled_from([None, 1500])), "cv202": draw(st.sampled_from([None, 600]))},
+    )
+    for _ in range(draw(st.integers(0, 8))):
+        pool.ask(
+            draw(st.sampled_from(SIZES)),
+            draw(st.sampled_from(["ml101", "cv202"])),
+            draw(st.sampled_from("ab")),
+            life=draw(st.integers(1, 6)) * HOUR,
+        )
+    pool.decide()
+    pool.waiting.clear()
+    pool.now += MINUTE
+    holder = draw(st.sampled_from([None, *SIZES]))
+    if holder is not None:
+        pool.ask(holder, user="holder", promised_at=START, asked_at=START)
+    for _ in range(draw(st.integers(0, 8))):
+        pool.ask(
+            draw(st.sampled_from(SIZES)),
+            draw(st.sampled_from(["ml101", "cv202"])),
+            draw(st.sampled_from("ab")),
+            life=draw(st.integers(1, 6)) * HOUR,
+        )
+    return pool
+
+
+class TestAgainstTheDefinition:
+    @settings(max_examples=150)
+    @given(scenes())
+    def test_a_pass_grants_what_the_definition_grants(self, pool: Pool) -> None:
+        asks = list(pool.waiting.values())
+        assert decide(asks, pool.scene()).granted == naive(asks, pool.scene())
+
+    @given(scenes(), st.randoms())
+    def test_the_order_of_the_input_does_not_matter(self, pool: Pool, shuffled: random.Random) -> None:
+        asks = list(pool.waiting.values())
+        before = decide(asks, pool.scene())
+        shuffled.shuffle(asks)
+        assert decide(asks, pool.scene()) == before
+
+    @given(scenes())
+    def test_a_pass_changes_nothing(self, pool: Pool) -> None:
+        before = pool.index.gpus(), [pool.tree.use(c, "V100") for c in ("ml101", "cv202")]
+        decide(list(pool.waiting.values()), pool.scene())
+        after = pool.index.gpus(), [pool.tree.use(c, "V100") for c in ("ml101", "cv202")]
+        assert after == before
+
+    @given(scenes())
+    def test_what_is_granted_fits(self, pool: Pool) -> None:
+        pool.decide()
+        pool.check()
+
+
+@pytest.mark.parametrize("large", ["1 V100", "2 V100", "0.6 V100"])
+@settings(max_examples=12, deadline=None)
+@given(data=st.data())
+def test_a_stream_of_small_requests_never_starves_a_large_one(large: str, data: st.DataObject) -> None:
+    """Whatever comes and goes, its promise only moves earlier and is kept; and it comes in bounded time."""
+    patience = Patience(longest=4 * HOUR)
+    pool = Pool.of(gpus(2, 2), ["ml101", "cv202", "nlp303"], patience=patience)
+    rng = random.Random(data.draw(st.integers(0, 2**32), label="seed"))
+    small = ["0.05 V100", "0.1 V100", "0.25 V100", "0.5 V100"]
+
+    def stream() -> None:
+        for _ in range(rng.randrange(12)):
+            pool.ask(
+                rng.choice(small),
+                rng.choice(["cv202", "nlp303", "ml101"]),
+                f"user{rng.randrange(40)}",
+                life=rng.randrange(MINUTE, LIFE + 1),
+            )
+        pool.decide()
+
+    for _ in range(6):
+        stream()
+    ask = pool.ask(large, user="ada")
+    promised = pool.now + patience.longest + (len(pool.waiting) + 1) * LIFE
+    for _ in range(600):
+        if ask.id in pool.leases:
+            break
+        stream()
+        waits = pool.waiting.get(ask.id)
+        if waits is not None and waits.promised_at is not None:
+            at = decide(list(pool.waiting.values()), pool.scene()).promises[ask.id].at
+            assert at <= promised
+            promised = at
+        for name in [name for name in pool.leases if name != ask.id and rng.random() < 0.02]:
+            pool.end(name)
+        pool.decide()
+        pool.pass_time(pool.now + rng.randrange(1, 8 * MINUTE))
+        pool.check()
+        for name in [name for name, other in pool.waiting.items() if name != ask.id and rng.random() < 0.1]:
+            del pool.waiting[name]
+    assert ask.id in pool.leases
+    granted_at = pool.leases[ask.id][2] - ask.life
+    assert granted_at <= promised
