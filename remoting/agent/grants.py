@@ -96,8 +96,11 @@ class Grants:
     def apply(self, assignment: Assignment, anchored_at: float) -> Change | None:
         """Take over a set; None if it is older than the one in force, or says too little to be understood.
 
-        ``anchored_at`` is when the request that brought it was started.
+        ``anchored_at`` is when the request that brought it was started. Raises ``TypeError`` for a set that
+        makes no sense, and changes nothing then.
         """
+        if type(assignment.target_seq) is not int:
+            raise TypeError(f"a set's number cannot be {assignment.target_seq!r}")
         ours = assignment.incarnation == self.incarnation
         if not ours and assignment.lives is not None:
             self.in_doubt = True
