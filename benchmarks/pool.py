@@ -137,7 +137,7 @@ class OverHttp:
 
     def pair(self, number: int) -> None:
         name = str(number)
-        lease = self.client.reserve(SIZE, key=name, slot=Slot("", name), holder="h")
+        lease = self.client.ask(SIZE, key=name, slot=Slot("", name), holder="h")
         self.client.release(lease.id, "h")
 
     def measure(self, clients: int) -> float:

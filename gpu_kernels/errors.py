@@ -131,6 +131,12 @@ class UnknownCourse(NotFound):
     code = "unknown_course"
 
 
+class UnknownAccount(NotFound):
+    """No such account of the quota tree."""
+
+    code = "unknown_account"
+
+
 class UnknownClassHour(NotFound):
     """No such class hour, or one that was cancelled."""
 

@@ -162,7 +162,7 @@ class HeldByCommand:
         run = f"run-{uuid.uuid4().hex}"
         slot = Slot(server_name(os.environ), run)
         course = course or os.environ.get(COURSE) or None
-        granted = client.reserve(size, key=run, slot=slot, holder=run, course=course, wait=wait)
+        granted = client.ask(size, key=run, slot=slot, holder=run, course=course, wait=wait)
         held = cls(client, granted)
         try:
             if granted.queued:

@@ -167,7 +167,7 @@ def _ask(client: PoolClient, wish: Wish, end: float, abandoned: threading.Event)
     while True:
         left = end - time.monotonic()
         try:
-            return client.reserve(
+            return client.ask(
                 wish.size,
                 key=wish.identity.key,
                 slot=wish.identity.slot,

@@ -80,7 +80,7 @@ def test_a_queued_request_is_woken_through_the_proxy(lab, proxied, at_work):
     student = proxied(server_token(at_work("ana")))
     size = f"1 {lab.settings.gpu_class}"
     first, second = (
-        student.reserve(size, key=name, slot=Slot("", name), holder="h", course=accounts.COURSE, wait=60)
+        student.ask(size, key=name, slot=Slot("", name), holder="h", course=accounts.COURSE, wait=60)
         for name in ("first.ipynb", "second.ipynb")
     )
     assert (first.state, second.state) == ("reserved", "queued")

@@ -77,7 +77,7 @@ class Agent:
 
     def __init__(self, client: PoolClient, name: str = "gpu1", boot: str = "1") -> None:
         self.client, self.name, self.boot = client, name, boot
-        self.done = 0
+        self.done, self.counts_by = 0, ""
 
     def register(self, **gpu: Any) -> None:
         self.client.register_agent(
@@ -91,9 +91,14 @@ class Agent:
     def report(self, alive: list[Lease] | None = None, *, wait: float = 0.0) -> Assignment:
         inventory = [{"id": lease.id, "epoch": lease.epoch, "state": "active"} for lease in alive or []]
         assignment = self.client.report_agent(
-            self.name, boot_id=self.boot, target_seq=self.done, leases=inventory, wait=wait
+            self.name,
+            boot_id=self.boot,
+            target_seq=self.done,
+            leases=inventory,
+            wait=wait,
+            incarnation=self.counts_by,
         )
-        self.done = assignment.target_seq
+        self.done, self.counts_by = assignment.target_seq, assignment.incarnation
         return assignment
 
     def carry_out(self) -> None:
@@ -104,9 +109,7 @@ class Agent:
 
 def reserve(client: PoolClient, path: str = "a.ipynb", size: str = "0.02 V100", **fields: Any) -> Lease:
     key = fields.pop("key", f"{path} {size}")
-    return client.reserve(
-        size, key=key, slot=Slot("", path), holder=fields.pop("holder", "kernel-1"), **fields
-    )
+    return client.ask(size, key=key, slot=Slot("", path), holder=fields.pop("holder", "kernel-1"), **fields)
 
 
 def error_of(response: httpx.Response) -> dict[str, Any]:

@@ -179,8 +179,8 @@ class TestLeases:
     def test_a_server_that_stopped_gives_everything_back(
         self, controller: ThreadedController, ada: PoolClient
     ) -> None:
-        lab = ada.reserve("0.02 V100", key="1", slot=Slot("lab", "a.ipynb"), holder="h")
-        default = ada.reserve("0.02 V100", key="2", slot=Slot("", "a.ipynb"), holder="h")
+        lab = ada.ask("0.02 V100", key="1", slot=Slot("lab", "a.ipynb"), holder="h")
+        default = ada.ask("0.02 V100", key="2", slot=Slot("", "a.ipynb"), holder="h")
         assert [lease.id for lease in ada.release_server("lab")] == [lab.id]
         assert [lease.id for lease in ada.list() if lease.in_force] == [default.id]
         released = controller.client("root").release_server("", user="ada")

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from gpu_kernels.client import AsyncPoolClient, PoolClient, Slot
-from gpu_kernels.errors import CourseLimit, PoolUnavailable, Unauthenticated
+from gpu_kernels.client.calls import Request
+from gpu_kernels.errors import CourseLimit, NotActive, PoolUnavailable, Unauthenticated
 from tests.pool.controller import Agent, ThreadedController, reserve, token
 
 
@@ -79,7 +80,7 @@ def test_one_async_client_serves_one_event_loop_after_another(
 
     async def reserve_and_close(path: str) -> str:
         async with client:
-            lease = await client.reserve("0.02 V100", key=path, slot=Slot("", path), holder="h")
+            lease = await client.ask("0.02 V100", key=path, slot=Slot("", path), holder="h")
             return (await client.get(lease.id)).state
 
     assert [asyncio.run(reserve_and_close(path)) for path in ("a", "b")] == ["reserved", "reserved"]
@@ -88,9 +89,9 @@ def test_one_async_client_serves_one_event_loop_after_another(
 async def test_the_async_client_has_all_calls(controller: ThreadedController, agent: Agent) -> None:
     root = AsyncPoolClient(controller.url, token("root"))
     async with AsyncPoolClient(controller.url, token("grace")) as grace, root:
-        lease = await grace.reserve("0.1 V100", key="k", slot=Slot("", "a"), holder="h", labels={"a": "b"})
+        lease = await grace.ask("0.1 V100", key="k", slot=Slot("", "a"), holder="h", labels={"a": "b"})
         with pytest.raises(CourseLimit):
-            await grace.reserve("0.1 V100", key="k2", slot=Slot("", "b"), holder="h")
+            await grace.ask("0.1 V100", key="k2", slot=Slot("", "b"), holder="h")
         assert (await grace.wait_for(lease, 1)).id == lease.id
         assert [seen.id for seen in await grace.list("ml101")] == [lease.id]
         assert (await grace.renew([(lease.id, lease.epoch)])).renewed
@@ -188,6 +189,53 @@ def test_the_environment_describes_the_client() -> None:
     assert hub.url == "http://localhost:8250/services/gpu"
     both = of(GPU_KERNELS_CONTROLLER="http://h", JUPYTERHUB_API_TOKEN="h", GPU_KERNELS_TOKEN="own")
     assert both._headers == {"Authorization": "token own"}
+
+
+STANDBY = http(
+    "503 Service Unavailable",
+    b'{"error": {"code": "not_active", "message": "m", "retry_after": 1, "details": {}}}',
+)
+
+
+def test_a_standby_is_passed_over_and_the_active_one_remembered() -> None:
+    with scripted(STANDBY) as standby, scripted(COURSES, COURSES) as active:
+        client = PoolClient(f"{standby.url}, {active.url}/", "t")
+        assert client.courses() == client.courses() == [{"name": "ml101"}]
+        assert client.url == active.url
+        assert [len(server.asked) for server in (standby, active)] == [1, 2]
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_a_controller_that_is_gone_is_passed_over(silent: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone, scripted(COURSES) as active:
+        if not silent:
+            gone.close()
+        port = gone.getsockname()[1] if silent else 9
+        client = PoolClient(f"http://127.0.0.1:{port},{active.url}", "t", 2.0)
+        assert client.courses() == [{"name": "ml101"}]
+
+
+def test_the_token_goes_to_no_address_that_an_answer_names() -> None:
+    with scripted(COURSES) as elsewhere:
+        named = json.dumps({"address": elsewhere.url})
+        body = STANDBY.partition(b"\r\n\r\n")[2].replace(b'"details": {}', f'"details": {named}'.encode())
+        answer = http("503 Service Unavailable", body)
+        with scripted(answer, answer, answer) as standby, pytest.raises(NotActive):
+            PoolClient(standby.url, "t").courses()
+        assert PoolClient(elsewhere.url, "other").courses()
+    assert b"token other" in elsewhere.asked[0]
+
+
+def test_what_must_not_be_repeated_is_sent_once_unless_it_never_left() -> None:
+    once = Request("POST", "/courses", dict, {}, repeatable=False)
+    with scripted(LOST_CONNECTION, COURSES) as first:
+        with pytest.raises(PoolUnavailable):
+            PoolClient(first.url, "t").send(once)
+        assert PoolClient(first.url, "t").courses()
+    with scripted(COURSES) as second:
+        assert PoolClient(f"http://127.0.0.1:9,{second.url}", "t").send(once) == {
+            "courses": [{"name": "ml101"}]
+        }
 
 
 def test_a_prefix_is_kept(tmp_path: Path) -> None:

@@ -1,0 +1,83 @@
+"""The API's calls as methods, declared once for threads and asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+
+from gpu_kernels.client import calls
+from gpu_kernels.client.calls import Request, Script
+
+if TYPE_CHECKING:
+    from gpu_kernels.client.aio import AsyncPoolClient
+    from gpu_kernels.client.threads import PoolClient
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Method(Generic[P, T]):
+    """A method that sends one request: its arguments are those of the function that makes the request.
+
+    On a ``PoolClient`` it returns the answer, on an ``AsyncPoolClient`` an awaitable of it.
+    """
+
+    def __init__(self, makes: Callable[P, Request[T]]) -> None:
+        self.makes = makes
+        self.__doc__ = makes.__doc__
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Method[P, T]: ...
+
+    @overload
+    def __get__(self, client: PoolClient, owner: type) -> Callable[P, T]: ...
+
+    @overload
+    def __get__(self, client: AsyncPoolClient, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+
+    def __get__(self, client: Any, owner: type) -> Any:
+        if client is None:
+            return self
+        return lambda *arguments, **named: client.send(self.makes(*arguments, **named))
+
+
+class ScriptMethod(Generic[P, T]):
+    """A method of several requests, see ``calls``."""
+
+    def __init__(self, makes: Callable[P, Script[T]]) -> None:
+        self.makes = makes
+        self.__doc__ = makes.__doc__
+
+    @overload
+    def __get__(self, client: None, owner: type) -> ScriptMethod[P, T]: ...
+
+    @overload
+    def __get__(self, client: PoolClient, owner: type) -> Callable[P, T]: ...
+
+    @overload
+    def __get__(self, client: AsyncPoolClient, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+
+    def __get__(self, client: Any, owner: type) -> Any:
+        if client is None:
+            return self
+        return lambda *arguments, **named: client.run(self.makes(*arguments, **named))
+
+
+class Api:
+    """Every call of docs/reference/pool-api.md; the functions of ``calls`` say what each takes and gives."""
+
+    ask = Method(calls.ask)
+    get = Method(calls.get)
+    wait_for = ScriptMethod(calls.wait_for)
+    list = ScriptMethod(calls.leases)
+    renew = Method(calls.renew)
+    release = Method(calls.release)
+    release_server = Method(calls.release_server)
+    revoke = Method(calls.revoke)
+    pool = Method(calls.pool)
+    courses = Method(calls.courses)
+    course = Method(calls.course)
+    set_limit = Method(calls.set_limit)
+    agents = Method(calls.agents)
+    register_agent = Method(calls.register_agent)
+    report_agent = Method(calls.report_agent)

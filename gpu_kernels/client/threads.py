@@ -1,0 +1,114 @@
+"""The pool client for threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx
+
+from gpu_kernels.client.answers import Lease, Slot
+from gpu_kernels.client.calls import Pause, Request, Script
+from gpu_kernels.client.connection import Connection
+from gpu_kernels.client.exchange import Reply, exchange
+from gpu_kernels.client.holding import Wish
+from gpu_kernels.client.reservation import Reservation
+from gpu_kernels.errors import PoolError
+
+T = TypeVar("T")
+
+
+class PoolClient(Connection):
+    """The controller's API for threads: safe to share between them, bound to no event loop, usable after a
+    fork.
+    """
+
+    def __init__(self, url: str, token: str, timeout: float = 10.0, *, verify: bool | str = True) -> None:
+        super().__init__(url, token, timeout, verify=verify)
+        self._lock = threading.Lock()
+        self._http: httpx.Client | None = None
+        self._pid = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with self._lock:
+            if self._http is not None and self._pid == os.getpid():
+                self._http.close()
+            self._http = None
+
+    def _client(self) -> httpx.Client:
+        with self._lock:
+            if self._http is None or self._pid != os.getpid():
+                self._http = httpx.Client(**self._client_arguments())
+                self._pid = os.getpid()
+            return self._http
+
+    def send(self, request: Request[T]) -> T:
+        """Send one request, and read its answer; see ``exchange``."""
+        steps = exchange(request, self._controllers, self.timeout)
+        reply: Reply = None
+        while True:
+            try:
+                step = steps.send(reply)
+            except StopIteration as done:
+                return done.value  # type: ignore[no-any-return]
+            if isinstance(step, Pause):
+                time.sleep(step.seconds)
+                reply = None
+                continue
+            try:
+                reply = self._client().request(**step.arguments(request))
+            except httpx.TransportError as error:
+                reply = error
+
+    def run(self, script: Script[T]) -> T:
+        """Carry a script out; what the controller refuses is raised in it."""
+        answer: Any = None
+        failure: PoolError | None = None
+        while True:
+            try:
+                step = script.send(answer) if failure is None else script.throw(failure)
+            except StopIteration as done:
+                return done.value  # type: ignore[no-any-return]
+            answer = failure = None
+            if isinstance(step, Pause):
+                time.sleep(step.seconds)
+                continue
+            try:
+                answer = self.send(step)
+            except PoolError as error:
+                failure = error
+
+    def reserve(
+        self,
+        size: str,
+        *,
+        wait: float = 0.0,
+        course: str | None = None,
+        slot: Slot | None = None,
+        labels: Mapping[str, str] | None = None,
+        on_position: Callable[[Lease], object] | None = None,
+        on_lost: Callable[[str], object] | None = None,
+    ) -> Reservation:
+        """A lease for as long as a ``with`` block runs: asked for, renewed beside it, and given back.
+
+            with pool.reserve("0.1 V100", wait=60) as lease:
+                ...
+
+        ``wait``: seconds to stand in the queue; ``on_position`` is then called with the queued lease each
+        time its position has changed. ``on_lost`` is called once, in another thread, with the reason when
+        the lease can no longer be relied upon; ``lease.check()`` raises it, ``lease.trusted_for`` says for
+        how many seconds it can. Entering raises the refusal.
+        """
+        return Reservation(self, Wish.of(size, wait, course, slot, labels), on_position, on_lost)
