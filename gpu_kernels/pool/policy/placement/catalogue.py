@@ -10,10 +10,17 @@ from gpu_kernels.units import Size, parse_size
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A size, and how much of the asking is for it; ``weight`` has no unit, only ratios count."""
+    """What is asked for, and how often; of ``weight`` only ratios count.
 
-    size: Size
+    ``host``: other amounts that a lease takes of its GPU server, where servers have such (see
+    ``Index.put_host``). ``size`` None: of these alone. ``classes``: where it may go, None for anywhere that
+    the size says.
+    """
+
+    size: Size | None
     weight: float
+    host: tuple[int, ...] = ()
+    classes: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,154 @@
+"""The three policies: how each ranks the places that a server has for a request.
+
+A policy is a function of one server and the request, so that the index computes it again only for servers
+that changed. Keys are totally ordered and end in the agent's name and the GPU: ties have one answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gpu_kernels.pool.policy.placement.prices import Worth
+from gpu_kernels.pool.policy.placement.servers import Candidate, View, Want, gap
+from gpu_kernels.units import THOUSANDTHS, Slice
+
+Policy = Callable[[View, Want, int | None], Candidate | None]
+
+BROKEN_FIRST = 0.1
+"""How much of its worth a place may lose more than another, in GPUs, if it is on an entirely used GPU and
+server and the other on empty ones: worth counts on what will be asked for, empty room does not need to.
+"""
+DIGITS = 9
+"""Worths that are equal but for the order of additions are to be equal."""
+
+
+def best_fit(view: View, want: Want, most: int | None) -> Candidate | None:
+    """The GPU with the least left over; whole GPUs, or host alone, from the server with the least."""
+    return _by_room(view, want, most, sign=1)
+
+
+def spread(view: View, want: Want, most: int | None) -> Candidate | None:
+    """The GPU with the most left over; whole GPUs, or host alone, from the server with the most."""
+    return _by_room(view, want, most, sign=-1)
+
+
+def _by_room(view: View, want: Want, most: int | None, sign: int) -> Candidate | None:
+    if not view.host_suffices(want):
+        return None
+    agent = view.unit[0]
+    if want.size is None:
+        return Candidate((sign * sum(view.gaps), sign * sum(view.host), agent), (0, 0), view, ())
+    if want.size.whole_gpus is not None:
+        positions, empty = _whole(view, want, most)
+        if not positions:
+            return None
+        return Candidate((sign * empty, sign * sum(view.gaps), agent), (empty, 0), view, positions)
+    fitting = view.fitting(want, most)
+    if not fitting:
+        return None
+
+    def key(choice: tuple[int, Slice]) -> tuple[int, int, int]:
+        left = _left_over(view, choice)
+        return sign * left[0], sign * left[1], choice[0]
+
+    choice = min(fitting, key=key)
+    position = choice[0]
+    gpu = view.gpus[position]
+    left = _left_over(view, choice)
+    return Candidate((sign * left[0], sign * left[1], agent, gpu.index, gpu.id), left, view, (position,))
+
+
+def _left_over(view: View, choice: tuple[int, Slice]) -> tuple[int, int]:
+    position, part = choice
+    return view.thousandths[position] - part.thousandths, view.mib[position] - part.mib
+
+
+def _whole(view: View, want: Want, most: int | None) -> tuple[tuple[int, ...], int]:
+    """The lowest empty GPUs that suffice (none if they do not), and how many are empty."""
+    assert want.size is not None
+    empties = view.empties()
+    count = want.size.count
+    if len(empties) < count or (most is not None and count * THOUSANDTHS > most):
+        return (), len(empties)
+    return tuple(empties[:count]), len(empties)
+
+
+class Gradient:
+    """Fragmentation gradient descent: the place where the server loses the least of what it can still serve.
+
+    A server's fragmentation is its free room less its worth (see ``prices``): the room that nothing of what
+    will be asked for can use. A request goes where that rises least, that is where the worth falls least;
+    places that differ by less than ``BROKEN_FIRST`` go to what is broken already; ties go to the best fit,
+    then to the lowest name.
+    """
+
+    def __init__(self, worth: Worth, host_unit: tuple[int, float]) -> None:
+        """``host_unit``: which host amount has a price, and how much of it is one unit."""
+        self.worth = worth
+        self.host_at, self.host_scale = host_unit
+
+    def __call__(self, view: View, want: Want, most: int | None) -> Candidate | None:
+        if not view.host_suffices(want):
+            return None
+        if want.size is None:
+            return self._host_alone(view, want)
+        if want.size.whole_gpus is not None:
+            return self._whole(view, want, most)
+        return self._part(view, want, most)
+
+    def _part(self, view: View, want: Want, most: int | None) -> Candidate | None:
+        fitting = view.fitting(want, most)
+        if not fitting:
+            return None
+        gpu_class = view.unit[1]
+        before, sums, prices = self._before(view, want)
+        broken = self._room(view)
+        best: tuple[float, int, int, int] | None = None
+        for position, part in fitting:
+            old = self.worth.of_gap(gpu_class, view.gaps[position])
+            left = _left_over(view, (position, part))
+            new = self.worth.of_gap(gpu_class, gap(left[1], left[0], view.gpus[position].allocatable_mib))
+            after = min([p + s - o + n for p, s, o, n in zip(prices, sums, old, new, strict=True)])
+            lost = before - after + BROKEN_FIRST * (broken + view.gaps[position] / THOUSANDTHS)
+            key = (round(lost, DIGITS), left[0], left[1], position)
+            if best is None or key < best:
+                best = key
+        assert best is not None
+        lost, thousandths, mib, position = best
+        gpu = view.gpus[position]
+        key_of_all = (lost, thousandths, mib, view.unit[0], gpu.index, gpu.id)
+        return Candidate(key_of_all, (thousandths, mib), view, (position,))
+
+    def _whole(self, view: View, want: Want, most: int | None) -> Candidate | None:
+        positions, empty = _whole(view, want, most)
+        if not positions:
+            return None
+        gpu_class = view.unit[1]
+        before, sums, prices = self._before(view, want)
+        one = self.worth.of_gap(gpu_class, THOUSANDTHS)
+        count = len(positions)
+        after = min([p + s - count * o for p, s, o in zip(prices, sums, one, strict=True)])
+        lost = before - after + BROKEN_FIRST * self._room(view)
+        key = (round(lost, DIGITS), empty, sum(view.gaps), view.unit[0])
+        return Candidate(key, (empty, 0), view, positions)
+
+    def _host_alone(self, view: View, want: Want) -> Candidate:
+        before, sums, prices = self._before(view, want)
+        after = min([p + s for p, s in zip(prices, sums, strict=True)])
+        key = (round(before - after, DIGITS), sum(view.gaps), sum(view.host), view.unit[0])
+        return Candidate(key, (0, 0), view, ())
+
+    def _before(self, view: View, want: Want) -> tuple[float, Sequence[float], list[float]]:
+        """The server's worth now, the sum of its gaps' at each host price, and there what its host amount is
+        worth when the request has taken its part.
+        """
+        sums = self.worth.of_gaps(view.unit[1], view.gaps)
+        have = view.host[self.host_at] if view.host else 0
+        need = want.host[self.host_at] if want.host and view.host else 0
+        left = (have - need) / self.host_scale
+        before = self.worth.of_server(sums, have / self.host_scale)
+        return before, sums, [price * left for price in self.worth.host_prices]
+
+    @staticmethod
+    def _room(view: View) -> float:
+        return sum(view.gaps) / (THOUSANDTHS * view.count)
