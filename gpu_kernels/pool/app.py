@@ -22,6 +22,7 @@ from traitlets.config import Application, Config
 from gpu_kernels import __version__
 from gpu_kernels.errors import GPUKernelsError, InvalidSize
 from gpu_kernels.pool.ledger import Caps, Ledger, Timing, Watch
+from gpu_kernels.pool.ledger.stores.sql import SqlStore
 from gpu_kernels.pool.ledger.watch import PART_OF_TTL
 from gpu_kernels.pool.service.application import make_application
 from gpu_kernels.pool.service.authentication import Authenticator, HubTokens, TokenFile, TokenSource
@@ -231,7 +232,7 @@ class PoolController(Application):
             timing = self.timing()
             watch = Watch(self.sweep_interval * 1000, timing.lease_ttl)
             caps = Caps(self.max_leases, self.max_queued, self.max_queue)
-            ledger = Ledger(self.database_url, timing, watch=watch, caps=caps)
+            ledger = Ledger(SqlStore(self.database_url), timing, watch=watch, caps=caps)
             ledger.start(self.first_courses())
             self.bells = bells = Bells()
             desk = Desk(ledger, bells)

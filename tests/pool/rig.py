@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy.orm import Session
-
-from gpu_kernels.pool.ledger import Ledger, Timing, Transaction, agents, asking, courses, ending, reading
-from gpu_kernels.pool.ledger.agents import Alive, OfferedGpu
+from gpu_kernels.pool.ledger import Ledger, Timing, Transaction, agents, asking, audit, courses, reading
+from gpu_kernels.pool.ledger.agents import Alive, OfferedGpu, Outside
+from gpu_kernels.pool.ledger.rows import Event, Row
+from gpu_kernels.pool.ledger.stores import Store
+from gpu_kernels.pool.ledger.stores.memory import Disk, MemoryStore
+from gpu_kernels.pool.ledger.stores.sql import SqlStore, rows_of
+from gpu_kernels.pool.ledger.sweeping import sweep
 from gpu_kernels.units import parse_size
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Row)
 
 TTL = 60_000
 TIMING = Timing(lease_ttl=TTL, agent_ttl=30_000, queue_ttl=45_000, swap_rest=10 * TTL)
 FIRST_COURSES = {"ml101": {"V100": 100}, "cv202": {"V100": 1000, "A100": 500}}
 Lease = dict[str, Any]
+
+
+class SetClock(SqlStore):
+    """A store whose clock the test sets."""
+
+    def __init__(self, url: str, clock: Callable[[], int]) -> None:
+        super().__init__(url)
+        self._clock = clock
+
+    def begin(self, *, writes: bool = True) -> int:
+        super().begin(writes=writes)
+        return self._clock()
 
 
 class Rig:
@@ -30,17 +47,18 @@ class Rig:
         self.boots: dict[str, str] = {}
         self.open()
 
+    def store(self) -> Store:
+        """A store of this ledger, as a controller opens it that starts."""
+        return SetClock(self.url, lambda: self.now)
+
     def open(self) -> None:
-        self.ledger = Ledger(self.url, TIMING, self._clock)
+        self.ledger = Ledger(self.store(), TIMING)
         self.ledger.start(self.courses)
 
     def restart(self) -> None:
         """The controller ends and starts again on the same database."""
         self.ledger.close()
         self.open()
-
-    def _clock(self, session: Session) -> int:
-        return self.now
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         return self.ledger.write(work)[0]
@@ -80,6 +98,9 @@ class Rig:
         done: int | None = None,
         alive: Collection[Lease] = (),
         boot: str | None = None,
+        counts_by: str | None = None,
+        epoch: int = 0,
+        outside: Collection[tuple[str, int]] = (),
     ) -> None:
         """The agent reports; by default that it has done everything and that nothing lives there."""
         done_seq = self.target(name)[0] if done is None else done
@@ -94,6 +115,9 @@ class Rig:
                 boot_id=boot or self.boots[name],
                 done_seq=done_seq,
                 alive=inventory,
+                counts_by=self.ledger.incarnation if counts_by is None else counts_by,
+                epoch=epoch,
+                outside=[Outside(uuid, mib) for uuid, mib in outside],
             )
         )
 
@@ -119,9 +143,7 @@ class Rig:
         wish = self.wish(path, size, **fields)
 
         def work(tx: Transaction) -> Lease:
-            lease = asking.reserve(tx, wish)
-            tx.session.flush()
-            return reading.lease_view(tx, lease)
+            return reading.lease_view(tx, asking.reserve(tx, wish))
 
         return self.write(work)
 
@@ -149,6 +171,9 @@ class Rig:
     def set_limit(self, course: str, limit: dict[str, int]) -> None:
         self.write(lambda tx: courses.set_limit(tx, course, limit, actor="grace", create=True))
 
+    def sweep(self) -> None:
+        self.write(sweep)
+
     def pass_time(self, milliseconds: int, *, agents_report: bool = True) -> None:
         """Time passes; agents that are there go on telling what lives, and the sweep runs."""
         self.now += milliseconds
@@ -156,14 +181,43 @@ class Rig:
             for name in self.boots:
                 living = [lease for lease in self.leases() if lease["state"] == "active"]
                 self.report(name, done=0, alive=living)
-        self.write(ending.sweep)
+        self.sweep()
 
     def used(self) -> list[tuple[int, int]]:
         pool = self.read(reading.pool)
         return [(gpu["used_mib"], gpu["used_thousandths"]) for gpu in pool["gpus"]]
 
+    def rows(self, kind: type[R]) -> list[R]:
+        """What the database has of a table."""
+        return rows_of(self.ledger.store, [kind])  # type: ignore[arg-type, list-item]
+
+    def trail(self, subject: str) -> list[tuple[str, str]]:
+        """What the audit trail says of something: who, what."""
+        events = sorted(self.rows(Event), key=lambda event: event.id)
+        return [(event.actor, event.kind) for event in events if event.subject == subject]
+
     def mismatch(self) -> int:
-        return self.read(reading.mismatch)
+        return self.read(audit.mismatch)
 
     def close(self) -> None:
         self.ledger.close()
+
+
+class MemoryRig(Rig):
+    """The same over a store in memory; ``store`` is its class."""
+
+    def __init__(
+        self,
+        courses: dict[str, dict[str, int]] | None = None,
+        store: type[MemoryStore] = MemoryStore,
+    ) -> None:
+        self.kind = store
+        self.disk = Disk()
+        self._numbers = count(1)
+        super().__init__(Path(), courses)
+
+    def store(self) -> Store:
+        return self.kind(lambda: self.now, lambda: f"ledger-{next(self._numbers)}", self.disk)
+
+    def rows(self, kind: type[R]) -> list[R]:
+        return list(self.disk.rows[kind].values())  # type: ignore[index, arg-type]

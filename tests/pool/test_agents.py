@@ -60,7 +60,11 @@ def test_an_agents_name_belongs_to_its_token(rig: Rig) -> None:
     with pytest.raises(Forbidden, match="belongs to another token's owner"):
         take_over(False)
     with pytest.raises(UnknownAgent):
-        rig.write(lambda tx: agents.report(tx, "gpu1", owner="mallory", boot_id="1", done_seq=0, alive={}))
+        rig.write(
+            lambda tx: agents.report(
+                tx, "gpu1", owner="mallory", boot_id="1", done_seq=0, alive={}, counts_by=""
+            )
+        )
     take_over(True)
 
 

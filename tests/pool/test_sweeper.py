@@ -8,7 +8,7 @@ import pytest
 
 from gpu_kernels.errors import LedgerUnavailable
 from gpu_kernels.pool.app import PoolController
-from gpu_kernels.pool.ledger import ending
+from gpu_kernels.pool.ledger.sweeping import sweep
 from gpu_kernels.pool.ledger.watch import STEP_MS, Watch
 from gpu_kernels.pool.service.desk import Desk
 from gpu_kernels.pool.service.metrics import Metrics
@@ -137,7 +137,7 @@ def test_the_chosen_interval_lets_leases_of_any_time_to_live_end(rig: Rig, secon
     for _ in range(100):
         here += app.sweep_interval
         rig.now += int(app.sweep_interval * 1000)
-        rig.write(ending.sweep)
+        rig.write(sweep)
         if rig.state(lease) != "reserved":
             break
     assert here <= seconds + app.sweep_interval

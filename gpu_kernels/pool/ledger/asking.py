@@ -7,24 +7,20 @@ import json
 import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-
-from sqlalchemy import bindparam, func, select
+from typing import Any
 
 from gpu_kernels.errors import KeyReused, TooMany, UnknownLease
 from gpu_kernels.pool.ledger import snapshot
 from gpu_kernels.pool.ledger.courses import resolve_course
-from gpu_kernels.pool.ledger.ending import NOT_RENEWED, REPLACED, drain, end_all, expire
+from gpu_kernels.pool.ledger.ending import REPLACED, drain, end_all
 from gpu_kernels.pool.ledger.granting import advance_queue
-from gpu_kernels.pool.ledger.models import Lease
+from gpu_kernels.pool.ledger.rows import Lease
 from gpu_kernels.pool.ledger.states import IN_FORCE, LIVE, Place, State, Who, move
+from gpu_kernels.pool.ledger.sweeping import end_over, is_over
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy import queue
 from gpu_kernels.pool.policy.model import Verdict
 from gpu_kernels.units import Size
-
-WITH_KEY = select(Lease).where(Lease.user == bindparam("user"), Lease.live_key == bindparam("key"))
-LIVING = select(func.count()).select_from(Lease).where(Lease.user == bindparam("user"), Lease.live_key > "")
-"""Only living leases have a ``live_key``; asked in this way, its index is read and no ended lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,30 +47,29 @@ def reserve(tx: Transaction, wish: Wish) -> Lease:
     """
     course = resolve_course(tx, wish.user, wish.groups, wish.course)
     body_hash = _body_hash(wish, course)
-    same = tx.session.scalars(WITH_KEY, {"user": wish.user, "key": wish.key}).first()
-    if same is not None and _over(tx, same):
-        expire(tx, same, NOT_RENEWED)
-        same = None
+    same = tx.book.by_live_key.get((wish.user, wish.key))
+    if same is not None and is_over(tx, same):
+        end_over(tx, same)
+        same = tx.book.by_live_key.get((wish.user, wish.key))
     if same is not None:
         return _ask_again(tx, same, wish, body_hash)
-    places = snapshot.in_slot(tx, wish.user, wish.server, wish.path)
+    places = tx.book.in_slot(wish.user, wish.server, wish.path)
     if Place.WAITING in places:
         drain(tx, places[Place.WAITING], who_asked=wish.user, reason=REPLACED)
-        tx.session.flush()
     _check_living(tx, wish.user, but=Place.CURRENT in places)
-    waiting = snapshot.waiting(tx)
-    lease = _new_lease(tx, wish, course, body_hash, snapshot.next_turn(tx, waiting))
-    verdict = advance_queue(tx, waiting, lease)
+    lease = _new_lease(tx, wish, course, body_hash, snapshot.next_turn(tx))
+    verdict = advance_queue(tx, lease)
     assert verdict is not None
     if verdict.placement is not None:
-        return lease
+        return tx.book.leases[lease.id]
+    places = tx.book.in_slot(wish.user, wish.server, wish.path)
     in_slot = [places[place] for place in (Place.REPLACED, Place.CURRENT) if place in places]
     return _queue_or_refuse(tx, lease, wish, in_slot, verdict)
 
 
 def _check_living(tx: Transaction, user: str, *, but: bool) -> None:
     """Refuse a user who has as many leases as one may; ``but``: one of them makes way for the new one."""
-    living = tx.session.connection().execute(LIVING, {"user": user}).scalar_one() - but
+    living = len(tx.book.living.of(user)) - but
     if living >= tx.caps.living:
         raise TooMany(
             f"You already have {living} leases, and nobody may have more than {tx.caps.living} at once.\n"
@@ -85,8 +80,8 @@ def _check_living(tx: Transaction, user: str, *, but: bool) -> None:
 
 def _check_queue(tx: Transaction, user: str) -> None:
     """Refuse to queue where the queue, or the user's part of it, is full."""
-    waiting = snapshot.waiting(tx)
-    own = sum(lease.user == user for lease in waiting)
+    waiting = tx.book.waiting
+    own = sum(lease.state == State.QUEUED for lease in tx.book.living.of(user).values())
     if own >= tx.caps.queued:
         raise TooMany(
             f"You already wait for {own} leases, and nobody may for more than {tx.caps.queued} at once.\n"
@@ -112,19 +107,19 @@ def _ask_again(tx: Transaction, lease: Lease, wish: Wish, body_hash: str) -> Lea
             "Use another key, or release that lease first.",
             details={"lease": lease.id},
         )
-    lease.holder = wish.holder
-    lease.labels = dict(wish.labels)
+    newest: dict[str, Any] = {"holder": wish.holder, "labels": dict(wish.labels)}
     if lease.state == State.QUEUED:
-        lease.asked_at = tx.now
-        lease.give_up_at = max(lease.give_up_at, tx.now + wish.wait_ms)
+        newest |= {"asked_at": tx.now, "give_up_at": max(lease.give_up_at, tx.now + wish.wait_ms)}
     else:
-        lease.expires_at = tx.now + tx.timing.lease_ttl
-    return lease
+        newest["expires_at"] = tx.now + tx.timing.lease_ttl
+    return tx.change(lease, **newest)
 
 
 def _new_lease(tx: Transaction, wish: Wish, course: str, body_hash: str, turn: int) -> Lease:
     return Lease(
         id=secrets.token_hex(16),
+        state="",
+        place=None,
         user=wish.user,
         course=course,
         size=str(wish.size),
@@ -139,8 +134,6 @@ def _new_lease(tx: Transaction, wish: Wish, course: str, body_hash: str, turn: i
         created_at=tx.now,
         asked_at=tx.now,
         give_up_at=tx.now + wish.wait_ms,
-        epoch=0,
-        thousandths=0,
     )
 
 
@@ -151,21 +144,21 @@ def _queue_or_refuse(
     assert verdict.refusal is not None
     if wish.wait_ms <= 0:
         raise verdict.refusal
-    if in_slot and _end_for_the_new(tx, lease, in_slot):
+    turn = _turn_if_ended_for_the_new(tx, lease, in_slot) if in_slot else None
+    if turn is not None:
         end_all(tx, in_slot, who_asked=wish.user, reason=REPLACED)
     elif not verdict.may_wait:
         raise verdict.refusal
+    else:
+        turn = lease.turn
     _check_queue(tx, wish.user)
-    lease.place = Place.WAITING
-    move(tx, lease, State.QUEUED, who=Who.REQUEST, actor=wish.user)
-    tx.session.add(lease)
-    snapshot.join_slot(tx, lease)
-    tx.session.flush()
-    return lease
+    return move(
+        tx, lease, State.QUEUED, who=Who.REQUEST, actor=wish.user, place=str(Place.WAITING), turn=turn
+    )
 
 
-def _end_for_the_new(tx: Transaction, lease: Lease, in_slot: Sequence[Lease]) -> bool:
-    """Whether the user's own leases of the slot are all that stands in the way of the new one.
+def _turn_if_ended_for_the_new(tx: Transaction, lease: Lease, in_slot: Sequence[Lease]) -> int | None:
+    """The new lease's turn, if the user's own leases of the slot are all that stands in its way; or None.
 
     Then they are ended, and the new one waits for their slices. A new lease that takes no more than the
     current one also takes over its turn, so that nobody gets in between.
@@ -174,28 +167,21 @@ def _end_for_the_new(tx: Transaction, lease: Lease, in_slot: Sequence[Lease]) ->
     course = snapshot.course_without(tx, lease.course, in_slot)
     placement = queue.judge(ask, snapshot.gpus_without(tx, in_slot), course).placement
     if placement is None:
-        return False
+        return None
     current = in_slot[-1]
-    no_more = (
+    if (
         placement.gpu_class == current.gpu_class
         and placement.thousandths <= current.thousandths
-        and placement.mib <= sum(part.mib for part in current.slices)
-    )
-    if no_more:
-        lease.turn = current.turn
-    return no_more or not snapshot.waiting(tx)
-
-
-def _over(tx: Transaction, lease: Lease) -> bool:
-    return lease.state in IN_FORCE and (lease.expires_at or 0) <= tx.now
+        and placement.mib <= sum(part.mib for part in tx.book.parts(current))
+    ):
+        return current.turn
+    return None if len(tx.book.waiting) else lease.turn
 
 
 def keep_waiting(tx: Transaction, user: str, lease_id: str) -> Lease:
     """Note that the owner of a queued lease still waits for it; the lease as it is now."""
     lease = owned(tx, user, lease_id)
-    if lease.state == State.QUEUED:
-        lease.asked_at = tx.now
-    return lease
+    return tx.change(lease, asked_at=tx.now) if lease.state == State.QUEUED else lease
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,18 +196,15 @@ def renew(tx: Transaction, user: str, leases: Iterable[tuple[str, int]]) -> Rene
     """Give leases in force a whole time to live from now. One that is over stays over, swept already or
     not.
     """
-    wanted = dict(leases)
-    query = select(Lease).where(Lease.id.in_(sorted(wanted)), Lease.user == user)
-    found = {lease.id: lease for lease in tx.session.scalars(query)}
     renewed: dict[str, int] = {}
     lost: list[tuple[str, str, str]] = []
-    for lease_id, epoch in wanted.items():
-        lease = found.get(lease_id)
-        if lease is None or lease.epoch != epoch:
+    for lease_id, epoch in sorted(dict(leases).items()):
+        lease = tx.book.leases.get(lease_id)
+        if lease is None or lease.user != user or lease.epoch != epoch:
             lost.append((lease_id, "unknown", "There is no such lease of this epoch."))
             continue
-        if _over(tx, lease):
-            expire(tx, lease, REPLACED if lease.place == Place.REPLACED else NOT_RENEWED)
+        if is_over(tx, lease):
+            lease = end_over(tx, lease)
         if lease.state not in IN_FORCE:
             lost.append((lease_id, lease.state, lease.reason or ""))
             continue
@@ -229,7 +212,7 @@ def renew(tx: Transaction, user: str, leases: Iterable[tuple[str, int]]) -> Rene
         if lease.place == Place.REPLACED:
             last = (lease.replaced_at or tx.now) + tx.timing.lease_ttl
             until = max(lease.expires_at or 0, min(until, last))
-        lease.expires_at = until
+        tx.change(lease, expires_at=until)
         renewed[lease_id] = until - tx.now
     return Renewal(renewed, tuple(lost))
 
@@ -240,21 +223,32 @@ def release(tx: Transaction, user: str, lease_id: str, holder: str) -> Lease:
     """
     lease = owned(tx, user, lease_id)
     if lease.holder == holder and lease.state in LIVE:
-        drain(tx, lease, who_asked=user)
+        return drain(tx, lease, who_asked=user)
     return lease
 
 
 def release_server(tx: Transaction, user: str, server: str, who_asked: str) -> list[Lease]:
     """End everything that the user's Jupyter server holds or waits for."""
-    query = select(Lease).where(Lease.user == user, Lease.server == server, Lease.place.is_not(None))
     # The current one last: ending it first would restore the lease that it had replaced.
-    leases = sorted(tx.session.scalars(query), key=lambda lease: (lease.place == Place.CURRENT, lease.id))
+    leases = sorted(
+        tx.book.of_server.of((user, server)).values(),
+        key=lambda lease: (lease.place == Place.CURRENT, lease.id),
+    )
     return end_all(tx, leases, who_asked=who_asked, reason="The Jupyter server stopped.")
+
+
+def find(tx: Transaction, lease_id: str) -> Lease | None:
+    """A lease by its id, from the store where it has left the book."""
+    lease = tx.book.leases.get(lease_id)
+    if lease is None:
+        ended = tx.store.find_lease(lease_id)
+        return None if ended is None else ended.lease
+    return lease
 
 
 def owned(tx: Transaction, user: str, lease_id: str) -> Lease:
     """The user's lease; another user's is as unknown as one that does not exist."""
-    lease = tx.session.get(Lease, lease_id)
+    lease = find(tx, lease_id)
     if lease is None or lease.user != user:
         raise UnknownLease(f"There is no lease {lease_id[:40]!r} of yours.")
     return lease

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from sqlalchemy import bindparam, select
-
 from gpu_kernels.errors import UnknownCourse
-from gpu_kernels.pool.ledger.models import Course, CourseLimit
+from gpu_kernels.pool.ledger.rows import Account, Quota
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy import refusals
 
 INSTRUCTORS = "-instructors"
-KNOWN = select(Course.name).where(Course.name.in_(bindparam("names", expanding=True)))
 
 
 def resolve_course(tx: Transaction, user: str, groups: Collection[str], name: str | None) -> str:
@@ -27,7 +24,7 @@ def resolve_course(tx: Transaction, user: str, groups: Collection[str], name: st
         return own[0]
     if name in own:
         return name
-    if tx.session.get(Course, name) is None:
+    if name not in tx.book.accounts:
         raise refusals.unknown_course(name, own)
     raise refusals.not_a_member(user, name, own)
 
@@ -35,7 +32,7 @@ def resolve_course(tx: Transaction, user: str, groups: Collection[str], name: st
 def own_courses(tx: Transaction, groups: Collection[str]) -> list[str]:
     """The courses among a user's groups; an instructor's group counts as its course."""
     names = set(groups) | {g.removesuffix(INSTRUCTORS) for g in groups if g.endswith(INSTRUCTORS)}
-    return sorted(tx.session.connection().execute(KNOWN, {"names": sorted(names)}).scalars())
+    return sorted(name for name in names if name in tx.book.accounts)
 
 
 def set_limit(tx: Transaction, name: str, limit: Mapping[str, int], *, actor: str, create: bool) -> None:
@@ -43,23 +40,17 @@ def set_limit(tx: Transaction, name: str, limit: Mapping[str, int], *, actor: st
 
     Raises ``UnknownCourse`` for a course that does not exist unless ``create``.
     """
-    course = tx.session.get(Course, name)
-    if course is None:
+    if name not in tx.book.accounts:
         if not create:
             raise UnknownCourse(f"There is no course {name} in the GPU pool.", details={"course": name})
-        tx.session.add(Course(name=name, created_at=tx.now))
-        tx.session.flush()
-    rows = {row.gpu_class: row for row in _limits(tx, name)}
+        tx.put(Account(name=name, kind="course", created_at=tx.now))
+    rows = dict(tx.book.quotas_of.of(name))
     for gpu_class in rows.keys() - limit.keys():
-        tx.session.delete(rows[gpu_class])
+        tx.drop(rows[gpu_class])
     for gpu_class, thousandths in limit.items():
-        if gpu_class in rows:
-            rows[gpu_class].thousandths = thousandths
-        else:
-            tx.session.add(CourseLimit(course=name, gpu_class=gpu_class, thousandths=thousandths))
-    before = {gpu_class: row.thousandths for gpu_class, row in rows.items()}
+        tx.put(Quota(account=name, gpu_class=gpu_class, hard_limit=thousandths))
+    before = {gpu_class: row.hard_limit for gpu_class, row in rows.items()}
     tx.event(actor, "limit", name, {"from": before, "to": dict(limit)})
-    tx.session.flush()
     tx.capacity_changed()
 
 
@@ -67,10 +58,6 @@ def add_first_courses(tx: Transaction, courses: Mapping[str, Mapping[str, int]])
     """Create the configured courses in a ledger that has none; later their limits belong to their
     instructors.
     """
-    if tx.session.execute(select(Course.name).limit(1)).first() is None:
+    if not tx.book.accounts:
         for name, limit in courses.items():
             set_limit(tx, name, limit, actor="configuration", create=True)
-
-
-def _limits(tx: Transaction, name: str) -> list[CourseLimit]:
-    return list(tx.session.scalars(select(CourseLimit).where(CourseLimit.course == name)))

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import func, select
-from sqlalchemy.orm import selectinload
-
 from gpu_kernels.errors import UnknownCourse
-from gpu_kernels.pool.ledger import models, snapshot
-from gpu_kernels.pool.ledger.models import Lease, LeaseSlice
-from gpu_kernels.pool.ledger.states import HOLDING, IN_FORCE, State
+from gpu_kernels.pool.ledger import snapshot
+from gpu_kernels.pool.ledger.audit import mismatch
+from gpu_kernels.pool.ledger.capacity import takes_slices
+from gpu_kernels.pool.ledger.rows import Lease, Slice
+from gpu_kernels.pool.ledger.states import FINAL, IN_FORCE, State
+from gpu_kernels.pool.ledger.sweeping import in_force_of
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy import queue
 
 LIST_LIMIT = 5000
 
 
-def lease_view(tx: Transaction, lease: Lease, positions: dict[str, int] | None = None) -> dict[str, Any]:
-    """A lease as the API tells it, without its secret."""
+def lease_view(
+    tx: Transaction,
+    lease: Lease,
+    positions: dict[str, int] | None = None,
+    parts: Sequence[Slice] | None = None,
+) -> dict[str, Any]:
+    """A lease as the API tells it, without its secret. ``parts``: the slices of one that has left the
+    book.
+    """
     position = None
     if lease.state == State.QUEUED:
         position = (positions if positions is not None else queue_positions(tx)).get(lease.id)
     in_force = lease.state in IN_FORCE
-    agent = lease.agent
+    agent = tx.book.agents.get(lease.agent_name or "")
     return {
         "id": lease.id,
         "state": str(lease.state),
@@ -38,7 +45,7 @@ def lease_view(tx: Transaction, lease: Lease, positions: dict[str, int] | None =
         "device": lease.device,
         "slot": {"server": lease.server, "path": lease.path},
         "holder": lease.holder,
-        "slices": _slice_views(lease.slices),
+        "slices": slice_views(tx, lease, parts),
         "agent": None if agent is None else {"name": agent.name, "address": agent.address},
         "secret": None,
         "position": position,
@@ -56,12 +63,21 @@ def lease_view(tx: Transaction, lease: Lease, positions: dict[str, int] | None =
     }
 
 
-def _slice_views(slices: Iterable[LeaseSlice]) -> list[dict[str, Any]]:
-    parts = [
-        {"gpu": part.gpu.uuid, "index": part.gpu.index, "mib": part.mib, "thousandths": part.thousandths}
-        for part in slices
+def slice_views(tx: Transaction, lease: Lease, parts: Sequence[Slice] | None = None) -> list[dict[str, Any]]:
+    """``parts``: the slices of a lease that has left the book, where they are at hand."""
+    if parts is None and lease.agent_name is not None and lease.id not in tx.book.leases:
+        ended = tx.store.find_lease(lease.id)
+        parts = () if ended is None else ended.slices
+    views = [
+        {
+            "gpu": part.gpu_uuid,
+            "index": tx.book.gpus[part.gpu_id].index,
+            "mib": part.mib,
+            "thousandths": part.thousandths,
+        }
+        for part in (tx.book.parts(lease) if parts is None else parts)
     ]
-    return sorted(parts, key=lambda part: (part["index"], part["gpu"]))
+    return sorted(views, key=lambda part: (part["index"], part["gpu"]))
 
 
 def iso(at_ms: int) -> str:
@@ -69,7 +85,7 @@ def iso(at_ms: int) -> str:
 
 
 def queue_positions(tx: Transaction) -> dict[str, int]:
-    return queue.positions((lease.turn, lease.id) for lease in snapshot.waiting(tx))
+    return queue.positions((lease.turn, lease.id) for lease in tx.book.waiting)
 
 
 def leases(
@@ -78,23 +94,27 @@ def leases(
     """Leases that live or hold slices, newest first; with ``ended``, the ended ones too (``LIST_LIMIT`` at
     most).
     """
-    query = select(Lease).options(selectinload(Lease.slices))
-    query = query.order_by(Lease.created_at.desc(), Lease.id).limit(LIST_LIMIT)
-    if not ended:
-        query = query.where(Lease.state.in_(HOLDING | {State.QUEUED}))
-    if user is not None:
-        query = query.where(Lease.user == user)
-    if course is not None:
-        query = query.where(Lease.course == course)
+    found = [
+        lease
+        for lease in tx.book.leases.values()
+        if (ended or lease.state not in FINAL)
+        and user in (None, lease.user)
+        and course in (None, lease.course)
+    ]
     positions = queue_positions(tx)
-    return [lease_view(tx, lease, positions) for lease in tx.session.scalars(query)]
+    views = [(lease, lease_view(tx, lease, positions)) for lease in found]
+    if ended:
+        page = tx.store.ended_leases(user=user, course=course, limit=LIST_LIMIT)
+        older = (item for item in page.rows if item.lease.id not in tx.book.leases)
+        views += [(item.lease, lease_view(tx, item.lease, {}, item.slices)) for item in older]
+    views.sort(key=lambda pair: (-pair[0].created_at, pair[0].id))
+    return [view for _, view in views[:LIST_LIMIT]]
 
 
 def pool(tx: Transaction) -> dict[str, Any]:
     """GPU classes and GPUs with what they have and what of it is in use; no user is named."""
-    g, a = models.Gpu, models.Agent
-    query = select(g, a).join(a, a.name == g.agent_name).order_by(g.gpu_class, g.agent_name, g.index)
     heard_since = tx.now - tx.timing.agent_ttl
+    rows = sorted(tx.book.gpus.values(), key=lambda gpu: (gpu.gpu_class, gpu.agent_name, gpu.index, gpu.id))
     gpus = [
         {
             "agent": gpu.agent_name,
@@ -107,13 +127,12 @@ def pool(tx: Transaction) -> dict[str, Any]:
             "allocatable_mib": gpu.allocatable_mib,
             "used_mib": gpu.used_mib,
             "used_thousandths": gpu.used_thousandths,
-            "available": gpu.open and agent.reported_at > heard_since,
+            "available": takes_slices(gpu) and agent.standing == "open" and agent.reported_at > heard_since,
         }
-        for gpu, agent in tx.session.execute(query)
-        if gpu.offered or gpu.used_mib
+        for gpu in rows
+        if (gpu.offered or gpu.used_mib) and (agent := tx.book.agents[gpu.agent_name])
     ]
-    queued = select(func.count()).select_from(Lease).where(Lease.state == State.QUEUED)
-    return {"gpus": gpus, "queued": tx.session.scalars(queued).one()}
+    return {"gpus": gpus, "queued": len(tx.book.waiting)}
 
 
 def agents(tx: Transaction) -> list[dict[str, Any]]:
@@ -129,22 +148,20 @@ def agents(tx: Transaction) -> list[dict[str, Any]]:
             "reported_seq": agent.reported_seq,
             "silent_for": max(0, tx.now - agent.reported_at) / 1000,
             "answering": agent.reported_at > heard_since,
+            "standing": agent.standing,
         }
-        for agent in tx.session.scalars(select(models.Agent).order_by(models.Agent.name))
+        for _, agent in sorted(tx.book.agents.items())
     ]
 
 
 def courses(tx: Transaction, names: Collection[str] | None) -> list[dict[str, Any]]:
     """These courses (all for None) with their limits and what each holds now."""
-    query = select(models.Course.name).order_by(models.Course.name)
-    if names is not None:
-        query = query.where(models.Course.name.in_(sorted(names)))
-    return [course(tx, name) for name in tx.session.scalars(query).all()]
+    return [course(tx, name) for name in sorted(tx.book.accounts if names is None else names)]
 
 
 def course(tx: Transaction, name: str) -> dict[str, Any]:
     """One course. Raises ``UnknownCourse``."""
-    if tx.session.get(models.Course, name) is None:
+    if name not in tx.book.accounts:
         raise UnknownCourse(f"There is no course {name} in the GPU pool.", details={"course": name})
     state = snapshot.course(tx, name)
     held = {c: state.settled.get(c, 0) + state.ending.get(c, 0) for c in {*state.settled, *state.ending}}
@@ -165,22 +182,47 @@ class Target:
     slices: list[dict[str, Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an agent is told to serve: ``targets``, and the ``lives`` that it has been told before, as (id,
+    epoch, seconds left); None where ``targets`` are all. What neither names is over.
+    """
+
+    target_seq: int
+    incarnation: str
+    targets: tuple[Target, ...]
+    lives: tuple[tuple[str, int, float], ...] | None
+
+
 def agent_target(tx: Transaction, name: str) -> tuple[int, list[Target]]:
     """The agent's ``target_seq`` and everything that it should serve."""
-    agent = tx.session.get_one(models.Agent, name)
-    query = (
-        select(Lease)
-        .where(Lease.agent_name == name, Lease.state.in_(IN_FORCE))
-        .order_by(Lease.epoch)
-        .options(selectinload(Lease.slices))
-    )
-    targets = [
-        Target(
-            lease.id, lease.epoch, max(0, (lease.expires_at or 0) - tx.now) / 1000, _slice_views(lease.slices)
-        )
-        for lease in tx.session.scalars(query)
-    ]
-    return agent.target_seq, targets
+    agent = tx.book.agents[name]
+    return agent.target_seq, [_target(tx, lease) for lease in in_force_of(tx, agent)]
+
+
+def agent_told(tx: Transaction, name: str, done_seq: int, counts_by: str, *, full: bool) -> Told:
+    """What to tell an agent that has carried out ``done_seq`` of the ledger ``counts_by``: what came since
+    and the names of the rest, or everything where it counts by another ledger or asks for it.
+    """
+    agent = tx.book.agents[name]
+    if full or counts_by != tx.counts_by:
+        _, targets = agent_target(tx, name)
+        return Told(agent.target_seq, tx.counts_by, tuple(targets), None)
+    came, lives = [], []
+    for lease in in_force_of(tx, agent):
+        if (lease.start_seq or 0) > done_seq:
+            came.append(_target(tx, lease))
+        else:
+            lives.append((lease.id, lease.epoch, _left(tx, lease)))
+    return Told(agent.target_seq, tx.counts_by, tuple(came), tuple(lives))
+
+
+def _target(tx: Transaction, lease: Lease) -> Target:
+    return Target(lease.id, lease.epoch, _left(tx, lease), slice_views(tx, lease))
+
+
+def _left(tx: Transaction, lease: Lease) -> float:
+    return max(0, (lease.expires_at or 0) - tx.now) / 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,54 +235,10 @@ class Sums:
 
 
 def sums(tx: Transaction) -> Sums:
-    live = (
-        select(Lease.state, Lease.gpu_class, Lease.course, func.count(), func.sum(Lease.thousandths))
-        .where(Lease.state.in_(HOLDING | {State.QUEUED}))
-        .group_by(Lease.state, Lease.gpu_class, Lease.course)
-    )
-    by_state = {
-        (str(state), gpu_class or "", course_name): (count, int(thousandths))
-        for state, gpu_class, course_name, count, thousandths in tx.session.execute(live)
-    }
+    by_state: dict[tuple[str, str, str], tuple[int, int]] = {}
+    for lease in tx.book.leases.values():
+        if lease.state not in FINAL:
+            group = (str(lease.state), lease.gpu_class or "", lease.course)
+            count, thousandths = by_state.get(group, (0, 0))
+            by_state[group] = count + 1, thousandths + lease.thousandths
     return Sums(by_state, pool(tx)["gpus"], mismatch(tx))
-
-
-def mismatch(tx: Transaction) -> int:
-    """How many GPUs are counted otherwise than their leases or their open accounts say; must be 0."""
-    g = models.Gpu
-    held = (
-        select(
-            LeaseSlice.gpu_id.label("gpu_id"),
-            func.sum(LeaseSlice.mib).label("mib"),
-            func.sum(LeaseSlice.thousandths).label("thousandths"),
-        )
-        .join(Lease, Lease.id == LeaseSlice.lease_id)
-        .where(Lease.state.in_(HOLDING))
-        .group_by(LeaseSlice.gpu_id)
-        .subquery()
-    )
-    accounts = (
-        select(
-            models.Usage.gpu_uuid.label("uuid"),
-            models.Agent.name.label("agent"),
-            func.sum(models.Usage.thousandths).label("thousandths"),
-        )
-        .join(Lease, Lease.id == models.Usage.lease_id)
-        .join(models.Agent, models.Agent.name == Lease.agent_name)
-        .where(models.Usage.ended_at.is_(None))
-        .group_by(models.Usage.gpu_uuid, models.Agent.name)
-        .subquery()
-    )
-    zero = func.coalesce
-    query = (
-        select(func.count())
-        .select_from(g)
-        .outerjoin(held, held.c.gpu_id == g.id)
-        .outerjoin(accounts, (accounts.c.uuid == g.uuid) & (accounts.c.agent == g.agent_name))
-        .where(
-            (g.used_mib != zero(held.c.mib, 0))
-            | (g.used_thousandths != zero(held.c.thousandths, 0))
-            | (g.used_thousandths != zero(accounts.c.thousandths, 0))
-        )
-    )
-    return tx.session.scalars(query).one()

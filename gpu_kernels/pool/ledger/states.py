@@ -8,10 +8,11 @@ with it.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from gpu_kernels.pool.ledger.rows import Lease
 
 if TYPE_CHECKING:
-    from gpu_kernels.pool.ledger.models import Lease
     from gpu_kernels.pool.ledger.transaction import Transaction
 
 
@@ -36,6 +37,8 @@ class Who(StrEnum):
     AGENT = "agent"
     CLOCK = "clock"
     ADMIN = "admin"
+    PROOF = "proof"
+    """Its agent promised to have killed its workers by now; see docs/design/pool.md."""
 
 
 class Place(StrEnum):
@@ -62,8 +65,8 @@ TABLE: dict[tuple[State | None, State], frozenset[Who]] = {
     (State.ACTIVE, State.REVOKED): frozenset({Who.ADMIN, Who.DECISION}),
     (State.EXPIRED, State.QUARANTINED): frozenset({Who.DECISION}),
     (State.REVOKED, State.QUARANTINED): frozenset({Who.DECISION}),
-    (State.DRAINING, State.RELEASED): frozenset({Who.AGENT}),
-    (State.QUARANTINED, State.FREED): frozenset({Who.AGENT}),
+    (State.DRAINING, State.RELEASED): frozenset({Who.AGENT, Who.PROOF, Who.ADMIN}),
+    (State.QUARANTINED, State.FREED): frozenset({Who.AGENT, Who.PROOF, Who.ADMIN}),
 }
 
 IN_FORCE = frozenset({State.RESERVED, State.ACTIVE})
@@ -78,19 +81,29 @@ class IllegalTransition(AssertionError):
 
 
 def move(
-    tx: Transaction, lease: Lease, to: State, *, who: Who, actor: str, reason: str | None = None
-) -> None:
-    """Change a lease's state and all that hangs on it: its place, its key, its end, its event."""
-    before = State(lease.state) if lease.state is not None else None
+    tx: Transaction,
+    lease: Lease,
+    to: State,
+    *,
+    who: Who,
+    actor: str,
+    reason: str | None = None,
+    **fields: Any,
+) -> Lease:
+    """Change a lease's state and all that hangs on it: its place, its key, its end, its event.
+
+    ``fields`` change with it. The lease as it is now; a lease without a state yet is new.
+    """
+    before = State(lease.state) if lease.state else None
     if who not in TABLE.get((before, to), frozenset()):
         raise IllegalTransition(f"lease {lease.id}: {before} to {to} by {who}")
-    lease.state = to
     if reason is not None:
-        lease.reason = reason[:500]
+        fields["reason"] = reason[:500]
     if to not in LIVE:
-        lease.place = None
-        lease.live_key = None
+        fields |= {"place": None, "live_key": None}
     if to in FINAL:
-        lease.ended_at = tx.now
-    tx.event(actor, to, lease.id, {"from": before, "reason": reason} if reason else {"from": before})
+        fields["ended_at"] = tx.now
+    lease = tx.change(lease, state=str(to), **fields)
+    tx.event(actor, str(to), lease.id, {"from": before, "reason": reason} if reason else {"from": before})
     tx.lease_changed(lease.id)
+    return lease

@@ -1,27 +1,17 @@
-"""One decision: a session that writes, the database's time, and what the outside must be told afterwards."""
+"""One decision: changes of the book, the store's time, and what the outside must be told afterwards."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
-from sqlalchemy import insert, select
-from sqlalchemy.orm import Session
+from gpu_kernels.pool.ledger.book import Book
+from gpu_kernels.pool.ledger.rows import Event, Row
+from gpu_kernels.pool.ledger.stores import Store
+from gpu_kernels.pool.policy.roles import PLAIN, Patterns
 
-from gpu_kernels.pool.ledger.database import now_ms
-from gpu_kernels.pool.ledger.models import Event, Lease
-
-Clock = Callable[[Session], int]
-
-
-NOW = select(now_ms())
-NEW_EVENTS = insert(Event.__table__)  # type: ignore[arg-type]
-Slot = tuple[str, str, str]
-
-
-def database_clock(session: Session) -> int:
-    return session.connection().execute(NOW).scalar_one()
+R = TypeVar("R", bound=Row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +20,17 @@ class Timing:
 
     ``lease_ttl``: a lease that is not renewed. ``agent_ttl``: the silence after which nothing new is placed
     on an agent. ``queue_ttl``: a queued request whose owner stopped asking. ``swap_rest``: the time in
-    which a user may overlap two leases of a slot once (see docs/design/pool.md).
+    which a user may overlap two leases of a slot once (see docs/design/pool.md). ``longest_life``: a lease,
+    however it is renewed. ``remember_ended``: ended leases in the book; at least ``swap_rest``, which looks
+    at them.
     """
 
     lease_ttl: int = 60_000
     agent_ttl: int = 30_000
     queue_ttl: int = 45_000
     swap_rest: int = 600_000
+    longest_life: int = 12 * 3_600_000
+    remember_ended: int = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,42 +46,73 @@ class Caps:
 
 
 @dataclass(slots=True)
+class Setting:
+    """What all transactions of a ledger share. ``patterns``: what the names of groups mean.
+
+    ``counts_by``: its incarnation, to which agents' sequence numbers belong. ``watched_since``: since when
+    it has seen the store's clock go on without a gap.
+    """
+
+    timing: Timing
+    caps: Caps
+    patterns: Patterns = PLAIN
+    counts_by: str = ""
+    watched_since: int = 0
+    alarms: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By agent and GPU: how much memory outside all leases has been told of."""
+
+
+@dataclass(slots=True)
 class Changes:
-    """What a committed transaction changed, for those who wait on it."""
+    """What a committed batch changed, for those who wait on it."""
 
     leases: set[str] = field(default_factory=set)
     agents: set[str] = field(default_factory=set)
+    events: list[Event] = field(default_factory=list)
 
     def merge(self, other: Changes) -> None:
         self.leases |= other.leases
         self.agents |= other.agents
+        self.events += other.events
 
 
 class Transaction:
-    """A write transaction under way. ``now`` is read once, so that one decision has one time."""
+    """A job under way on the book. ``now`` is the store's, and one for the whole batch.
 
-    def __init__(self, session: Session, now: int, timing: Timing, caps: Caps) -> None:
-        self.session = session
+    ``store`` is for what the book does not hold: its history.
+    """
+
+    def __init__(self, book: Book, store: Store, setting: Setting, now: int) -> None:
+        self.book = book
+        self.store = store
         self.now = now
-        self.timing = timing
-        self.caps = caps
+        self.timing = setting.timing
+        self.caps = setting.caps
+        self.patterns = setting.patterns
+        self.counts_by = setting.counts_by
+        self.watched_since = setting.watched_since
+        self.alarms = setting.alarms
+        self.afterwards: list[Callable[[], None]] = []
         self.changes = Changes()
         self.queue_may_move = False
-        self.slots: dict[Slot, list[Lease]] = {}
-        """The leases of the slots looked at so far, see ``snapshot.in_slot``."""
-        self._events: list[dict[str, Any]] = []
 
-    def event(self, actor: str, kind: str, subject: str, detail: dict[str, Any]) -> None:
-        """Note it in the audit trail; it is written with the rest at the end."""
-        self._events.append(
-            {"at": self.now, "actor": actor, "kind": kind, "subject": subject, "detail": detail}
-        )
+    def put(self, row: R) -> R:
+        return self.book.put(row)
 
-    def finish(self) -> None:
-        """Write what was noted; before the commit."""
-        if self._events:
-            self.session.connection().execute(NEW_EVENTS, self._events)
-            self._events = []
+    def change(self, row: R, **fields: Any) -> R:
+        """Put the row with these fields; the row as it is now."""
+        return self.book.put(replace(row, **fields))
+
+    def drop(self, row: Row) -> None:
+        self.book.drop(row)
+
+    def event(self, actor: str, kind: str, subject: str, detail: Mapping[str, Any]) -> None:
+        """Note it in the audit trail."""
+        self.book.add_event(self.now, actor[:255], kind, subject[:255], detail)
+
+    def when_committed(self, work: Callable[[], None]) -> None:
+        """Do that once the batch is in the store, and not at all where it does not get there."""
+        self.afterwards.append(work)
 
     def lease_changed(self, lease_id: str) -> None:
         self.changes.leases.add(lease_id)
@@ -96,5 +121,5 @@ class Transaction:
         self.changes.agents.add(name)
 
     def capacity_changed(self) -> None:
-        """Something may fit now that did not: the queue is looked at before this transaction ends."""
+        """Something may fit now that did not: the queue is looked at before the batch ends."""
         self.queue_may_move = True

@@ -7,7 +7,7 @@ import time
 
 from gpu_kernels.errors import AgentReplaced, Conflict, InvalidRequest, TooMany, UnknownAgent
 from gpu_kernels.pool.ledger import agents, reading
-from gpu_kernels.pool.ledger.agents import Alive, OfferedGpu
+from gpu_kernels.pool.ledger.agents import Alive, OfferedGpu, Outside
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.service.base import Handler
 from gpu_kernels.pool.service.identity import ADMIN_POOL, AGENT
@@ -64,6 +64,7 @@ class OneAgent(AgentHandler):
                 address=body.address,
                 version=body.version,
                 gpus=gpus,
+                fences_after=round(body.fences_after * 1000),
             )
             return agent.target_seq
 
@@ -98,20 +99,39 @@ class Report(AgentHandler):
         owner = self.identity.name
         end = time.monotonic() + seconds
 
-        def take(tx: Transaction) -> tuple[int, list[reading.Target]]:
-            agents.report(tx, name, owner=owner, boot_id=boot_id, done_seq=target_seq, alive=alive)
-            tx.session.flush()
-            return reading.agent_target(tx, name)
+        outside = [Outside(item.gpu, item.mib) for item in body.outside]
+
+        def look(tx: Transaction) -> reading.Told:
+            return reading.agent_told(tx, name, target_seq, body.incarnation, full=body.full)
+
+        def take(tx: Transaction) -> reading.Told:
+            agents.report(
+                tx,
+                name,
+                owner=owner,
+                boot_id=boot_id,
+                done_seq=target_seq,
+                alive=alive,
+                counts_by=body.incarnation,
+                epoch=body.epoch,
+                outside=outside,
+            )
+            return look(tx)
 
         with self.service.bells.at(agent_topic(name), f"Agent {name} of {owner}") as bell:
-            newest, targets = await self.service.desk.write(take)
+            told = await self.service.desk.write(take)
             if seconds > 0:
                 self.linger_at(bell)
-            while newest == target_seq and (left := end - time.monotonic()) > 0:
+            while told.target_seq == target_seq and (left := end - time.monotonic()) > 0:
                 if not await self.lingered(bell, left):
                     break
-                newest, targets = await self.service.desk.read(lambda tx: reading.agent_target(tx, name))
-        self.answer({"target_seq": newest, "leases": [self._target(target) for target in targets]})
+                told = await self.service.desk.read(look)
+        targets = [self._target(target) for target in told.targets]
+        numbers = {"target_seq": told.target_seq, "incarnation": told.incarnation}
+        if told.lives is None:
+            self.answer({**numbers, "leases": targets})
+        else:
+            self.answer({**numbers, "changes": targets, "lives": [list(item) for item in told.lives]})
 
     def _target(self, target: reading.Target) -> dict[str, object]:
         return {

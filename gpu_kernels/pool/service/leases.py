@@ -6,22 +6,18 @@ import time
 from typing import Any
 
 from gpu_kernels.errors import (
+    BY_CODE,
     CourseAmbiguous,
-    CourseLimit,
     Forbidden,
     InvalidSize,
     KeyReused,
-    NoSuchClass,
     NotAMember,
-    PoolFull,
     Refused,
-    SliceTooLarge,
     TooMany,
     UnknownCourse,
     UnknownLease,
 )
 from gpu_kernels.pool.ledger import asking, ending, reading
-from gpu_kernels.pool.ledger.models import Lease
 from gpu_kernels.pool.ledger.states import LIVE, Who
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.service.base import MAX_LONG_POLL, Handler
@@ -33,8 +29,8 @@ from gpu_kernels.units import parse_size
 
 View = dict[str, Any]
 REFUSALS = (
-    CourseAmbiguous, CourseLimit, InvalidSize, KeyReused, NoSuchClass, NotAMember, PoolFull, Refused,
-    SliceTooLarge, TooMany, UnknownCourse,
+    *(kind for kind in BY_CODE.values() if issubclass(kind, Refused)),
+    CourseAmbiguous, InvalidSize, KeyReused, NotAMember, UnknownCourse,
 )  # fmt: skip
 """What may stand against a lease."""
 
@@ -91,7 +87,6 @@ class Leases(LeaseHandler):
         def reserve(tx: Transaction) -> tuple[View, bool]:
             lease = asking.reserve(tx, wish)
             self.require(USE, course=lease.course, server=wish.server)
-            tx.session.flush()
             return reading.lease_view(tx, lease), lease.created_at == tx.now
 
         view, is_new = await self.service.desk.write(reserve)
@@ -242,11 +237,13 @@ class Revoke(LeaseHandler):
         actor = self.identity.name
 
         def revoke(tx: Transaction) -> View:
-            lease = tx.session.get(Lease, lease_id)
+            lease = asking.find(tx, lease_id)
             if lease is None:
                 raise UnknownLease(f"There is no lease {lease_id[:40]!r}.")
             if lease.state in LIVE:
-                ending.revoke(tx, lease, who=Who.ADMIN, actor=actor, reason=f"Taken back: {body.reason}")
+                lease = ending.revoke(
+                    tx, lease, who=Who.ADMIN, actor=actor, reason=f"Taken back: {body.reason}"
+                )
             return reading.lease_view(tx, lease)
 
         self.answer(await self.service.desk.write(revoke))

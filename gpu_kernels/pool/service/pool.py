@@ -9,7 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from gpu_kernels import __version__
 from gpu_kernels.errors import Forbidden, InvalidRequest, NotAMember, UnknownCourse
-from gpu_kernels.pool.ledger import courses, reading
+from gpu_kernels.pool.ledger import audit, courses, reading
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy import refusals
 from gpu_kernels.pool.service.base import Handler
@@ -134,7 +134,7 @@ class Health(Handler):
     async def get(self) -> None:
         """`ledger_mismatch` must be 0. Also answers without `/api/v1`."""
         await self.require_trusted(READ_USAGE, USE, AGENT)
-        mismatch = await self.service.desk.read(reading.mismatch)
+        mismatch = await self.service.desk.read(audit.mismatch)
         self.answer({"status": "ok", "version": __version__, "ledger_mismatch": mismatch})
 
 

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 
 from gpu_kernels.errors import LedgerUnavailable
-from gpu_kernels.pool.ledger import ending
 from gpu_kernels.pool.ledger.keeping import prune
+from gpu_kernels.pool.ledger.sweeping import sweep
 from gpu_kernels.pool.service.desk import Desk
 from gpu_kernels.pool.service.metrics import Metrics
 
@@ -55,7 +55,7 @@ class Sweeper:
 
     async def once(self) -> int:
         """One sweep; how many leases ended."""
-        ended = await self._desk.write(ending.sweep)
+        ended = await self._desk.write(sweep)
         if ended:
             log.info("%d lease(s) or requests are over", ended)
         if self._monotonic() - self._pruned_at >= PRUNE_EVERY:

@@ -15,17 +15,26 @@ from gpu_kernels.pool.ledger.stores import MOST_ROWS, Change, Deposed, EndedLeas
 from gpu_kernels.pool.ledger.stores.cursors import read_cursor, write_cursor
 
 
+class Disk:
+    """What is committed; several stores may be over one, as controllers over a database."""
+
+    def __init__(self) -> None:
+        self.rows: dict[type[Row], dict[Key, Row]] = {kind: {} for kind in TABLES}
+        self.term = 0
+
+
 class MemoryStore:
     """See ``Store``. ``now`` tells the time in milliseconds; ``incarnation`` makes a new one."""
 
     def __init__(
-        self, now: Callable[[], int], incarnation: Callable[[], str] = lambda: secrets.token_hex(8)
+        self,
+        now: Callable[[], int],
+        incarnation: Callable[[], str] = lambda: secrets.token_hex(8),
+        disk: Disk | None = None,
     ) -> None:
         self._now = now
         self._incarnation = incarnation
-        self.rows: dict[type[Row], dict[Key, Row]] = {kind: {} for kind in TABLES}
-        """What is committed."""
-        self.term = 0
+        self.disk = disk or Disk()
         self._leading: Leading | None = None
         self._written: list[Change] = []
 
@@ -34,12 +43,12 @@ class MemoryStore:
 
     def lead(self, holder: str, address: str, *, alone: bool = False) -> Leading:
         """Whoever asks has the next term; the one before it is over."""
-        self.term += 1
-        self._leading = Leading(self.term, self._incarnation())
+        self.disk.term += 1
+        self._leading = Leading(self.disk.term, self._incarnation())
         return self._leading
 
     def begin(self, *, writes: bool = True) -> int:
-        if self._leading is None or self._leading.term != self.term:
+        if self._leading is None or self._leading.term != self.disk.term:
             raise Deposed("Another controller has taken over.")
         self._written = []
         return self._now()
@@ -56,7 +65,7 @@ class MemoryStore:
         return Loaded([*rest, *leases.values(), *slices], last)
 
     def _all(self, kind: type[Any]) -> Iterable[Any]:
-        return self.rows[kind].values()
+        return self.disk.rows[kind].values()
 
     def write(self, changes: Sequence[Change]) -> None:
         self._written += changes
@@ -65,7 +74,7 @@ class MemoryStore:
         for before, after in self._written:
             row = after or before
             assert row is not None
-            table, key = self.rows[type(row)], key_of(row)
+            table, key = self.disk.rows[type(row)], key_of(row)
             if table.get(key) != before:
                 raise AssertionError(f"the book took {before} for what is stored: {table.get(key)}")
             if after is None:
@@ -99,7 +108,7 @@ class MemoryStore:
         return batch in (len(leases), len(old))
 
     def find_lease(self, lease_id: str) -> EndedLease | None:
-        lease = self.rows[Lease].get((lease_id,))
+        lease = self.disk.rows[Lease].get((lease_id,))
         return None if lease is None else self._with_slices(lease)
 
     def _with_slices(self, lease: Any) -> EndedLease:

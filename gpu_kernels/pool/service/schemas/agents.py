@@ -135,6 +135,7 @@ class Agent(Model):
     reported_seq: Count
     silent_for: float
     answering: bool
+    standing: str = Field(description="`open`, `cordoned`, or `draining`")
 
 
 class AgentList(Model):
