@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -255,3 +256,25 @@ class TestPrune:
 
 def test_one_row_of_each_table_is_in_these_tests() -> None:
     assert {type(row) for row in ONE_OF_EACH} == set(TABLES)
+
+
+def test_a_run_of_changes_is_as_good_as_one(store: Store) -> None:
+    """Some stores write many rows of one kind in another way than a few."""
+    count = 60
+    leases = [granted(f"l{n}", user=f"u'{n}") for n in range(count)]
+    write(store, *POOL, *leases)
+    after = [
+        replace(row, labels={"n": f'"{n}, {{}}'}, reason=None if n % 2 else f"{{NULL}} {n}", expires_at=n)
+        for n, row in enumerate(leases)
+    ]
+    apply(store, [Change(*pair) for pair in zip(leases, after, strict=True)])
+    assert everything(store) == told([*POOL, *after])
+    moved = [replace(row, place="replaced", live_key=None) for row in after]
+    following = [granted(f"m{n}", user=row.user, path=row.path) for n, row in enumerate(after)]
+    apply(
+        store,
+        [*(Change(*pair) for pair in zip(after, moved, strict=True)), *(Change(None, r) for r in following)],
+    )
+    assert everything(store) == told([*POOL, *moved, *following])
+    drop(store, *following)
+    assert everything(store) == told([*POOL, *moved])

@@ -57,7 +57,7 @@ class SQLite:
         return first
 
     def write(self, connection: sqlite3.Connection, batches: Iterable[Batch]) -> None:
-        for statement, values in batches:
+        for statement, values, _ in batches:
             done = connection.executemany(statement, values).rowcount
             if done != len(values):
                 raise RowMissing(f"{statement}: {done} of {len(values)} rows")

@@ -13,19 +13,27 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
+from sqlalchemy import UniqueConstraint
+
 from gpu_kernels.pool.ledger.rows import TABLES, Row
 from gpu_kernels.pool.ledger.stores import Change
-from gpu_kernels.pool.ledger.stores.tables import is_json
+from gpu_kernels.pool.ledger.stores.tables import BY_ROW, is_json
 
 R = TypeVar("R")
 Values = tuple[Any, ...]
+POSTGRESQL_TYPES = {int: "bigint", float: "double precision", bool: "boolean"}
 
 
 class Batch(NamedTuple):
-    """One statement, and the parameters of each row that it writes."""
+    """One statement, and the parameters of each row that it writes.
+
+    ``bulk``: for PostgreSQL, one that writes them all from an array for each parameter; empty where the order
+    of the rows matters.
+    """
 
     statement: str
     values: list[Values]
+    bulk: str = ""
 
 
 class Codec:
@@ -38,6 +46,9 @@ class Codec:
         self._marker = marker
         self._json = frozenset(name for name in self.names if is_json(hints[name]))
         self._tuples = frozenset(name for name in self._json if "tuple" in str(hints[name]))
+        self._types = {name: POSTGRESQL_TYPES.get(_plain(hints[name]), "text") for name in self.names}
+        constraints = [c for c in BY_ROW[row].constraints if isinstance(c, UniqueConstraint)]
+        self._unique = frozenset(column.name for c in constraints for column in c.columns)
         self._bools = frozenset(name for name in self.names if hints[name] is bool)
         self.columns = ", ".join(quoted(name) for name in self.names)
         self._all = self._reader(self.names)
@@ -49,23 +60,37 @@ class Codec:
         self._changed = [(name, attrgetter(name)) for name in self.names if name not in row.KEY]
         self._updates = lru_cache(maxsize=None)(self._update)
 
-    def of_change(self, change: Change) -> tuple[str, Values] | None:
-        """The statement that brings the store from ``before`` to ``after``; None where they are the same."""
+    def of_change(self, change: Change) -> tuple[str, Values, str] | None:
+        """The statement that brings the store from ``before`` to ``after`` (as in ``Batch``); None where they
+        are the same.
+        """
         before, after = change
         if after is None:
-            return self._delete, self._key(before)
+            return self._delete, self._key(before), ""
         if before is None:
-            return self._insert, self._all(after)
+            return self._insert, self._all(after), ""
         names = tuple(name for name, get in self._changed if get(before) != get(after))
         if not names:
             return None
-        statement, values = self._updates(names)
-        return statement, values(after)
+        statement, values, bulk = self._updates(names)
+        return statement, values(after), bulk
 
-    def _update(self, names: tuple[str, ...]) -> tuple[str, Callable[[Row], Values]]:
+    def _update(self, names: tuple[str, ...]) -> tuple[str, Callable[[Row], Values], str]:
         sets = ", ".join(f"{quoted(name)} = {self._marker}" for name in names)
         statement = f"UPDATE {quoted(self.row.TABLE)} SET {sets} WHERE {self._where}"
-        return statement, self._reader((*names, *self.row.KEY))
+        bulk = "" if self._unique.intersection(names) else self._bulk(names)
+        return statement, self._reader((*names, *self.row.KEY)), bulk
+
+    def _bulk(self, names: tuple[str, ...]) -> str:
+        """Columns of the arrays are called by number, as their names may be those of the table."""
+        columns, key = (*names, *self.row.KEY), range(len(names), len(names) + len(self.row.KEY))
+        arrays = ", ".join(f"{self._marker}::{self._types[name]}[]" for name in columns)
+        called = ", ".join(f"v{place}" for place in range(len(columns)))
+        cast = ["::json" if name in self._json else "" for name in names]
+        sets = ", ".join(f"{quoted(name)} = v.v{place}{cast[place]}" for place, name in enumerate(names))
+        table = quoted(self.row.TABLE)
+        where = " AND ".join(f"{table}.{quoted(columns[place])} = v.v{place}" for place in key)
+        return f"UPDATE {table} SET {sets} FROM unnest({arrays}) AS v({called}) WHERE {where}"
 
     def _reader(self, names: Sequence[str]) -> Callable[[Any], Values]:
         """What reads the values of these fields from a row, as parameters."""
@@ -104,6 +129,10 @@ class Codec:
         return bool if name in self._bools else None
 
 
+def _plain(hint: Any) -> Any:
+    return next((kind for kind in (int, float, bool) if hint in (kind, kind | None)), str)
+
+
 def quoted(name: str) -> str:
     return f'"{name}"'
 
@@ -140,11 +169,11 @@ class Codecs:
             written = self.by_row[row].of_change(change)  # type: ignore[index]
             if written is None:
                 continue
-            statement, values = written
+            statement, values, bulk = written
             runs = by_table.setdefault(row, [])  # type: ignore[arg-type]
             if runs and runs[-1].statement == statement:
                 runs[-1].values.append(values)
             else:
-                runs.append(Batch(statement, [values]))
+                runs.append(Batch(statement, [values], bulk))
         for runs in by_table.values():
             yield from runs

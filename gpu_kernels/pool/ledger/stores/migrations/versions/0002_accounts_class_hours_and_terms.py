@@ -278,6 +278,7 @@ def define_tables() -> None:
         sa.Index("ix_leases_created_at", "created_at", "id"),
         sa.Index("ix_leases_ended_at", "ended_at"),
         sa.Index("ix_leases_user_created", "user", "created_at", "id"),
+        postgresql_with={"fillfactor": 70},
     )
     sa.Table(
         "slices",
