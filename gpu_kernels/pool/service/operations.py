@@ -24,6 +24,7 @@ from gpu_kernels.errors import (
     InvalidRequest,
     LedgerUnavailable,
     NotActive,
+    OutcomeUnknown,
     PoolError,
     PoolUnavailable,
     TooLarge,
@@ -36,7 +37,13 @@ if TYPE_CHECKING:
     from gpu_kernels.pool.service.base import Handler
 
 Method = TypeVar("Method", bound=Callable[..., Awaitable[None]])
-ALWAYS: tuple[type[PoolError], ...] = (PoolUnavailable, NotActive, LedgerUnavailable, PoolError)
+ALWAYS: tuple[type[PoolError], ...] = (
+    PoolUnavailable,
+    NotActive,
+    LedgerUnavailable,
+    OutcomeUnknown,
+    PoolError,
+)
 """What any operation may answer."""
 
 
