@@ -7,7 +7,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpu_kernels.pool.ledger import Ledger, Timing, Transaction, agents, asking, audit, courses, reading
+from gpu_kernels.pool.ledger import Ledger, Timing, Transaction, accounts, agents, asking, audit, reading
 from gpu_kernels.pool.ledger.agents import Alive, OfferedGpu, Outside
 from gpu_kernels.pool.ledger.rows import Event, Row
 from gpu_kernels.pool.ledger.stores import Store
@@ -169,7 +169,7 @@ class Rig:
         self.write(lambda tx: asking.keep_waiting(tx, lease["user"], lease["id"]) and None)
 
     def set_limit(self, course: str, limit: dict[str, int]) -> None:
-        self.write(lambda tx: courses.set_limit(tx, course, limit, actor="grace", create=True))
+        self.write(lambda tx: accounts.set_limit(tx, course, limit, actor="grace", create=True))
 
     def sweep(self) -> None:
         self.write(sweep)

@@ -11,10 +11,11 @@ from typing import Any
 
 from gpu_kernels.errors import KeyReused, TooMany, UnknownLease
 from gpu_kernels.pool.ledger import snapshot
-from gpu_kernels.pool.ledger.courses import resolve_course
+from gpu_kernels.pool.ledger.accounts import resolve_course
 from gpu_kernels.pool.ledger.ending import REPLACED, drain, end_all
 from gpu_kernels.pool.ledger.granting import advance_queue
 from gpu_kernels.pool.ledger.rows import Lease
+from gpu_kernels.pool.ledger.seats import coming_seats, not_clear_yet, own_seat_would_do
 from gpu_kernels.pool.ledger.states import IN_FORCE, LIVE, Place, State, Who, move
 from gpu_kernels.pool.ledger.sweeping import end_over, is_over
 from gpu_kernels.pool.ledger.transaction import Transaction
@@ -25,7 +26,9 @@ from gpu_kernels.units import Size
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a user asks for. ``wait_ms``: how long the user is willing to stand in the queue."""
+    """What a user asks for. ``wait_ms``: how long the user is willing to stand in the queue. ``preemptible``:
+    the lease may be told to make way for a class hour.
+    """
 
     user: str
     groups: Collection[str]
@@ -37,6 +40,7 @@ class Wish:
     holder: str
     wait_ms: int
     labels: Mapping[str, str]
+    preemptible: bool = False
 
 
 def reserve(tx: Transaction, wish: Wish) -> Lease:
@@ -130,6 +134,7 @@ def _new_lease(tx: Transaction, wish: Wish, course: str, body_hash: str, turn: i
         path=wish.path,
         holder=wish.holder,
         labels=dict(wish.labels),
+        preemptible=wish.preemptible,
         turn=turn,
         created_at=tx.now,
         asked_at=tx.now,
@@ -142,12 +147,13 @@ def _queue_or_refuse(
 ) -> Lease:
     """``in_slot``: the slot's replaced and current leases, in this order."""
     assert verdict.refusal is not None
+    coming = coming_seats(tx, lease)
     if wish.wait_ms <= 0:
-        raise verdict.refusal
+        raise verdict.refusal if not coming else not_clear_yet(lease.course, coming)
     turn = _turn_if_ended_for_the_new(tx, lease, in_slot) if in_slot else None
     if turn is not None:
         end_all(tx, in_slot, who_asked=wish.user, reason=REPLACED)
-    elif not verdict.may_wait:
+    elif not (verdict.may_wait or coming):
         raise verdict.refusal
     else:
         turn = lease.turn
@@ -163,6 +169,8 @@ def _turn_if_ended_for_the_new(tx: Transaction, lease: Lease, in_slot: Sequence[
     Then they are ended, and the new one waits for their slices. A new lease that takes no more than the
     current one also takes over its turn, so that nobody gets in between.
     """
+    if own_seat_would_do(tx, lease, in_slot):
+        return in_slot[-1].turn
     ask = snapshot.ask_without_overlap(lease)
     course = snapshot.course_without(tx, lease.course, in_slot)
     placement = queue.judge(ask, snapshot.gpus_without(tx, in_slot), course).placement

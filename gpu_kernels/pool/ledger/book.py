@@ -33,6 +33,7 @@ from gpu_kernels.pool.ledger.rows import (
 )
 from gpu_kernels.pool.ledger.states import ENDING, FINAL, IN_FORCE, Place, State
 from gpu_kernels.pool.ledger.stores import Change
+from gpu_kernels.pool.policy.quota import KINDS
 
 R = TypeVar("R", bound=Row)
 F = TypeVar("F", bound=Follower[Any])
@@ -243,6 +244,9 @@ def _written(change: Change) -> tuple[bool, int, int]:
     row = change.after or change.before
     assert row is not None
     table = TABLES.index(type(row))
+    if isinstance(row, Account):
+        below = KINDS.index(row.kind)
+        return change.after is not None, table if change.after else -table, below if change.after else -below
     if change.after is None:
         return False, -table, 0
     if not isinstance(change.after, Lease):

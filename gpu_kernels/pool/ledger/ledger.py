@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from gpu_kernels.errors import LedgerUnavailable, OutcomeUnknown, PoolError
+from gpu_kernels.pool.ledger.accounts import add_first_courses
 from gpu_kernels.pool.ledger.book import Book
-from gpu_kernels.pool.ledger.courses import add_first_courses
 from gpu_kernels.pool.ledger.granting import settle_queue
 from gpu_kernels.pool.ledger.rows import Event
 from gpu_kernels.pool.ledger.stores import Deposed, Store

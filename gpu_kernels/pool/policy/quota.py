@@ -265,6 +265,14 @@ class Tree:
     def __contains__(self, account: object) -> bool:
         return account in self._accounts
 
+    @property
+    def root(self) -> str:
+        """The institution. Raises ``ValueError`` in an empty tree."""
+        root = self._root()
+        if root is None:
+            raise ValueError("the tree is empty")
+        return root
+
     def kind(self, account: str) -> str:
         return self._account(account).kind
 
@@ -390,7 +398,7 @@ class Tree:
         if kind not in KINDS:
             why = f"is of kind {kind[:50]!r}; an account is an institution, a faculty, or a course"
         elif before is not None and before.kind != kind:
-            why = f"is a {before.kind} already; it cannot become a {kind}"
+            why = f"is there already, as {before.kind}; it cannot become {kind}"
         elif (kind == INSTITUTION) != (parent is None):
             why = "must have a parent" if parent is None else "is the institution, and has no parent"
         elif parent is None:

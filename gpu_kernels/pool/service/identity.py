@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_kernels.pool.ledger.courses import INSTRUCTORS
+from gpu_kernels.pool.policy.roles import PLAIN, STUDENT, Patterns
 
 USE = "custom:gpu:use"
 READ_USAGE = "custom:gpu:read:usage"
@@ -22,14 +22,17 @@ change.
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A token's user or service, as the hub or the token file describes it."""
+    """A token's user or service, as the hub or the token file describes it. ``patterns``: what the names of
+    groups mean here.
+    """
 
     name: str
     groups: frozenset[str]
     scopes: frozenset[str]
+    patterns: Patterns = PLAIN
 
     @classmethod
-    def from_model(cls, model: Mapping[str, Any]) -> Identity:
+    def from_model(cls, model: Mapping[str, Any], patterns: Patterns = PLAIN) -> Identity:
         """From a hub's model of a token's owner.
 
         Only ``scopes`` are the token's. ``admin`` and ``roles`` are the owner's, and the hub tells them for
@@ -40,12 +43,14 @@ class Identity:
             name=str(model["name"]),
             groups=frozenset(str(group) for group in model.get("groups") or ()),
             scopes=frozenset(str(scope) for scope in model.get("scopes") or ()),
+            patterns=patterns,
         )
 
     def may(self, scope: str, *, course: str | None = None, server: str | None = None) -> bool:
         """Whether the token allows this; a filtered scope only where its filter is met.
 
-        ``course`` is the course that it is about (a group to the hub), ``server`` the Jupyter server's name.
+        ``course`` is the course that it is about, which a filter names itself or by its students' group;
+        ``server`` is the Jupyter server's name.
         """
         wanted = (scope, *IMPLIED_BY.get(scope, ()))
         held = (s.partition("!") for s in self.scopes)
@@ -65,7 +70,8 @@ class Identity:
         if kind == "user":
             return value in ("", self.name)
         if kind == "group":
-            return course is not None and value == course
+            stands_for = self.patterns.course_of(value)
+            return course is not None and (value == course or stands_for == (course, STUDENT))
         if kind == "server":
             user, _, server_name = value.partition("/")
             return user == self.name and server is not None and server_name == server
@@ -73,7 +79,7 @@ class Identity:
 
     def teaches(self, course: str) -> bool:
         """Whether the course's limit is theirs to set."""
-        return f"{course}{INSTRUCTORS}" in self.groups or self.may(ADMIN_QUOTA, course=course)
+        return self.patterns.teaches(self.groups, course) or self.may(ADMIN_QUOTA, course=course)
 
     def belongs_to(self, course: str) -> bool:
-        return course in self.groups or f"{course}{INSTRUCTORS}" in self.groups
+        return self.patterns.belongs(self.groups, course)

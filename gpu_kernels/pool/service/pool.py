@@ -9,7 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from gpu_kernels import __version__
 from gpu_kernels.errors import Forbidden, InvalidRequest, NotAMember, UnknownCourse
-from gpu_kernels.pool.ledger import audit, courses, reading
+from gpu_kernels.pool.ledger import accounts, audit, reading
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy import refusals
 from gpu_kernels.pool.service.base import Handler
@@ -61,7 +61,7 @@ class Courses(Handler):
         sees_all = identity.may(READ_USAGE)
 
         def own(tx: Transaction) -> list[dict[str, Any]]:
-            views = reading.courses(tx, None if sees_all else courses.own_courses(tx, identity.groups))
+            views = reading.courses(tx, None if sees_all else accounts.own_courses(tx, identity.groups))
             return [{**view, "instructor": identity.teaches(view["name"])} for view in views]
 
         self.answer({"courses": await self.service.desk.read(own)})
@@ -109,7 +109,7 @@ class OneCourse(Handler):
         actor = self.identity.name
 
         def change(tx: Transaction) -> dict[str, Any]:
-            courses.set_limit(tx, name, limit, actor=actor, create=create)
+            accounts.set_limit(tx, name, limit, actor=actor, create=create)
             return reading.course(tx, name)
 
         view = await self.service.desk.write(change)

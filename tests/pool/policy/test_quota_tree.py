@@ -200,7 +200,7 @@ BAD_ACCOUNTS = [
     (("ml", COURSE, "ml"), "which is a course"),
     (("science", FACULTY, "science"), "itself belongs to science"),
     (("science", FACULTY, "deep"), "itself belongs to science"),
-    (("ml", FACULTY, "uni"), "is a course already"),
+    (("ml", FACULTY, "uni"), "is there already, as course"),
     (("x", INSTITUTION, None), "uni is the institution"),
     (("x", INSTITUTION, "uni"), "has no parent"),
 ]

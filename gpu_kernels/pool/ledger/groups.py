@@ -1,0 +1,264 @@
+"""Group properties of the hub, carried into accounts, quotas and rules.
+
+``apply`` is told all groups with their ``gpu_*`` properties, as often as the hub is asked, and changes what
+differs. A bad text is kept as the fault of its property, and noted once; the last good one stays in force.
+Where a text is gone, what it had set is taken back; what was set through the API besides stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gpu_kernels.errors import PoolError
+from gpu_kernels.pool.ledger.accounts import (
+    check_account,
+    check_quota,
+    limits_of,
+    quota_row,
+    remove_quota,
+    write_account,
+    write_quota,
+)
+from gpu_kernels.pool.ledger.rows import Account, GroupProperty, Quota
+from gpu_kernels.pool.ledger.transaction import Transaction
+from gpu_kernels.pool.policy.properties import (
+    LONGEST_NAME,
+    LONGEST_TEXT,
+    MOST_PROPERTIES,
+    PREFIX,
+    PROPERTIES,
+    BadProperty,
+    Wanted,
+    read,
+    wanted,
+)
+from gpu_kernels.pool.policy.quota import COURSE, FACULTY, INSTITUTION, Limits
+from gpu_kernels.pool.policy.roles import INSTRUCTOR
+
+HUB = "hub"
+"""Who makes these changes, in the audit trail."""
+ORDER = {INSTITUTION: 0, FACULTY: 1, COURSE: 2}
+Properties = Mapping[str, object]
+
+
+@dataclass(slots=True)
+class Group:
+    """A group while its properties are applied. ``before`` and ``values``: canonical texts in force by name,
+    until now and from now on; ``texts`` and ``faults``: the newest texts, and what is wrong with them.
+    """
+
+    name: str
+    before: dict[str, str]
+    values: dict[str, str]
+    texts: dict[str, str] = field(default_factory=dict)
+    faults: dict[str, str] = field(default_factory=dict)
+
+    def refuse(self, names: Iterable[str], why: str) -> None:
+        """These texts cannot be carried out: the ones before stay in force."""
+        for name in names:
+            self.faults.setdefault(name, why)
+            self.values.pop(name, None)
+            if name in self.before:
+                self.values[name] = self.before[name]
+
+    def changed(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if self.before.get(name) != self.values.get(name)]
+
+
+def apply(tx: Transaction, told: Mapping[str, Properties]) -> int:
+    """Carry out what the hub's groups say; how many properties cannot be.
+
+    ``told``: every group of the hub that has properties, with all of them; others than ``gpu_*`` are left
+    alone.
+    """
+    classes = {gpu.gpu_class for gpu in tx.book.gpus.values() if gpu.offered}
+    groups = _read_all(tx, told, classes)
+    subjects: dict[str, str] = {}
+    for group in sorted(groups, key=lambda group: (ORDER[_kind(group.values)], group.name)):
+        account = _subject(tx, group, subjects)
+        if account is not None:
+            subjects[account] = group.name
+    named = {group.name: group for group in groups}
+    pending = [(account, named[name]) for account, name in subjects.items()]
+    while pending:
+        ready = [(account, group) for account, group in pending if not _waits(group, pending)]
+        for account, group in ready or pending:
+            _apply_account(tx, account, group)
+            _apply_quotas(tx, account, group)
+        pending = [pair for pair in pending if pair not in ready] if ready else []
+    for group in groups:
+        _keep(tx, group)
+    return sum(len(group.faults) for group in groups)
+
+
+def faults(tx: Transaction) -> int:
+    """How many properties cannot be read or carried out."""
+    return sum(row.fault is not None for row in tx.book.group_properties.values())
+
+
+def _read_all(tx: Transaction, told: Mapping[str, Properties], classes: Collection[str]) -> list[Group]:
+    before: dict[str, dict[str, str]] = {}
+    for row in tx.book.group_properties.values():
+        before.setdefault(row.group, {})
+        if row.value:
+            before[row.group][row.name] = row.value
+    groups = []
+    for name in sorted(before.keys() | told.keys()):
+        ours = {key: value for key, value in told.get(name, {}).items() if key.startswith(PREFIX)}
+        if ours or name in before:
+            groups.append(_read(name, before.get(name, {}), ours, classes))
+    return groups
+
+
+def _read(name: str, before: dict[str, str], told: Properties, classes: Collection[str]) -> Group:
+    group = Group(name, before, {})
+    for key in sorted(told)[:MOST_PROPERTIES]:
+        shown = key[:LONGEST_NAME]
+        group.texts[shown] = str(told[key])[:LONGEST_TEXT]
+        try:
+            group.values[shown] = read(key, told[key], classes)
+        except BadProperty as error:
+            group.refuse([shown], str(error))
+    return group
+
+
+def _kind(values: Mapping[str, str]) -> str:
+    return values.get("gpu_kind", COURSE)
+
+
+def _subject(tx: Transaction, group: Group, taken: Mapping[str, str]) -> str | None:
+    """The account that a group stands for; None where it can be none, which is then its fault."""
+    why = None
+    account = group.name
+    if _kind(group.values) == COURSE:
+        match = tx.patterns.course_of(group.name)
+        if match is None:
+            why = (
+                f"the name of the group {group.name} is not that of a course here (see the setting "
+                "course_groups); a faculty has gpu_kind: faculty"
+            )
+        elif match[1] == INSTRUCTOR:
+            why = f"{group.name} is the group of the instructors of {match[0]}: set it on the students' group"
+        else:
+            account = match[0]
+    if why is None and account in taken:
+        why = f"the group {taken[account]} speaks for {account} already"
+    if why is not None:
+        group.refuse(group.texts, f"It cannot be carried out: {why}.")
+        return None
+    return account
+
+
+def _waits(group: Group, pending: Iterable[tuple[str, Group]]) -> bool:
+    """Whether the group's parent has yet to be made."""
+    parent = wanted(group.values).parent
+    return any(account == parent and other is not group for account, other in pending)
+
+
+def _apply_account(tx: Transaction, name: str, group: Group) -> None:
+    names = [p.name for p in PROPERTIES.values() if p.quota is None]
+    while name not in tx.book.accounts or group.changed(names):
+        account = _account(tx, name, group)
+        try:
+            check_account(tx, account)
+        except PoolError as error:
+            blamed = group.changed(["gpu_parent"]) or group.changed(["gpu_kind"]) or group.changed(names)
+            group.refuse(blamed or group.texts, error.message)
+            if not blamed:
+                return
+            continue
+        if account != tx.book.accounts.get(name):
+            write_account(tx, account, actor=HUB)
+        return
+
+
+def _account(tx: Transaction, name: str, group: Group) -> Account:
+    """The account with what the properties say in the place of what they said before."""
+    old, new = wanted(group.before), wanted(group.values)
+    there = tx.book.accounts.get(name)
+    account = there or Account(name=name, kind=new.kind, created_at=tx.now)
+    rules = {key: value for key, value in account.rules.items() if key not in old.rules} | dict(new.rules)
+    fields: dict[str, Any] = {
+        "kind": new.kind if "gpu_kind" in group.values else account.kind,
+        "rules": rules,
+    }
+    if (old.parent, old.weight) != (new.parent, new.weight):
+        fields["parent"] = new.parent if new.parent != old.parent else account.parent
+        if new.weight != old.weight:
+            fields["weight"] = 1.0 if new.weight is None else new.weight
+    return replace(account, **fields)
+
+
+def _apply_quotas(tx: Transaction, name: str, group: Group) -> None:
+    """Carry out all classes' quotas, but for those texts that speak of a class whose quota is refused."""
+    names = [p.name for p in PROPERTIES.values() if p.quota is not None]
+    if name not in tx.book.accounts:
+        return
+    while changed := group.changed(names):
+        quotas = _quotas(tx, name, wanted(group.before), wanted(group.values))
+        refused = None
+        for gpu_class, (_, after) in quotas.items():
+            try:
+                if after is not None:
+                    check_quota(tx, after)
+            except PoolError as error:
+                refused = gpu_class, error.message
+        if refused is None:
+            for before, after in quotas.values():
+                if after is not None:
+                    write_quota(tx, after, actor=HUB)
+                elif before is not None:
+                    remove_quota(tx, before, actor=HUB)
+            return
+        said = [name for name in changed if refused[0] in _classes(group, name)]
+        group.refuse(said or changed, refused[1])
+
+
+def _classes(group: Group, name: str) -> set[str]:
+    texts = [values[name] for values in (group.before, group.values) if name in values]
+    return {gpu_class for text in texts for gpu_class in wanted({name: text}).limits}
+
+
+def _quotas(
+    tx: Transaction, name: str, old: Wanted, new: Wanted
+) -> dict[str, tuple[Quota | None, Quota | None]]:
+    """By class, what changes where the properties say something new: the row before and after."""
+    found = {}
+    for gpu_class in sorted(old.limits.keys() | new.limits.keys()):
+        was, now = old.limits.get(gpu_class, {}), new.limits.get(gpu_class, {})
+        row = tx.book.quotas.get((name, gpu_class))
+        taken_back = {key: getattr(Limits(), key) for key in was}
+        limits = replace(limits_of(row), **{**taken_back, **now})
+        after = None if not now and limits == Limits() else quota_row(name, gpu_class, limits)
+        if was != now and after != row:
+            found[gpu_class] = row, after
+    return found
+
+
+def _keep(tx: Transaction, group: Group) -> None:
+    """Write what is in force and what is wrong, where either changed."""
+    rows = {row.name: row for row in tx.book.group_properties.values() if row.group == group.name}
+    for name in sorted(rows.keys() | group.texts.keys()):
+        row = rows.get(name)
+        if name not in group.texts:
+            assert row is not None
+            tx.drop(row)
+            tx.event(HUB, "property", group.name, {"name": name, "from": row.value or None, "to": None})
+            continue
+        fault = group.faults.get(name)
+        value = group.values.get(name, "")
+        faulty = group.texts[name] if fault is not None else None
+        if row is not None and (row.value, row.fault, row.faulty_value) == (value, fault, faulty):
+            continue
+        tx.put(
+            GroupProperty(
+                group=group.name, name=name, value=value, fault=fault, faulty_value=faulty, at=tx.now
+            )
+        )
+        if fault is not None:
+            tx.event(HUB, "property_fault", group.name, {"name": name, "read": faulty, "fault": fault})
+        elif row is None or row.value != value:
+            was = None if row is None else row.value or None
+            tx.event(HUB, "property", group.name, {"name": name, "from": was, "to": value})
