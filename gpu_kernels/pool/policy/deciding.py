@@ -19,9 +19,20 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpu_kernels.pool.policy.agenda_model import Stay
-from gpu_kernels.pool.policy.model import Ask, Gpu, Placement, Promise, RuleBinds, Verdict
+from gpu_kernels.pool.policy.model import (
+    Ask,
+    Fact,
+    Gpu,
+    Placement,
+    Promise,
+    QuotaBinds,
+    RuleBinds,
+    TooFull,
+    Verdict,
+)
 from gpu_kernels.pool.policy.promises import KNOWN, Hold, Outlook, held_back
 from gpu_kernels.pool.policy.quota import COURSE, INSTITUTION, MOST, Tree
+from gpu_kernels.pool.policy.reasons import reasons
 from gpu_kernels.pool.policy.scene import Held, Scene
 from gpu_kernels.units import Size, Slice
 
@@ -69,16 +80,20 @@ def line(asks: Collection[Ask], scene: Scene) -> list[Ask]:
     return Pass(scene).line(asks)
 
 
-def decide(asks: Collection[Ask], scene: Scene) -> Decision:
-    """Decide all asks together; each sees what those before it were given. Nothing is changed."""
-    return Pass(scene).run(asks)
+def decide(asks: Collection[Ask], scene: Scene, explain: frozenset[str] = NOBODY) -> Decision:
+    """Decide all asks together; each sees what those before it were given. Nothing is changed.
+
+    ``explain``: the ids of those whose verdicts say all that stands against them.
+    """
+    return Pass(scene, explain).run(asks)
 
 
 class Pass:
     """One pass. It works on trials of the scene's index and tree."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Scene, explain: frozenset[str] = NOBODY) -> None:
         self.scene = scene
+        self._explain = explain
         self.outlook = Outlook(scene)
         self.holds: list[Hold] = []
         self._shapes: dict[Size, _Shape] = {}
@@ -117,6 +132,9 @@ class Pass:
     def serve(self, ask: Ask) -> Verdict:
         """Give the ask a place, or say what holds it back; a holder's promise is kept for it."""
         verdict = self.look(ask)
+        if verdict.placement is None and ask.id in self._explain:
+            facts = reasons(ask, self)
+            verdict = replace(verdict, facts=facts, may_wait=worth_waiting(facts))
         if verdict.placement is not None:
             self._take(ask, verdict.placement)
         elif ask.promised_at is not None and verdict.held_by in (QUOTA, GPUS):
@@ -179,29 +197,31 @@ class Pass:
 
     def place(self, ask: Ask, rooms: Mapping[str, int], classes: Collection[str]) -> Placement | None:
         """Where it goes now: on capacity that no class hour needs, else as one that makes way for it."""
+        allowed = {c: rooms[c] for c in classes}
+        found = self._place(ask, allowed, self.held(ask.life))
+        if found is not None or not len(self.scene.agenda):
+            return found
+        agreed = {c: r for c, r in allowed.items() if ask.preemptible or c in self.scene.preemptible}
+        if not agreed:
+            return None
+        found = self._place(ask, agreed, self.held(ask.life, preemptible=True))
+        return None if found is None else self._making_way(found, self.scene.now + ask.life)
+
+    def place_beside(self, ask: Ask, held: Mapping[int, Slice]) -> Placement | None:
+        """Where it would go now if only that were held back from it."""
+        return self._place(ask, {c: self.room(ask, c) for c in self.demands(ask)}, held)
+
+    def _place(self, ask: Ask, rooms: Mapping[str, int], held: Mapping[int, Slice]) -> Placement | None:
         until = self.scene.now + ask.life
 
         def room(gpu_class: str) -> int:
-            return rooms[gpu_class] if gpu_class in classes else 0
+            return rooms.get(gpu_class, 0)
 
         def shut(gpu: Gpu) -> bool:
             server = self._out.get(gpu.agent)
             return server is not None and not server.takes(until)
 
-        place, is_shut = self.scene.index.place, shut if self._out else None
-        found = place(ask.size, room=room, held=self.held(ask.life), shut=is_shut)
-        if found is not None or not len(self.scene.agenda):
-            return found
-        agreed = [c for c in classes if ask.preemptible or c in self.scene.preemptible]
-        if not agreed:
-            return None
-        found = place(
-            ask.size,
-            room=lambda c: rooms[c] if c in agreed else 0,
-            held=self.held(ask.life, preemptible=True),
-            shut=is_shut,
-        )
-        return None if found is None else self._making_way(found, until)
+        return self.scene.index.place(ask.size, room=room, held=held, shut=shut if self._out else None)
 
     def held(self, life: int, *, preemptible: bool = False) -> Mapping[int, Slice]:
         """What seats and promises keep on each GPU from a lease of that life."""
@@ -359,6 +379,20 @@ class Pass:
         demands = self._shape(ask.size).demands
         gpu_class = min(demands, key=lambda c: (demands[c], c), default="")
         return gpu_class, demands.get(gpu_class, 1) * self.scene.shares.policy.entry_charge
+
+
+def worth_waiting(facts: Iterable[Fact]) -> bool:
+    """Whether it can be granted without that anybody changes a rule or a limit, or gives up a lease of the
+    course's own in force.
+    """
+    for fact in facts:
+        if isinstance(fact, TooFull):
+            return not any(isinstance(other, RuleBinds) for other in facts)
+        if isinstance(fact, QuotaBinds) and not fact.for_good:
+            freed = fact.kind != COURSE or fact.asked <= fact.most - fact.held + fact.ending
+            if freed and not any(isinstance(other, RuleBinds) for other in facts):
+                return True
+    return False
 
 
 def _with_replaced(ask: Ask, gpu_class: str, room: int) -> int:

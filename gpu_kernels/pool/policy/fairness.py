@@ -160,6 +160,14 @@ class Shares:
             name = self._parents.get(name)
         return path
 
+    def children(self, account: str) -> list[str]:
+        """The accounts right below it."""
+        return sorted(name for name, parent in self._parents.items() if parent == account)
+
+    def users(self, course: str) -> list[str]:
+        """The users of the course who have used something."""
+        return sorted({user for account, user in (*self._uses, *self._held) if account == course and user})
+
     def settle(self, course: str, user: str, gpu_class: str, now: int, granted: int = 0) -> list[Use]:
         """The rows as of now, to be written before the user holds more or less of the class.
 

@@ -17,7 +17,17 @@ from gpu_kernels.errors import (
     SliceTooLarge,
     UnknownCourse,
 )
-from gpu_kernels.pool.policy.model import Ask, Course, Gpu
+from gpu_kernels.pool.policy.model import (
+    Ask,
+    Course,
+    Fact,
+    Gpu,
+    KeptByPromise,
+    KeptBySeats,
+    QuotaBinds,
+    ServerOut,
+    TooFull,
+)
 from gpu_kernels.units import ANY_CLASS, Size, thousandths_text
 
 WITHOUT_GPU = "or choose 'Python 3' to work without a GPU."
@@ -116,6 +126,115 @@ def _memory_share(gpu: Gpu) -> int:
     return gpu.free_mib * 1000 // gpu.allocatable_mib
 
 
+def over_quota(ask: Ask, binds: QuotaBinds, shares: Mapping[str, int | None]) -> Refused:
+    """An account's quota stands against it: the course's own, or one that it shares with other courses.
+
+    ``shares``: the most that the course may hold of each GPU class; None where nothing but others limits it.
+    """
+    gpu_class = binds.gpu_class
+    details: dict[str, Any] = {
+        "course": ask.course,
+        "account": binds.account,
+        "gpu_class": gpu_class,
+        "held": binds.held,
+        "ending": binds.ending,
+        "limit": binds.most,
+        "asked": binds.asked,
+    }
+    if binds.kind == "course" and binds.most == 0 and binds.held == 0:
+        return CourseLimit(_no_share(ask.course, gpu_class, shares), details=details)
+    asked, most = thousandths_text(binds.asked, gpu_class), thousandths_text(binds.most, gpu_class)
+    if binds.for_good:
+        text = (
+            f"{ask.size} is more than {binds.account} may hold at once: {most}.\n"
+            f"Choose a smaller size, or ask your instructor for a larger share, {WITHOUT_GPU}"
+        )
+        return CourseLimit(text, details=details)
+    held = _number(binds.held, gpu_class)
+    if binds.kind == "institution":
+        text = (
+            f"{held} of the pool's {gpu_class} is in use, and what is free is kept for courses that are sure "
+            f"of it.\nA slice comes back when someone shuts down a GPU kernel.\n"
+            f"Try again in a minute, choose a smaller size, {WITHOUT_GPU}"
+        )
+        return PoolFull(text, retry_after=PATIENCE, details=details)
+    soon = binds.kind == "course" and binds.asked <= binds.most - binds.held + binds.ending
+    together = "" if binds.kind == "course" else ", all its courses together"
+    those = "in the course" if binds.kind == "course" else f"in a course of {binds.account}"
+    second = (
+        f"{thousandths_text(binds.ending, gpu_class)} of it is just being given back."
+        if soon
+        else f"A slice comes back when someone {those} shuts down a GPU kernel."
+    )
+    text = (
+        f"{binds.account} holds {held} of {most} now{together}; {asked} more would be over its limit.\n"
+        f"{second}\nTry again in {'a few seconds' if soon else 'a minute'}, shut down a GPU kernel of yours, "
+        f"{WITHOUT_GPU}"
+    )
+    return CourseLimit(text, retry_after=MOMENT if soon else PATIENCE, details=details)
+
+
+def _no_share(course: str, gpu_class: str, shares: Mapping[str, int | None]) -> str:
+    others = [
+        gpu_name if most is None else thousandths_text(most, gpu_name)
+        for gpu_name, most in sorted(shares.items())
+        if most != 0
+    ]
+    return (
+        f"{course} has no share of {gpu_class}.\n"
+        + (f"It may hold {', '.join(others)} at once.\n" if others else "It may hold no GPU at all as yet.\n")
+        + f"Ask your instructor for a share, {WITHOUT_GPU}"
+    )
+
+
+def pool_is_full(size: Size, facts: Sequence[Fact]) -> PoolFull:
+    """Nothing that fits is free now."""
+    full = [fact for fact in facts if isinstance(fact, TooFull)]
+    silent = sum(isinstance(fact, ServerOut) and fact.why == "silent" for fact in facts)
+    gpus, used = sum(fact.gpus for fact in full), sum(fact.used for fact in full)
+    name = size.gpu_class or ANY_CLASS
+    details: dict[str, Any] = {"gpu_class": size.gpu_class, "gpus": gpus, "silent": silent, "used": used}
+    if not gpus:
+        return PoolFull(
+            f"No GPU server with {name} answers at the moment ({_count(silent, 'server')} out of reach).\n"
+            "Whoever runs the pool can see this too.\n"
+            f"Try again in a few minutes, {WITHOUT_GPU}",
+            retry_after=PATIENCE,
+            details=details,
+        )
+    in_use = thousandths_text(used, name).removesuffix(f" {name}")
+    first = f"{in_use} of {_count(gpus, name)} is in use."
+    return PoolFull(
+        f"The pool is full: {first}\n{what_is_short(size, facts)}\n"
+        f"Try again in a minute, choose a smaller size, {WITHOUT_GPU}",
+        retry_after=PATIENCE,
+        details=details,
+    )
+
+
+def what_is_short(size: Size, facts: Sequence[Fact]) -> str:
+    """One sentence on why what is free does not do."""
+    ending = [fact for fact in facts if isinstance(fact, ServerOut) and fact.why == "ending"]
+    if any(isinstance(fact, KeptByPromise) for fact in facts):
+        return "What is free is promised to others who asked earlier."
+    if any(isinstance(fact, KeptBySeats) for fact in facts):
+        return "What is free is kept for a class hour that begins before your lease could end."
+    full = [fact for fact in facts if isinstance(fact, TooFull)]
+    if size.whole_gpus is not None:
+        empty = max((fact.empty for fact in full), default=0)
+        name = size.gpu_class or ANY_CLASS
+        short = (
+            f"{size} needs {_count(size.count, name)} on one server, each unused; {empty} at most are unused."
+        )
+    else:
+        best = max(full, key=lambda fact: (fact.best, fact.gpu_class))
+        free = thousandths_text(best.best[0], best.gpu_class)
+        short = f"The largest slice free on one GPU is {free} with {best.best[1]} MiB; {size} does not fit."
+    if ending:
+        short += f" {_count(len(ending), 'server')} will be gone before your lease could end."
+    return short
+
+
 def unplaceable(size: Size, gpus: Sequence[Gpu]) -> Refused:
     """No GPU of this pool could ever hold it."""
     classes = _classes(gpus)
@@ -195,6 +314,10 @@ def _classes(gpus: Iterable[Gpu]) -> dict[str, list[Gpu]]:
     return classes
 
 
+def _number(thousandths: int, gpu_class: str) -> str:
+    return thousandths_text(thousandths, gpu_class).removesuffix(f" {gpu_class}")
+
+
 def _count(number: int, what: str) -> str:
-    plural = "s" if what == ANY_CLASS and number != 1 else ""
+    plural = "s" if what in (ANY_CLASS, "server") and number != 1 else ""
     return f"{number} {what}{plural}"

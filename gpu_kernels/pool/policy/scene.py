@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from zoneinfo import ZoneInfo
 
 from gpu_kernels.pool.policy.agenda import Agenda
 from gpu_kernels.pool.policy.agenda_model import Stays, no_stays
@@ -13,6 +14,7 @@ from gpu_kernels.pool.policy.placement import Index
 from gpu_kernels.pool.policy.quota import Tree
 from gpu_kernels.units import Slice
 
+UTC = ZoneInfo("UTC")
 Rules = Callable[[Ask, int], RuleBinds | None]
 """The rule of the user, or the budget, that stands against the ask, if one does; the number is how many more
 leases the user was just given than the ledger knows of.
@@ -80,5 +82,7 @@ class Scene:
     ending: Callable[[str, str], int] = nothing_ending
     rules: Rules = no_rules
     patience: Patience = Patience()
+    zone: ZoneInfo = UTC
+    """The institution's wall clock, for texts."""
     preemptible: frozenset[str] = frozenset()
     """GPU classes whose leases may always be told to make way for class hours."""

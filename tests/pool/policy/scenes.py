@@ -18,6 +18,7 @@ from gpu_kernels.units import parse_size
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
+DAY = 24 * HOUR
 START = 1_800_000_000_000
 LIFE = 4 * HOUR
 
@@ -183,4 +184,4 @@ def gpus(
     ]
 
 
-__all__ = ["FOREVER", "HOUR", "LIFE", "MINUTE", "START", "Pool", "gpus"]
+__all__ = ["DAY", "FOREVER", "HOUR", "LIFE", "MINUTE", "START", "Pool", "gpus"]

@@ -1,0 +1,225 @@
+"""When each request will start, by what is known now: the queue replayed over the known ends.
+
+Every lease ends at the end of its longest life at the latest, a budget begins anew at a known instant, and a
+class hour is over when the calendar says so. The replay lets these happen one after the other, and at each
+gives what came free to those who wait, in the order of the line; what it gives ends in its turn. What
+students will shut down earlier, and who will still come, nobody knows: so it is a prediction, that mostly
+errs on the late side, and no promise.
+
+The work is bounded; who would start after the last instant looked at has no prediction, as has who waits for
+what has no known end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+
+from gpu_kernels.pool.policy.agenda_model import Stay
+from gpu_kernels.pool.policy.model import Ask, Gpu, Promise
+from gpu_kernels.pool.policy.promises import KNOWN
+from gpu_kernels.pool.policy.scene import Held, Scene
+from gpu_kernels.units import Slice, slice_of
+
+MOST_INSTANTS = 2_000
+MOST_ASKS = 1_000
+
+
+@dataclass(order=True, slots=True)
+class _End:
+    """Something is over. ``gpus``: where something may have come free."""
+
+    at: int
+    number: int
+    held: Held | None = field(compare=False, default=None)
+    gpus: tuple[int, ...] = field(compare=False, default=())
+
+
+def forecast(
+    line: Sequence[Ask],
+    scene: Scene,
+    promises: Mapping[str, Promise] | None = None,
+    *,
+    most: int = MOST_INSTANTS,
+) -> dict[str, int]:
+    """The predicted start of each ask of the line that has one, by its id. Nothing is changed.
+
+    ``line``: those who wait, the next first, as ``deciding`` left them. ``most``: how many instants are
+    looked at.
+    """
+    with scene.index.trial(), scene.tree.trial():
+        return _Replay(scene, line[:MOST_ASKS], promises or {}).run(most)
+
+
+class _Replay:
+    def __init__(self, scene: Scene, line: Sequence[Ask], promises: Mapping[str, Promise]) -> None:
+        self._scene = scene
+        self._starts: dict[str, int] = {}
+        self._waiting = [ask for ask in line if ask.id not in promises]
+        self._given: Counter[str] = Counter()
+        self._rule_ends: dict[str, int | None] = {}
+        self._parts: dict[tuple[int, int], Slice] = {}
+        self._demands: dict[int, Mapping[str, int]] = {}
+        self._stays: dict[int, list[Held]] = defaultdict(list)
+        self._events: list[_End] = []
+        for held in sorted(scene.held(), key=lambda held: (held.until, held.lease)):
+            self._add(held)
+        self._servers: dict[str, list[int]] = defaultdict(list)
+        for gpu in scene.index.gpus():
+            self._servers[gpu.agent].append(gpu.id)
+        for ask in line:
+            if ask.id in promises:
+                self._keep(ask, promises[ask.id])
+        self._add_instants()
+        heapify(self._events)
+
+    def run(self, most: int) -> dict[str, int]:
+        looked_at = 0
+        while self._events and self._waiting and looked_at < most:
+            now, looked_at = max(self._scene.now, self._events[0].at), looked_at + 1
+            freed: set[int] = set()
+            while self._events and self._events[0].at <= now:
+                freed.update(self._over(heappop(self._events)))
+            self._serve(now, freed)
+        return self._starts
+
+    # What happens
+
+    def _add(self, held: Held) -> None:
+        """A lease that will be over; one whose end nobody knows stays for good."""
+        for gpu_id, _ in held.parts:
+            self._stays[gpu_id].append(held)
+        if held.until < KNOWN:
+            gpus = tuple(gpu_id for gpu_id, _ in held.parts)
+            heappush(self._events, _End(held.until, len(self._events), held, gpus))
+
+    def _add_instants(self) -> None:
+        """Budgets that begin anew, and class hours that are over."""
+        everywhere = tuple(gpu.id for gpu in self._scene.index.gpus())
+        for ask in self._waiting:
+            rule = self._scene.rules(ask, 0)
+            if rule is not None and rule.until is not None:
+                self._rule_ends[ask.id] = rule.until
+        last = max((event.at for event in self._events), default=self._scene.now)
+        spans = {span.ends_at for span in self._scene.agenda.spans(self._scene.now, last)}
+        for at in spans | {at for at in self._rule_ends.values() if at is not None}:
+            heappush(self._events, _End(at, len(self._events), None, everywhere))
+
+    def _over(self, event: _End) -> Iterable[int]:
+        if event.held is not None:
+            held = event.held
+            self._given[held.user] -= 1
+            self._scene.tree.add_use(held.course, held.gpu_class, -held.counted)
+            for gpu_id, part in held.parts:
+                self._stays[gpu_id].remove(held)
+                gpu = self._scene.index.gpu(gpu_id)
+                if gpu is not None:
+                    self._scene.index.put(gpu.without_part(part))
+        return event.gpus
+
+    def _keep(self, ask: Ask, promise: Promise) -> None:
+        """A promise is kept at its instant at the latest; nobody else is given its GPUs."""
+        self._starts[ask.id] = promise.at
+        gpus = [gpu for gpu_id in promise.gpus if (gpu := self._scene.index.gpu(gpu_id)) is not None]
+        self._give(ask, gpus, promise.at)
+
+    def _give(self, ask: Ask, gpus: Sequence[Gpu], now: int) -> None:
+        parts = tuple((gpu.id, self._part(ask, gpu)) for gpu in gpus)
+        for gpu, (_, part) in zip(gpus, parts, strict=True):
+            self._scene.index.put(gpu.with_part(part))
+        gpu_class = gpus[0].gpu_class
+        counted = max(0, sum(p.thousandths for _, p in parts) - ask.replaces.get(gpu_class, 0))
+        self._scene.tree.add_use(ask.course, gpu_class, counted)
+        self._given[ask.user] += 1
+        self._add(Held(ask.id, ask.user, ask.course, gpu_class, counted, parts, now + ask.life))
+
+    # Who is served
+
+    def _serve(self, now: int, freed: set[int]) -> None:
+        """Give what came free to the first in the line whom it suits."""
+        failed: set[tuple[int, int]] = set()
+        rooms: dict[tuple[str, str], int] = {}
+        agents = sorted({gpu.agent for gpu_id in freed if (gpu := self._scene.index.gpu(gpu_id)) is not None})
+        left = []
+        for ask in self._waiting:
+            key = (id(ask.size), ask.life)
+            if key in failed or self._ruled_out(ask, now):
+                left.append(ask)
+                continue
+            gpus, by_room = self._find(ask, agents, now, rooms)
+            if not gpus:
+                left.append(ask)
+                if not by_room:
+                    failed.add(key)
+                continue
+            self._give(ask, gpus, now)
+            rooms.clear()
+            self._starts[ask.id] = now
+        self._waiting = left
+
+    def _ruled_out(self, ask: Ask, now: int) -> bool:
+        until = self._rule_ends.get(ask.id)
+        if until is not None:
+            return now < until
+        return self._scene.rules(ask, self._given[ask.user]) is not None
+
+    def _find(
+        self, ask: Ask, agents: Sequence[str], now: int, rooms: dict[tuple[str, str], int]
+    ) -> tuple[list[Gpu], bool]:
+        """Enough GPUs of one server; else whether it was for want of quota."""
+        demands, by_room = self._demands_of(ask), False
+        for agent in agents:
+            server = self._scene.servers.get(agent)
+            if server is not None and not server.takes(now + ask.life):
+                continue
+            by_class: dict[str, list[Gpu]] = defaultdict(list)
+            for gpu_id in self._servers[agent]:
+                gpu = self._scene.index.gpu(gpu_id)
+                if gpu is not None and gpu.gpu_class in demands and self._fits(ask, gpu, now):
+                    by_class[gpu.gpu_class].append(gpu)
+            for gpu_class, gpus in sorted(by_class.items()):
+                if len(gpus) < ask.size.count:
+                    continue
+                key = (ask.course, gpu_class)
+                if key not in rooms:
+                    rooms[key] = self._scene.tree.room(*key)
+                replaced = ask.replaces.get(gpu_class, 0)
+                room = replaced + max(0, rooms[key]) if replaced else rooms[key]
+                if demands[gpu_class] <= room:
+                    return gpus[: ask.size.count], False
+                by_room = True
+        return [], by_room
+
+    def _fits(self, ask: Ask, gpu: Gpu, now: int) -> bool:
+        if not gpu.answering:
+            return False
+        part = self._part(ask, gpu)
+        if not gpu.holds(part):
+            return False
+        if not len(self._scene.agenda):
+            return True
+        seats = self._scene.agenda.held_for(now, now + ask.life, self._stays_on).get(gpu.id)
+        return seats is None or gpu.with_part(seats).holds(part)
+
+    def _stays_on(self, gpu_id: int) -> Iterable[Stay]:
+        return [
+            Stay(part, held.until)
+            for held in self._stays[gpu_id]
+            for where, part in held.parts
+            if where == gpu_id
+        ]
+
+    def _part(self, ask: Ask, gpu: Gpu) -> Slice:
+        key = (id(ask.size), gpu.allocatable_mib)
+        part = self._parts.get(key)
+        if part is None:
+            part = self._parts[key] = slice_of(ask.size, gpu.allocatable_mib)
+        return part
+
+    def _demands_of(self, ask: Ask) -> Mapping[str, int]:
+        found = self._demands.get(id(ask.size))
+        if found is None:
+            found = self._demands[id(ask.size)] = self._scene.index.demands(ask.size)
+        return found
