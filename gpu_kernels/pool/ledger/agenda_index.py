@@ -91,9 +91,16 @@ def demand_of(tx: Transaction, window: Window) -> Demand:
     """
     class_hour = tx.book.class_hours[window.class_hour]
     seats = tx.book.seats_of.of(window.id)
-    taken = frozenset(n for n, seat in seats.items() if seat.state == "taken" and not _lost(tx, seat))
+    taken = frozenset(number for number, seat in seats.items() if seat.state == "taken")
     wanted = len(seats) if window.state == "open" and window.late_at <= tx.now else class_hour.seats
-    return Demand(span_of(window, class_hour), parse_size(class_hour.size), wanted, taken)
+    lost = lost_seats(tx, window)
+    return Demand(span_of(window, class_hour), parse_size(class_hour.size), wanted, taken - lost)
+
+
+def lost_seats(tx: Transaction, window: Window) -> frozenset[int]:
+    """The numbers of the window's taken seats that nobody can sit on any more."""
+    seats = tx.book.seats_of.of(window.id)
+    return frozenset(n for n, seat in seats.items() if seat.state == "taken" and _lost(tx, seat))
 
 
 def _lost(tx: Transaction, seat: Seat) -> bool:

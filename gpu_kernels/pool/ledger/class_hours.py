@@ -330,7 +330,8 @@ def _collision_text(row: ClassHour, demand: Demand, lacking: Mapping[str, Plan])
         text += f"; {other.course} has {other.seats} seats from {start} to {end}"
     if plan.leases and plan.leases_until is not None and plan.leases_until < FOREVER:
         until = calendar.wall_text(plan.leases_until, zone)
-        text += f"; {plan.leases} leases may run on these GPUs until {until}"
+        leases = "1 lease" if plan.leases == 1 else f"{plan.leases} leases"
+        text += f"; {leases} may run on these GPUs until {until}"
     return f"{text}."
 
 
@@ -340,10 +341,14 @@ def _advice(most: int, row: ClassHour, others: Sequence[str]) -> str:
         choices.append(f"ask for {most} seats")
     choices.append("choose a smaller size")
     if others:
-        choices.append(f"begin at {' or '.join(others)}, when all {row.seats} fit")
+        choices.append(f"begin at {_listed(others)}, when all {row.seats} fit")
     else:
         choices.append("choose another day or time")
     return f"You can {', '.join(choices[:-1])}, or {choices[-1]}."
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return " or ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
 
 
 def _other_starts(row: ClassHour, trial: _Trial, demands: Sequence[Demand]) -> Sequence[str]:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from gpu_kernels.pool.ledger.capacity import adopted
 from gpu_kernels.pool.ledger.rows import Agent, Lease
+from gpu_kernels.pool.ledger.seats import give_back
 from gpu_kernels.pool.ledger.states import LIVE, Place, State, Who, move
 from gpu_kernels.pool.ledger.transaction import Transaction
 
@@ -117,7 +118,7 @@ def free_all(tx: Transaction, leases: Sequence[Lease], *, who: Who, actor: str) 
                 )
             )
         to = State.RELEASED if lease.state == State.DRAINING else State.FREED
-        move(tx, lease, to, who=who, actor=actor)
+        give_back(tx, move(tx, lease, to, who=who, actor=actor))
     if leases:
         tx.capacity_changed()
     return len(leases)

@@ -8,6 +8,8 @@ from gpu_kernels.pool.ledger import snapshot
 from gpu_kernels.pool.ledger.capacity import adopted
 from gpu_kernels.pool.ledger.ending import REPLACED, drain
 from gpu_kernels.pool.ledger.rows import Lease, Slice
+from gpu_kernels.pool.ledger.ruling import longest_life
+from gpu_kernels.pool.ledger.seats import seat_for
 from gpu_kernels.pool.ledger.states import Place, State, Who, move
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy import queue
@@ -38,7 +40,7 @@ def grant(tx: Transaction, lease: Lease, placement: Placement) -> tuple[Lease, b
         thousandths=placement.thousandths,
         granted_at=tx.now,
         expires_at=tx.now + tx.timing.lease_ttl,
-        ends_at=tx.now + tx.timing.longest_life,
+        ends_at=tx.now + longest_life(tx, lease.course),
         preempt_at=placement.preempt_at,
         promised_at=None,
     )
@@ -101,7 +103,10 @@ def advance_queue(tx: Transaction, newest: Lease | None = None) -> Verdict | Non
     leases = {lease.id: lease for lease in tx.book.waiting}
     if newest is not None:
         leases[newest.id] = newest
+    seated = _seat_members(tx, leases)
     verdict: Verdict | None = None
+    if newest is not None and newest.id in seated:
+        verdict = Verdict(placement=seated[newest.id])
     while leases:
         verdicts = _decide(tx, leases)
         if newest is not None and newest.id in verdicts:
@@ -109,6 +114,20 @@ def advance_queue(tx: Transaction, newest: Lease | None = None) -> Verdict | Non
         if not _grant_until_an_overlap(tx, leases, verdicts):
             break
     return verdict
+
+
+def _seat_members(tx: Transaction, leases: dict[str, Lease]) -> dict[str, Placement]:
+    """Grant the seats of classes that are on to members who ask for one; they leave ``leases``."""
+    seated: dict[str, Placement] = {}
+    if not len(tx.book.agenda):
+        return seated
+    for lease in sorted(leases.values(), key=lambda lease: (lease.turn, lease.id)):
+        found = seat_for(tx, lease)
+        if found is not None:
+            grant(tx, *found)
+            del leases[lease.id]
+            seated[lease.id] = found[1]
+    return seated
 
 
 def _decide(tx: Transaction, leases: Mapping[str, Lease]) -> dict[str, Verdict]:

@@ -24,11 +24,11 @@ class Holdings:
 
     def change(self, before: Lease | None, after: Lease | None) -> None:
         if before is not None and after is not None and _counts_as(before) == _counts_as(after):
-            if before.state in IN_FORCE:
+            if before.state in IN_FORCE and before.window is None:
                 self._slots[_slot(after)][after.place or ""] = after
             return
         for lease, sign in ((before, -1), (after, 1)):
-            if lease is None:
+            if lease is None or lease.window is not None:
                 continue
             if lease.state in ENDING:
                 self.ending[lease.course][lease.gpu_class or ""] += sign * lease.thousandths
@@ -62,5 +62,7 @@ def _slot(lease: Lease) -> tuple[str, str, str]:
 
 
 def _counts_as(lease: Lease) -> tuple[object, ...]:
+    if lease.window is not None:
+        return ()  # its seat is its class's, beside the course's quota
     state = "in force" if lease.state in IN_FORCE else "ending" if lease.state in ENDING else ""
     return state, lease.place, lease.course, lease.gpu_class, lease.thousandths

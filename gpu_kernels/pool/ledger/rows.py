@@ -204,8 +204,8 @@ class Lease:
     ``live_key`` and ``place`` are NULL once they name nothing any more. ``start_seq`` and ``end_seq`` are
     the agent's ``target_seq`` that says the lease is there, and that it is gone: they are the outbox of the
     deciding transaction. ``ends_at``: its longest life ends; ``preempt_at``: it makes way for a class hour
-    then. ``busy_at``: when its launches last changed. ``promised_at``: since when its request holds a
-    promise (see ``policy.queue``).
+    then; ``preemptible``: its user agreed to that. ``busy_at``: when its launches last changed.
+    ``promised_at``: since when its request holds a promise (see ``policy.queue``).
     """
 
     TABLE: ClassVar[str] = "leases"
@@ -235,6 +235,7 @@ class Lease:
     expires_at: int | None = None
     ends_at: int | None = None
     preempt_at: int | None = None
+    preemptible: bool = False
     replaced_at: int | None = None
     ended_at: int | None = None
     window: str | None = None

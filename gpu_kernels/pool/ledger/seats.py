@@ -11,9 +11,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
+from gpu_kernels.errors import PoolFull
 from gpu_kernels.pool.ledger.agenda_index import stays
 from gpu_kernels.pool.ledger.capacity import takes_slices
 from gpu_kernels.pool.ledger.rows import Lease, Seat
+from gpu_kernels.pool.ledger.ruling import longest_life
 from gpu_kernels.pool.ledger.snapshot import policy_gpu
 from gpu_kernels.pool.ledger.states import IN_FORCE
 from gpu_kernels.pool.ledger.transaction import Transaction
@@ -60,14 +62,43 @@ def own_seat_would_do(tx: Transaction, lease: Lease, in_slot: Iterable[Lease]) -
     return any(old.window in windows and old.size == lease.size and old.state in IN_FORCE for old in in_slot)
 
 
-def _usable(tx: Transaction, lease: Lease, span: Span, seating: Seating) -> bool:
-    """Whether the request may have that seat now, and its slice is really free."""
+def coming_seats(tx: Transaction, lease: Lease) -> int:
+    """How many seats the request's user could have but for what is still on them: leases that are over and
+    not confirmed yet, or, before the start, leases that make way then.
+    """
+    if not len(tx.book.agenda):
+        return 0
+    spans = windows_for(tx, lease)
+    seats = [seating for span in spans for seating in tx.book.agenda.seats(span.id).values()]
+    return sum(_matches(tx, lease, seating) for seating in seats)
+
+
+def not_clear_yet(course: str, seats: int) -> PoolFull:
+    """The refusal of a member whose seat is not free yet, and who will not wait for it."""
+    return PoolFull(
+        f"The class of {course} has {seats} seats for you and others, and they are being cleared: what ran "
+        "there before has not stopped yet.\n"
+        "Try again in a few seconds.",
+        retry_after=5.0,
+        details={"course": course, "seats": seats},
+    )
+
+
+def _matches(tx: Transaction, lease: Lease, seating: Seating) -> bool:
+    """Whether the seat is of the request's size, on a server that answers."""
     row, size = tx.book.gpus[seating.gpu_id], parse_size(lease.size)
     if not takes_slices(row) or size.gpu_class not in (None, row.gpu_class) or size.count > 1:
         return False
     gpu = policy_gpu(tx, row)
-    same = gpu.answering and slice_of(size, gpu.allocatable_mib) == seating.part
-    if not same or not gpu.holds(seating.part):
+    return gpu.answering and slice_of(size, gpu.allocatable_mib) == seating.part
+
+
+def _usable(tx: Transaction, lease: Lease, span: Span, seating: Seating) -> bool:
+    """Whether the request may have that seat now, and its slice is really free."""
+    if not _matches(tx, lease, seating):
+        return False
+    gpu = policy_gpu(tx, tx.book.gpus[seating.gpu_id])
+    if not gpu.holds(seating.part):
         return False
     return span.starts_at <= tx.now or _free_until_the_start(tx, gpu, seating.part, span)
 
@@ -79,14 +110,14 @@ def _free_until_the_start(tx: Transaction, gpu: Gpu, part: Slice, span: Span) ->
     if part.mib > free.mib - held.mib or part.thousandths > free.thousandths - held.thousandths:
         return False
     at = agenda.preempt_at(gpu.id, part, free, tx.now, span.starts_at, stays(tx), seated=True)
-    return at is None
+    return at is None or at >= span.starts_at
 
 
 def _take(tx: Transaction, lease: Lease, seat: Seat) -> tuple[Lease, Placement]:
     tx.change(seat, state="taken", lease_id=lease.id)
     gpu = policy_gpu(tx, tx.book.gpus[seat.gpu_id])
     part = Slice(seat.mib, seat.thousandths)
-    until = tx.now + tx.timing.longest_life
+    until = tx.now + longest_life(tx, lease.course)
     preempt_at = tx.book.agenda.preempt_at(gpu.id, part, _free(gpu), tx.now, until, stays(tx), seated=True)
     tx.event(lease.user, "seated", lease.id, {"window": seat.window, "seat": seat.number})
     return replace(lease, window=seat.window), Placement(gpu.agent, gpu.gpu_class, ((gpu, part),), preempt_at)

@@ -18,6 +18,7 @@ from gpu_kernels.pool.ledger.ending import (
 from gpu_kernels.pool.ledger.rows import Agent, Lease
 from gpu_kernels.pool.ledger.states import IN_FORCE, Place, Who
 from gpu_kernels.pool.ledger.transaction import Transaction
+from gpu_kernels.pool.ledger.windows import advance, stays_longer
 
 LIFE_OVER = (
     "Taken back: it had reached the longest life that a slice may have.\n"
@@ -45,7 +46,7 @@ def sweep(tx: Transaction) -> int:
     ended += _leave_the_queue(tx)
     ended += _empty_servers(tx, SWEEP_BATCH - ended)
     _free_fenced(tx)
-    return ended
+    return ended + advance(tx)
 
 
 def is_over(tx: Transaction, lease: Lease) -> bool:
@@ -142,7 +143,7 @@ def shift(tx: Transaction, by: int) -> None:
         ends_at = moved(lease.ends_at)
         if ends_at is not None and agent is not None and agent.ends_at is not None:
             ends_at = min(ends_at, max(agent.ends_at, lease.ends_at or 0))
-        tx.put(
+        lease = tx.put(
             replace(
                 lease,
                 expires_at=moved(lease.expires_at),
@@ -153,6 +154,7 @@ def shift(tx: Transaction, by: int) -> None:
                 ends_at=ends_at,
             )
         )
+        stays_longer(tx, lease)
     for agent in list(tx.book.agents.values()):
         tx.change(agent, reported_at=agent.reported_at + by)
 

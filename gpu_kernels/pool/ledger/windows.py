@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from gpu_kernels.pool.ledger.agenda_index import benches, demand_of, stays
+from gpu_kernels.pool.ledger.agenda_index import benches, demand_of, lost_seats, stays
 from gpu_kernels.pool.ledger.ending import revoke
 from gpu_kernels.pool.ledger.rows import ClassHour, Lease, Seat, Window
 from gpu_kernels.pool.ledger.states import IN_FORCE, Who
@@ -161,7 +161,7 @@ def _replan(tx: Transaction) -> None:
         return
     if now - agenda.retried_at >= RETRY_EVERY:
         soon = [tx.book.windows[span.id] for span in agenda.spans(now, now + DAY)]
-        plan(tx, [demand_of(tx, window) for window in soon if window.short])
+        plan(tx, [demand_of(tx, window) for window in soon if window.short or lost_seats(tx, window)])
         tx.when_committed(lambda: setattr(agenda, "retried_at", now))
 
 

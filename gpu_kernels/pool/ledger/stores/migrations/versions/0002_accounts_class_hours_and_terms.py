@@ -240,6 +240,7 @@ def define_tables() -> None:
         whole("expires_at", nullable=True),
         whole("ends_at", nullable=True),
         whole("preempt_at", nullable=True),
+        flag("preemptible"),
         whole("replaced_at", nullable=True),
         whole("ended_at", nullable=True),
         text("window", nullable=True),
@@ -375,8 +376,8 @@ UP = (
     """,
     # When a worker came up was not kept: a lease that is active now is taken to have been since its grant.
     f"""
-    INSERT INTO leases ({LEASE}, active_at)
-    SELECT {LEASE}, CASE WHEN state = 'active' THEN granted_at END FROM aside_leases
+    INSERT INTO leases ({LEASE}, preemptible, active_at)
+    SELECT {LEASE}, false, CASE WHEN state = 'active' THEN granted_at END FROM aside_leases
     """,
     # What was used is paid for as it was accounted: from the start. An account names its GPU by its UUID; a
     # UUID that several agents have had is of the one that the lease ran on, where the lease is still known.
