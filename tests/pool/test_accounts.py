@@ -166,3 +166,26 @@ def test_what_a_group_property_says_is_changed_in_the_hub_alone(uni: Rig) -> Non
     with pytest.raises(Conflict, match="Remove the properties in the hub"):
         uni.write(lambda tx: accounts.drop_account(tx, "ml101", actor="adam"))
     put(uni, "ml101", kind="course", parent="science", rules={"max_leases": 2, "hours_per_week": 10})
+
+
+def test_what_was_spent_is_remembered_over_a_restart(uni: Rig) -> None:
+    lease = uni.reserve(size="0.1 V100")
+    uni.report(alive=[lease])
+    uni.now += 20_000
+    uni.renew(lease)
+    uni.report(alive=[lease])
+    uni.now += 20_000
+    uni.release(lease)
+    uni.report()
+    put(uni, "uni", kind="institution", rules={"user_hours_rolling": {"hours": 1, "window": 24}})
+
+    def spent() -> int:
+        rules = uni.read(lambda tx: tx.book.entitlements.rules("ml101"))
+        found = uni.read(lambda tx: tx.book.entitlements.budgets.spent("ml101", "ada", rules, tx.now))
+        return found[0].amount
+
+    assert spent() == 100 * 40_000
+    uni.now += 12 * 3_600_000
+    uni.sweep()
+    uni.restart()
+    assert spent() == 100 * 40_000

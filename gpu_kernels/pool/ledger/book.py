@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any, TypeVar
+from zoneinfo import ZoneInfo
 
 from gpu_kernels.pool.ledger import entitlements
 from gpu_kernels.pool.ledger.agenda_index import BookAgenda, FollowSeats, FollowWindows
-from gpu_kernels.pool.ledger.entitlements import Entitlements
+from gpu_kernels.pool.ledger.entitlements import UTC, Entitlements
 from gpu_kernels.pool.ledger.holdings import Holdings
 from gpu_kernels.pool.ledger.indexes import Due, Follower, Groups, Ordered, Unique
 from gpu_kernels.pool.ledger.rows import (
@@ -50,7 +51,8 @@ WRITTEN = {place: number for number, place in enumerate((None, Place.REPLACED, P
 class Book:
     """The rows by table and key, and the indexes of what is asked often."""
 
-    def __init__(self) -> None:
+    def __init__(self, zone: ZoneInfo = UTC) -> None:
+        """``zone``: by whose clocks the weeks of budgets begin."""
         self.agents: dict[str, Agent] = {}
         self.gpus: dict[int, Gpu] = {}
         self.accounts: dict[str, Account] = {}
@@ -68,9 +70,9 @@ class Book:
         self._tables: dict[Any, dict[Any, Any]] = {kind: getattr(self, kind.TABLE) for kind in TABLES}
         self._journal: list[tuple[Any, Key, Any]] = []
         self._followers: dict[Any, list[Follower[Any]]] = {kind: [] for kind in TABLES}
-        self._make_indexes()
+        self._make_indexes(zone)
 
-    def _make_indexes(self) -> None:
+    def _make_indexes(self, zone: ZoneInfo) -> None:
         lease, follow = KEYS[Lease], self.follow
         self.by_live_key = follow(Lease, Unique[Lease](_live_key))
         """By (user, key); living leases only."""
@@ -91,7 +93,7 @@ class Book:
         """When leases in force are over: not renewed, or at the end of their longest lives."""
         self.forgettable = follow(Lease, Due[Lease](_ended_at, lease))
         self.holdings = follow(Lease, Holdings())
-        self.entitlements = Entitlements(self.holdings)
+        self.entitlements = Entitlements(self.holdings, zone)
         for kind in entitlements.FOLLOWS:
             follow(kind, self.entitlements)
         self.slices_of = follow(Slice, Groups[Slice](attrgetter("lease_id"), KEYS[Slice]))

@@ -7,16 +7,20 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
+from zoneinfo import ZoneInfo
 
 from gpu_kernels.errors import LedgerUnavailable, OutcomeUnknown, PoolError
 from gpu_kernels.pool.ledger.accounts import add_first_courses
 from gpu_kernels.pool.ledger.book import Book
+from gpu_kernels.pool.ledger.entitlements import UTC
 from gpu_kernels.pool.ledger.granting import settle_queue
 from gpu_kernels.pool.ledger.rows import Event
-from gpu_kernels.pool.ledger.stores import Deposed, Store
+from gpu_kernels.pool.ledger.stores import MOST_ROWS, Deposed, Store
 from gpu_kernels.pool.ledger.sweeping import promote, shift
 from gpu_kernels.pool.ledger.transaction import Caps, Changes, Setting, Timing, Transaction
 from gpu_kernels.pool.ledger.watch import Watch
+from gpu_kernels.pool.policy.roles import PLAIN, Patterns
+from gpu_kernels.pool.policy.rules import HOUR, LONGEST_WINDOW
 
 T = TypeVar("T")
 Work = Callable[[Transaction], Any]
@@ -69,11 +73,15 @@ class Ledger:
         caps: Caps | None = None,
         holder: str | None = None,
         address: str = "",
+        patterns: Patterns = PLAIN,
+        zone: ZoneInfo = UTC,
     ) -> None:
+        """``patterns``: what the names of groups mean. ``zone``: by whose clocks weeks begin."""
         self.store = store
         self.watch = watch
-        self.book = Book()
-        self._setting = Setting(timing or Timing(), caps or Caps())
+        self.zone = zone
+        self.book = Book(zone)
+        self._setting = Setting(timing or Timing(), caps or Caps(), patterns)
         self._holder = holder or socket.gethostname()
         self._address = address
         self._outage = False
@@ -98,6 +106,11 @@ class Ledger:
         self._setting.caps = caps
 
     @property
+    def deposed(self) -> Deposed | None:
+        """Why this controller decides nothing: another one leads. From any thread."""
+        return self._deposed
+
+    @property
     def incarnation(self) -> str:
         """What agents count by."""
         return self._setting.counts_by
@@ -106,11 +119,19 @@ class Ledger:
         """Bring the store up to this code, take the term, load the book, give every living lease a whole
         time to live, and create the first courses in a new ledger.
 
-        ``alone``: no other controller can be alive on this store (see ``Store.lead``).
+        ``alone``: no other controller can be alive on this store (see ``Store.lead``). Raises ``Deposed``
+        where another one leads; that may be tried again, and so may a ledger that was deposed.
         """
-        self.store.open()
-        self._setting.counts_by = self.store.lead(self._holder, self._address, alone=alone).incarnation
-        self._outage = True
+        try:
+            self.store.open()
+            self._setting.counts_by = self.store.lead(self._holder, self._address, alone=alone).incarnation
+        except Deposed as error:
+            self._deposed = error
+            raise
+        self._deposed = None
+        self._stale = self._outage = True
+        if self.watch is not None:
+            self.watch.begin_anew()
         self.write(lambda tx: add_first_courses(tx, courses or {}))
 
     def close(self) -> None:
@@ -202,10 +223,23 @@ class Ledger:
 
     def _load(self, now: int) -> None:
         """Begin a new book with what the store has."""
-        self.book = Book()
+        self.book = Book(self.zone)
         loaded = self.store.load(now - self._remembered())
         self.book.load(loaded.rows, loaded.last_event)
+        self._remember_spending(now)
         self._stale = False
+
+    def _remember_spending(self, now: int) -> None:
+        """Budgets reach further back than the book."""
+        since, cursor = now - LONGEST_WINDOW * HOUR, None
+        while True:
+            page = self.store.usage(since=since, until=now, cursor=cursor, limit=MOST_ROWS)
+            self.book.entitlements.remember(
+                part for part in page.rows if (part.lease_id, part.gpu_id) not in self.book.slices
+            )
+            if page.cursor is None:
+                return
+            cursor = page.cursor
 
     def _remembered(self) -> int:
         return max(self.timing.remember_ended, self.timing.swap_rest)

@@ -10,11 +10,13 @@ import stat
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from gpu_kernels.errors import AuthenticationUnavailable, GPUKernelsError, Unauthenticated
+from gpu_kernels.pool.policy.roles import PLAIN, Patterns
 from gpu_kernels.pool.service.identity import ADMIN_POOL, Identity
 
 MAX_TOKEN = 4096
@@ -137,7 +139,8 @@ def _entry(path: Path, digest: str, value: Any) -> tuple[Identity, datetime | No
 
 
 class Authenticator:
-    """Identifies tokens, asking the source once a token and remembering the answer shortly.
+    """Identifies tokens, asking the source once a token and remembering the answer shortly. ``patterns``:
+    what the names of groups mean.
 
     The memory is bounded, keeps digests and no tokens, and shares one question among requests that come
     together.
@@ -148,11 +151,13 @@ class Authenticator:
         source: TokenSource,
         keep_seconds: float,
         *,
+        patterns: Patterns = PLAIN,
         most: int = 10_000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._source = source
         self._keep = keep_seconds
+        self._patterns = patterns
         self._most = most
         self._clock = clock
         self._known: OrderedDict[bytes, tuple[float, Identity | None]] = OrderedDict()
@@ -166,13 +171,17 @@ class Authenticator:
         digest = hashlib.sha256(token.encode()).digest()
         at, identity = self._known.get(digest, (float("-inf"), None))
         if self._clock() - at >= self._keep:
-            identity = await self._ask_once(digest, lambda: self._source.identify(token))
+            identity = await self._ask_once(digest, lambda: self._identify(token))
         if identity is None:
             raise Unauthenticated(
                 "The GPU pool does not know this token, or it has expired.\n"
                 "Start the server again from the hub, or ask whoever runs it."
             )
         return identity
+
+    async def _identify(self, token: str) -> Identity | None:
+        identity = await self._source.identify(token)
+        return None if identity is None else replace(identity, patterns=self._patterns)
 
     async def _ask_once(
         self, digest: bytes, ask: Callable[[], Awaitable[Identity | None]]
