@@ -230,8 +230,12 @@ class Index:
 
         def closer(unit: Unit) -> None:
             nonlocal best
-            found = policy(self._look(unit, held, shut), want, most)
-            if found is not None and (best is None or found.key < best.key):
+            look = self._look(unit, held, shut)
+            score = policy(look, want, most)
+            if score is None:
+                return
+            found = Candidate.of(look, score)
+            if best is None or found.key < best.key:
                 best = found
 
         for unit in busy:

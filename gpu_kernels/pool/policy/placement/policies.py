@@ -1,7 +1,7 @@
 """The three policies: how each ranks the places that a server has for a request.
 
-A policy is a function of one server and the request, so that the index computes it again only for servers
-that changed. Keys are totally ordered and end in the agent's name and the GPU: ties have one answer.
+A policy is a function of one server's state and the request, so that the index computes it again only for
+servers that changed, and once for servers that are alike. Ties go to the lowest name and GPU (``Candidate``).
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gpu_kernels.pool.policy.placement.prices import Worth
-from gpu_kernels.pool.policy.placement.servers import Candidate, View, Want, gap
+from gpu_kernels.pool.policy.placement.servers import Score, View, Want, gap
 from gpu_kernels.units import THOUSANDTHS, Slice
 
-Policy = Callable[[View, Want, int | None], Candidate | None]
+Policy = Callable[[View, Want, int | None], Score | None]
 
 BROKEN_FIRST = 0.1
 """How much of its worth a place may lose more than another, in GPUs, if it is on an entirely used GPU and
@@ -22,40 +22,33 @@ DIGITS = 9
 """Worths that are equal but for the order of additions are to be equal."""
 
 
-def best_fit(view: View, want: Want, most: int | None) -> Candidate | None:
+def best_fit(view: View, want: Want, most: int | None) -> Score | None:
     """The GPU with the least left over; whole GPUs, or host alone, from the server with the least."""
     return _by_room(view, want, most, sign=1)
 
 
-def spread(view: View, want: Want, most: int | None) -> Candidate | None:
+def spread(view: View, want: Want, most: int | None) -> Score | None:
     """The GPU with the most left over; whole GPUs, or host alone, from the server with the most."""
     return _by_room(view, want, most, sign=-1)
 
 
-def _by_room(view: View, want: Want, most: int | None, sign: int) -> Candidate | None:
+def _by_room(view: View, want: Want, most: int | None, sign: int) -> Score | None:
     if not view.host_suffices(want):
         return None
-    agent = view.unit[0]
     if want.size is None:
-        return Candidate((sign * sum(view.gaps), sign * sum(view.host), agent), (0, 0), view, ())
+        return Score((sign * sum(view.gaps), sign * sum(view.host)), (0, 0), ())
     if want.size.whole_gpus is not None:
         positions, empty = _whole(view, want, most)
-        if not positions:
-            return None
-        return Candidate((sign * empty, sign * sum(view.gaps), agent), (empty, 0), view, positions)
-    fitting = view.fitting(want, most)
-    if not fitting:
-        return None
-
-    def key(choice: tuple[int, Slice]) -> tuple[int, int, int]:
+        return Score((sign * empty, sign * sum(view.gaps)), (empty, 0), positions) if positions else None
+    best: tuple[int, int, int] | None = None
+    for choice in view.fitting(want, most):
         left = _left_over(view, choice)
-        return sign * left[0], sign * left[1], choice[0]
-
-    choice = min(fitting, key=key)
-    position = choice[0]
-    gpu = view.gpus[position]
-    left = _left_over(view, choice)
-    return Candidate((sign * left[0], sign * left[1], agent, gpu.index, gpu.id), left, view, (position,))
+        rank = (sign * left[0], sign * left[1], choice[0])
+        if best is None or rank < best:
+            best = rank
+    if best is None:
+        return None
+    return Score(best[:2], (sign * best[0], sign * best[1]), (best[2],))
 
 
 def _left_over(view: View, choice: tuple[int, Slice]) -> tuple[int, int]:
@@ -87,7 +80,7 @@ class Gradient:
         self.worth = worth
         self.host_at, self.host_scale = host_unit
 
-    def __call__(self, view: View, want: Want, most: int | None) -> Candidate | None:
+    def __call__(self, view: View, want: Want, most: int | None) -> Score | None:
         if not view.host_suffices(want):
             return None
         if want.size is None:
@@ -96,7 +89,7 @@ class Gradient:
             return self._whole(view, want, most)
         return self._part(view, want, most)
 
-    def _part(self, view: View, want: Want, most: int | None) -> Candidate | None:
+    def _part(self, view: View, want: Want, most: int | None) -> Score | None:
         fitting = view.fitting(want, most)
         if not fitting:
             return None
@@ -115,11 +108,9 @@ class Gradient:
                 best = key
         assert best is not None
         lost, thousandths, mib, position = best
-        gpu = view.gpus[position]
-        key_of_all = (lost, thousandths, mib, view.unit[0], gpu.index, gpu.id)
-        return Candidate(key_of_all, (thousandths, mib), view, (position,))
+        return Score((lost, thousandths, mib), (thousandths, mib), (position,))
 
-    def _whole(self, view: View, want: Want, most: int | None) -> Candidate | None:
+    def _whole(self, view: View, want: Want, most: int | None) -> Score | None:
         positions, empty = _whole(view, want, most)
         if not positions:
             return None
@@ -129,14 +120,12 @@ class Gradient:
         count = len(positions)
         after = min([p + s - count * o for p, s, o in zip(prices, sums, one, strict=True)])
         lost = before - after + BROKEN_FIRST * self._room(view)
-        key = (round(lost, DIGITS), empty, sum(view.gaps), view.unit[0])
-        return Candidate(key, (empty, 0), view, positions)
+        return Score((round(lost, DIGITS), empty, sum(view.gaps)), (empty, 0), positions)
 
-    def _host_alone(self, view: View, want: Want) -> Candidate:
+    def _host_alone(self, view: View, want: Want) -> Score:
         before, sums, prices = self._before(view, want)
         after = min([p + s for p, s in zip(prices, sums, strict=True)])
-        key = (round(before - after, DIGITS), sum(view.gaps), sum(view.host), view.unit[0])
-        return Candidate(key, (0, 0), view, ())
+        return Score((round(before - after, DIGITS), sum(view.gaps), sum(view.host)), (0, 0), ())
 
     def _before(self, view: View, want: Want) -> tuple[float, Sequence[float], list[float]]:
         """The server's worth now, the sum of its gaps' at each host price, and there what its host amount is

@@ -6,10 +6,13 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 
 from gpu_kernels.pool.policy.placement.policies import Policy
-from gpu_kernels.pool.policy.placement.servers import Candidate, Key, Unit, View, Want
+from gpu_kernels.pool.policy.placement.servers import Candidate, Key, Score, State, Unit, View, Want
 
 REBUILD = 64
 """From so many changed servers on, sorting all anew is cheaper than moving each."""
+
+MAX_SCORES = 2048
+"""States of servers of which the score is remembered."""
 
 
 class Ranking:
@@ -21,6 +24,7 @@ class Ranking:
         self._policy = policy
         self._view = view
         self._candidates: dict[Unit, Candidate] = {}
+        self._scores: dict[State, Score | None] = {}
         self._order: list[tuple[Key, Unit]] = []
 
     def __iter__(self) -> Iterator[Candidate]:
@@ -34,7 +38,7 @@ class Ranking:
         for unit in self.stale:
             old = self._candidates.pop(unit, None)
             view = self._view(unit)
-            new = None if view is None else self._policy(view, self._want, None)
+            new = None if view is None else self._candidate(view)
             if new is not None:
                 self._candidates[unit] = new
             if rebuild or (old is not None and new is not None and old.key == new.key):
@@ -46,3 +50,12 @@ class Ranking:
         if rebuild:
             self._order = sorted((candidate.key, unit) for unit, candidate in self._candidates.items())
         self.stale.clear()
+
+    def _candidate(self, view: View) -> Candidate | None:
+        if view.state in self._scores:
+            score = self._scores[view.state]
+        else:
+            if len(self._scores) >= MAX_SCORES:
+                self._scores.clear()
+            score = self._scores[view.state] = self._policy(view, self._want, None)
+        return None if score is None else Candidate.of(view, score)

@@ -9,7 +9,8 @@ from gpu_kernels.pool.policy.model import Gpu, Placement
 from gpu_kernels.units import THOUSANDTHS, Size, Slice, slice_of
 
 Host = tuple[int, ...]
-Key = tuple[float | int | str, ...]
+Key = tuple[object, ...]
+State = tuple[object, ...]
 Unit = tuple[str, str]
 """An agent and a GPU class: what one placement stays within."""
 
@@ -35,7 +36,8 @@ class View:
     """One server's GPUs of one class, lowest index first, with what is free of each for this request.
 
     ``gaps``: the thousandths of each GPU that can be used, the lesser of its free compute and memory.
-    ``count``: how many GPUs of the class it has in all, also those that are silent or shut.
+    ``count``: how many GPUs of the class it has, with those that are silent or shut. ``state``: all that
+    a policy looks at, the same for servers that differ in their names only.
     """
 
     unit: Unit
@@ -46,6 +48,7 @@ class View:
     gaps: tuple[int, ...]
     host: Host
     count: int
+    state: State
 
     def fitting(self, want: Want, most: int | None) -> list[tuple[int, Slice]]:
         """Positions of GPUs that a part fits, one of each kind of gap, with its slice. ``most``: the
@@ -87,19 +90,11 @@ def view(
     thousandths = tuple(
         max(0, gpu.free_thousandths - part.thousandths) for gpu, part in zip(usable, parts, strict=True)
     )
-    return View(
-        unit=unit,
-        gpus=usable,
-        mib=mib,
-        thousandths=thousandths,
-        empty=tuple(gpu.empty and part == none for gpu, part in zip(usable, parts, strict=True)),
-        gaps=tuple(
-            gap(free_mib, free, gpu.allocatable_mib)
-            for free_mib, free, gpu in zip(mib, thousandths, usable, strict=True)
-        ),
-        host=host,
-        count=len(gpus),
-    )
+    empty = tuple(gpu.empty and part == none for gpu, part in zip(usable, parts, strict=True))
+    allocatable = tuple(gpu.allocatable_mib for gpu in usable)
+    gaps = tuple(map(gap, mib, thousandths, allocatable))
+    state = (mib, thousandths, allocatable, empty, host, len(gpus))
+    return View(unit, usable, mib, thousandths, empty, gaps, host, len(gpus), state)
 
 
 def gap(free_mib: int, free_thousandths: int, allocatable_mib: int) -> int:
@@ -108,15 +103,32 @@ def gap(free_mib: int, free_thousandths: int, allocatable_mib: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """The best place on one server: ``key`` orders those of one policy, the least is the best.
-    ``left_over`` compares candidates of different policies.
+class Score:
+    """What a policy thinks of one server: the positions of the GPUs that it would take, and how that compares
+    with other servers (the least ``rank`` is the best). ``left_over`` compares across policies.
+
+    It depends on the server's ``state`` alone, not on its name.
     """
+
+    rank: tuple[float, ...]
+    left_over: tuple[int, int]
+    positions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """The best place on one server. ``key`` orders those of one policy, and is never the same for two."""
 
     key: Key
     left_over: tuple[int, int]
     view: View
     positions: tuple[int, ...]
+
+    @classmethod
+    def of(cls, view: View, score: Score) -> Candidate:
+        gpus = [view.gpus[position] for position in score.positions[:1]]
+        key = (*score.rank, view.unit[0], *((gpu.index, gpu.id) for gpu in gpus))
+        return cls(key, score.left_over, view, score.positions)
 
     def placement(self, want: Want, current: Mapping[int, Gpu]) -> Placement:
         """The placement, on the GPUs as they are."""
