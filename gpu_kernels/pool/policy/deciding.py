@@ -201,7 +201,7 @@ class Pass:
         found = self._place(ask, allowed, self.held(ask.life))
         if found is not None or not len(self.scene.agenda):
             return found
-        agreed = {c: r for c, r in allowed.items() if ask.preemptible or c in self.scene.preemptible}
+        agreed = {c: r for c, r in allowed.items() if ask.preemptible or c in self.scene.settings.preemptible}
         if not agreed:
             return None
         found = self._place(ask, agreed, self.held(ask.life, preemptible=True))
@@ -305,7 +305,7 @@ class Pass:
     def _new_promises(
         self, waiting: Iterable[Ask], verdicts: Mapping[str, Verdict]
     ) -> Iterable[tuple[Ask, Promise]]:
-        now, patience = self.scene.now, self.scene.patience
+        now, patience = self.scene.now, self.scene.settings.patience
         heads = [
             ask
             for ask in waiting

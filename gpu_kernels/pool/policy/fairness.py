@@ -152,17 +152,23 @@ class Shares:
         return [(course, user), *((name, "") for name in self.path(course))]
 
     def path(self, course: str) -> list[str]:
-        """The course, its faculty, the root."""
+        """The course and the accounts above it, as far as they are known here."""
         path: list[str] = []
         name: str | None = course
         while name is not None and name not in path:
             path.append(name)
             name = self._parents.get(name)
+            if name not in self._parents:
+                break
         return path
 
-    def children(self, account: str) -> list[str]:
-        """The accounts right below it."""
-        return sorted(name for name, parent in self._parents.items() if parent == account)
+    def children(self, account: str | None) -> list[str]:
+        """The accounts right below it; for None those that have none above them."""
+        return sorted(
+            name
+            for name, parent in self._parents.items()
+            if (parent if parent in self._parents else None) == account
+        )
 
     def users(self, course: str) -> list[str]:
         """The users of the course who have used something."""

@@ -193,7 +193,7 @@ class _Replay:
         return [], by_room
 
     def _fits(self, ask: Ask, gpu: Gpu, now: int) -> bool:
-        if not gpu.answering:
+        if not self._scene.answers(gpu):
             return False
         part = self._part(ask, gpu)
         if not gpu.holds(part):

@@ -49,7 +49,7 @@ class Outlook:
         self._new[gpu_id].append(stay)
 
     def stays(self, gpu_id: int) -> Iterator[Stay]:
-        yield from self._scene.stays(gpu_id)
+        yield from (self._scene.expected or self._scene.stays)(gpu_id)
         yield from self._new.get(gpu_id, ())
 
     def earliest(self, ask: Ask, gpu_class: str, not_before: int) -> Promise | None:
@@ -80,7 +80,7 @@ class Outlook:
     def _by_agent(self, gpu_class: str) -> Iterable[tuple[str, list[Gpu]]]:
         servers: dict[str, list[Gpu]] = defaultdict(list)
         for gpu in self._scene.index.gpus():
-            if gpu.gpu_class == gpu_class and gpu.answering:
+            if gpu.gpu_class == gpu_class and self._scene.answers(gpu):
                 servers[gpu.agent].append(gpu)
         return servers.items()
 

@@ -74,7 +74,8 @@ def binding(ask: Ask, gpu_class: str, asked: int, deciding: Pass) -> Level:
 
 
 def _full(gpu_class: str, deciding: Pass) -> TooFull:
-    here = [gpu for gpu in deciding.scene.index.gpus() if gpu.gpu_class == gpu_class and gpu.answering]
+    scene = deciding.scene
+    here = [gpu for gpu in scene.index.gpus() if gpu.gpu_class == gpu_class and scene.answers(gpu)]
     best = (
         max(
             here,
@@ -116,10 +117,10 @@ def _out(ask: Ask, deciding: Pass) -> Iterator[ServerOut]:
     """The servers with GPUs for it that take nothing, or nothing that lasts so long."""
     scene, until = deciding.scene, deciding.scene.now + ask.life
     demands = deciding.demands(ask)
-    agents = {gpu.agent: gpu.answering for gpu in scene.index.gpus() if gpu.gpu_class in demands}
+    agents = {gpu.agent: scene.answers(gpu) for gpu in scene.index.gpus() if gpu.gpu_class in demands}
     for name, answering in sorted(agents.items()):
         server = scene.servers.get(name)
-        if not answering or (server is not None and not server.answering):
+        if not answering:
             yield ServerOut(name, "silent")
         elif server is not None and server.standing != "open":
             yield ServerOut(name, server.standing)

@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 
 from gpu_kernels.pool.policy.agenda import Agenda
 from gpu_kernels.pool.policy.agenda_model import Stays, no_stays
-from gpu_kernels.pool.policy.fairness import Shares
-from gpu_kernels.pool.policy.model import Ask, RuleBinds, Server
-from gpu_kernels.pool.policy.placement import Index
+from gpu_kernels.pool.policy.fairness import Policy, Shares
+from gpu_kernels.pool.policy.model import Ask, Gpu, RuleBinds, Server
+from gpu_kernels.pool.policy.placement import Catalogue, Index
 from gpu_kernels.pool.policy.quota import Tree
 from gpu_kernels.units import Slice
 
@@ -54,6 +54,20 @@ class Held:
     until: int
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What decisions are made by. ``placement``: the policy by GPU class, "" for every other class.
+
+    ``preemptible``: GPU classes whose leases may always be told to make way for class hours.
+    """
+
+    patience: Patience = field(default_factory=Patience)
+    fairness: Policy = field(default_factory=Policy)
+    placement: Mapping[str, str] = field(default_factory=dict)
+    catalogue: Catalogue = field(default_factory=Catalogue)
+    preemptible: frozenset[str] = frozenset()
+
+
 def nothing_held() -> Iterable[Held]:
     return ()
 
@@ -67,8 +81,10 @@ class Scene:
     """The pool at one instant.
 
     ``index`` and ``tree`` are the live ones: a decision changes them only within trials. ``servers`` may
-    leave out those that are open, answer, and have no end. ``ending``: the thousandths of a class that
-    leases of a course still count whose end their servers have not confirmed.
+    leave out those that are open, answer, and have no end. ``stays`` are the leases on a GPU for a decision
+    of now, for which what is not confirmed is there; ``expected`` are those for looking ahead (the same by
+    default). ``ending``: the thousandths of a class that leases of a course still count whose end their
+    servers have not confirmed.
     """
 
     now: int
@@ -78,11 +94,15 @@ class Scene:
     servers: Mapping[str, Server] = field(default_factory=dict)
     agenda: Agenda = field(default_factory=Agenda)
     stays: Stays = no_stays
+    expected: Stays | None = None
     held: Callable[[], Iterable[Held]] = nothing_held
     ending: Callable[[str, str], int] = nothing_ending
     rules: Rules = no_rules
-    patience: Patience = Patience()
+    settings: Settings = field(default_factory=Settings)
     zone: ZoneInfo = UTC
     """The institution's wall clock, for texts."""
-    preemptible: frozenset[str] = frozenset()
-    """GPU classes whose leases may always be told to make way for class hours."""
+
+    def answers(self, gpu: Gpu) -> bool:
+        """Whether the GPU can be used at all now."""
+        server = self.servers.get(gpu.agent)
+        return gpu.answering and (server is None or server.answering)

@@ -166,8 +166,8 @@ def shares_compared(ask: Ask, scene: Scene) -> list[dict[str, Any]]:
     lowest share first.
     """
     shares, now = scene.shares, scene.now
-    path = shares.path(ask.course)
     levels: list[dict[str, Any]] = []
+    path = [*shares.path(ask.course), None]
     for name, parent in reversed(list(pairwise(path))):
         of_siblings = {sibling: shares.share(sibling, "", now) for sibling in shares.children(parent)}
         levels.append({"of": parent, "this": name, "shares": _lowest_first("account", of_siblings)})
@@ -197,7 +197,7 @@ def gpus_considered(ask: Ask, deciding: Pass) -> list[dict[str, Any]]:
         why = None
         if not gpu.could_hold(part):
             why = "too small"
-        elif not gpu.answering:
+        elif not scene.answers(gpu):
             why = "silent"
         elif server is not None and not server.takes(until):
             why = server.standing if server.standing != "open" else "ends too early"

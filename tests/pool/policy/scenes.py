@@ -13,7 +13,7 @@ from gpu_kernels.pool.policy.fairness import Policy, Shares
 from gpu_kernels.pool.policy.model import Ask, Gpu, Placement, Server
 from gpu_kernels.pool.policy.placement import Index
 from gpu_kernels.pool.policy.quota import Limits, Tree
-from gpu_kernels.pool.policy.scene import Held, Patience, Rules, Scene, no_rules
+from gpu_kernels.pool.policy.scene import Held, Patience, Rules, Scene, Settings, no_rules
 from gpu_kernels.units import parse_size
 
 MINUTE = 60_000
@@ -81,7 +81,7 @@ class Pool:
             stays=self.stays,
             held=self.held,
             rules=self.rules,
-            patience=self.patience,
+            settings=Settings(patience=self.patience),
         )
 
     def stays(self, gpu_id: int) -> list[Stay]:

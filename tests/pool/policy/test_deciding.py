@@ -15,7 +15,7 @@ from gpu_kernels.pool.policy.deciding import Pass, decide
 from gpu_kernels.pool.policy.model import Ask, Placement, RuleBinds, Server
 from gpu_kernels.pool.policy.promises import Hold, Outlook, held_back
 from gpu_kernels.pool.policy.quota import Limits
-from gpu_kernels.pool.policy.scene import Patience, Scene
+from gpu_kernels.pool.policy.scene import Patience, Scene, Settings
 from gpu_kernels.units import Slice
 from tests.pool.policy.scenes import HOUR, LIFE, MINUTE, START, Pool, gpus
 
@@ -271,7 +271,7 @@ class TestClassHours:
     def test_a_class_of_gpus_may_be_preemptible_for_all(self) -> None:
         pool = self.pool()
         ask = pool.ask("1 V100")
-        decision = decide([ask], replace(pool.scene(), preemptible=frozenset({"V100"})))
+        decision = decide([ask], replace(pool.scene(), settings=Settings(preemptible=frozenset({"V100"}))))
         assert decision.granted[ask.id].preempt_at == START + HOUR
 
     def test_a_promise_is_of_an_instant_at_which_no_seat_is_in_the_way(self) -> None:

@@ -242,8 +242,8 @@ class TestToldToAnAdmin:
         full = json.loads(json.dumps(full))
         assert full["held_by"] == "gpus"
         assert [other["id"] for other in full["ahead"]] == [large.id]
-        assert [level["this"] for level in full["shares"]] == ["ml101", "ada"]
-        assert [entry["account"] for entry in full["shares"][0]["shares"]] == ["ml101", "cv202"]
+        assert [level["this"] for level in full["shares"]] == ["university", "ml101", "ada"]
+        assert [entry["account"] for entry in full["shares"][1]["shares"]] == ["ml101", "cv202"]
         assert [level["account"] for level in full["quota"]["V100"]] == ["university", "ml101"]
         assert {entry["agent"]: entry["why_not"] for entry in full["gpus"]} == {
             "server1": "too full",
