@@ -22,12 +22,12 @@ from gpu_kernels.pool.policy.model import Ask
 _BITS = 60
 _ONE = 1 << _BITS
 _STEP = 8
-_STEPS = 4
+_STEPS = 5
 _PER_LN2 = 1663314137230540311  # 2**60 / ln 2, rounded to the nearest whole number
 
 
 def _powers() -> tuple[tuple[int, ...], ...]:
-    """2 ** -(k / 256 ** level) for k below 256 and levels 1 to 4, in 60 bits, by square roots alone."""
+    """2 ** -(k / 256 ** level) for k below 256 and levels 1 to 5, in 60 bits, by square roots alone."""
     root, roots = _ONE >> 1, []
     for _ in range(_STEP * _STEPS):
         root = isqrt(root << _BITS)
@@ -46,19 +46,20 @@ def _powers() -> tuple[tuple[int, ...], ...]:
     return tuple(tables)
 
 
-_FIRST, _SECOND, _THIRD, _FOURTH = _powers()
+_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH = _powers()
 
 
 def left(elapsed: int, half_life: int) -> int:
     """What is left of a whole after the time, in 2 ** -60; both in the same unit."""
     if elapsed <= 0:
         return _ONE
-    halvings, rest = divmod((elapsed << 32) // half_life, 1 << 32)
+    halvings, rest = divmod((elapsed << 40) // half_life, 1 << 40)
     if halvings >= _BITS:
         return 0
-    value = _FIRST[rest >> 24] * _SECOND[rest >> 16 & 255] >> _BITS
-    value = value * _THIRD[rest >> 8 & 255] >> _BITS
-    return (value * _FOURTH[rest & 255] >> _BITS) >> halvings
+    value = _FIRST[rest >> 32] * _SECOND[rest >> 24 & 255] >> _BITS
+    value = value * _THIRD[rest >> 16 & 255] >> _BITS
+    value = value * _FOURTH[rest >> 8 & 255] >> _BITS
+    return (value * _FIFTH[rest & 255] >> _BITS) >> halvings
 
 
 def settled(use: int, held: int, elapsed: int, half_life: int) -> int:
