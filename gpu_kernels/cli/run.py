@@ -68,6 +68,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="queue S seconds if nothing is free (default: 0)",
     )
+    pool.add_argument(
+        "--preemptible",
+        action="store_true",
+        help="also take what a class hour needs later; the command then loses its GPU when the class starts",
+    )
     straight = parser.add_argument_group("without a pool")
     straight.add_argument("--software", action="store_true", help="run straight on a software GPU")
     straight.add_argument("--memory", type=int, metavar="MIB", help="the software GPU's memory")
@@ -89,7 +94,7 @@ def execute(options: argparse.Namespace) -> int:
         return unfit
     if options.software:
         return _run_straight(command, options.memory)
-    return _run_on_lease(command, size_text(options), options.course, options.wait)
+    return _run_on_lease(command, options)
 
 
 def size_text(options: argparse.Namespace) -> str:
@@ -130,10 +135,16 @@ def _run_straight(command: Sequence[str], memory_mib: int | None) -> int:
     os.execvpe(command[0], list(command), environment)  # noqa: S606 - no shell is wanted
 
 
-def _run_on_lease(command: Sequence[str], size: str, course: str | None, wait: float) -> int:
+def _run_on_lease(command: Sequence[str], options: argparse.Namespace) -> int:
+    size = size_text(options)
     _require(native_build().client / "libcuda.so.1")
     with PoolClient.from_environment() as client, unwinding():
-        held = HeldByCommand.lease(client, size, course, wait)
+        held = HeldByCommand.lease(client, size, options.course, options.wait, options.preemptible)
+        if held.granted.preempt_in is not None:
+            minutes = held.granted.preempt_in / 60
+            print(
+                f"jupyter gpu run: the slice makes way for a class hour in {minutes:.0f} min", file=sys.stderr
+            )
         try:
             environment = client_environment(held.granted, os.environ)
             return run_in_foreground(command, environment, started=lambda: KEEPER.keep(client, held))
@@ -155,14 +166,18 @@ class HeldByCommand:
         self._gone = False
 
     @classmethod
-    def lease(cls, client: PoolClient, size: str, course: str | None, wait: float) -> HeldByCommand:
+    def lease(
+        cls, client: PoolClient, size: str, course: str | None, wait: float, preemptible: bool = False
+    ) -> HeldByCommand:
         """Raises the refusal, or ``PoolFull`` if nothing became free in time; then nothing is held."""
         from gpu_kernels.provisioner.identity import server_name
 
         run = f"run-{uuid.uuid4().hex}"
         slot = Slot(server_name(os.environ), run)
         course = course or os.environ.get(COURSE) or None
-        granted = client.ask(size, key=run, slot=slot, holder=run, course=course, wait=wait)
+        granted = client.ask(
+            size, key=run, slot=slot, holder=run, course=course, wait=wait, preemptible=preemptible
+        )
         held = cls(client, granted)
         try:
             if granted.queued:

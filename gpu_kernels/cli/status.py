@@ -58,6 +58,8 @@ def _lease_facts(lease: Lease) -> dict[str, Any]:
         "agent": lease.agent,
         "slot": {"server": lease.slot.server, "path": lease.slot.path},
         "expires_in": lease.expires_in,
+        "preempt_in": lease.preempt_in,
+        "class_hour": lease.class_hour,
         "position": lease.position,
     }
 
@@ -65,6 +67,8 @@ def _lease_facts(lease: Lease) -> dict[str, Any]:
 def _lease_row(lease: Lease) -> Sequence[str]:
     state = f"{lease.state}, number {lease.position}" if lease.queued and lease.position else lease.state
     ends = "" if lease.expires_in is None else f"{lease.expires_in:.0f} s"
+    if lease.preempt_in is not None:
+        ends += f", for a class in {lease.preempt_in / 60:.0f} min"
     return (
         lease.id,
         lease.size,

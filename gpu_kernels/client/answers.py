@@ -49,6 +49,10 @@ class Lease:
     reason: str | None
     created_at: str
     labels: Mapping[str, str]
+    preempt_in: float | None = None
+    """Seconds until it makes way for a class hour; None where it need not."""
+    class_hour: str | None = None
+    """The class hour whose seat it has."""
 
     @property
     def queued(self) -> bool:
@@ -91,6 +95,8 @@ class Lease:
             reason=data["reason"],
             created_at=data["created_at"],
             labels=dict(data["labels"]),
+            preempt_in=data.get("preempt_in"),
+            class_hour=data.get("class_hour"),
         )
 
 

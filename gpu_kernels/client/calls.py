@@ -52,8 +52,10 @@ def ask(
     course: str | None = None,
     wait: float = 0.0,
     labels: Mapping[str, str] | None = None,
+    preemptible: bool = False,
 ) -> Request[Lease]:
     """Ask for a lease: ``reserved``, or ``queued`` when ``wait`` > 0 seconds and nothing is free.
+    ``preemptible``: it may be one that makes way for a class hour, and says when (``Lease.preempt_in``).
 
     Raises what was refused, e.g. ``CourseLimit``, ``PoolFull``, ``NoSuchClass``, ``InvalidSize``. The same
     key asks for the same lease. Whoever asks also renews and releases; ``reserve`` does all of that.
@@ -66,6 +68,8 @@ def ask(
         "wait": wait,
         "labels": dict(labels or {}),
     }
+    if preemptible:
+        body["preemptible"] = True
     if course is not None:
         body["course"] = course
     return Request("POST", "/leases", Lease.from_json, body)
@@ -135,6 +139,38 @@ def set_limit(course: str, limit: Mapping[str, int]) -> Request[dict[str, Any]]:
     """Set what a course may hold at once: GPU class to thousandths."""
     body = {"limit": {gpu_class: {"thousandths": value} for gpu_class, value in limit.items()}}
     return Request("PUT", _path("courses", course), dict, body)
+
+
+def class_hours(course: str | None = None, *, past: bool = False) -> Script[list[dict[str, Any]]]:
+    """Class hours of one's courses, or of one, with their next meetings; with ``past``, those too that are
+    over or cancelled.
+    """
+    params = _params(course=course, past=past or None)
+
+    def page(more: dict[str, str]) -> Request[Page]:
+        return Request("GET", "/class-hours", _class_hours_page, params=params | more)
+
+    return (yield from _all_pages(page))
+
+
+def class_hour(class_hour_id: str) -> Request[dict[str, Any]]:
+    """One class hour, with all meetings of the next half year."""
+    return Request("GET", _path("class-hours", class_hour_id), dict)
+
+
+def add_class_hour(**fields: Any) -> Request[dict[str, Any]]:
+    """Reserve a class hour; ``fields`` are those of the body. Raises ``ClassHourFull`` where seats lack."""
+    return Request("POST", "/class-hours", dict, fields, repeatable=False)
+
+
+def change_class_hour(class_hour_id: str, **fields: Any) -> Request[dict[str, Any]]:
+    """Change these fields of a class hour; all of it is confirmed anew, or nothing changes."""
+    return Request("PATCH", _path("class-hours", class_hour_id), dict, fields)
+
+
+def cancel_class_hour(class_hour_id: str) -> Request[dict[str, Any]]:
+    """Cancel a class hour: its seats flow back."""
+    return Request("DELETE", _path("class-hours", class_hour_id), dict)
 
 
 def agents() -> Request[list[dict[str, Any]]]:
@@ -215,6 +251,10 @@ def _all_pages(page: Callable[[dict[str, str]], Request[Page]]) -> Script[list[A
 
 def _leases(answer: Any) -> list[Lease]:
     return [Lease.from_json(item) for item in answer["leases"]]
+
+
+def _class_hours_page(answer: Any) -> Page:
+    return Page(list(answer["class_hours"]), answer.get("next"))
 
 
 def _leases_page(answer: Any) -> Page:

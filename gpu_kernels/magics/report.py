@@ -136,4 +136,7 @@ def _gpu_text(part: SliceStatus) -> str:
 
 def _lease_text(lease: Lease) -> str:
     left = "" if lease.expires_in is None else f", for {lease.expires_in:.0f} s more if not renewed"
-    return f"{lease.state}{left}; it is renewed while this kernel lives"
+    text = f"{lease.state}{left}; it is renewed while this kernel lives"
+    if lease.preempt_in is not None:
+        text += f", until it makes way for a class in {lease.preempt_in / 60:.0f} min"
+    return text

@@ -175,6 +175,7 @@ def _ask(client: PoolClient, wish: Wish, end: float, abandoned: threading.Event)
                 course=wish.course,
                 wait=max(0.0, left),
                 labels=wish.labels,
+                preemptible=True,  # %gpu says until when; else GPUs would idle for hours before each class
             )
         except AWAY:
             if left <= 0 or abandoned.wait(min(left, RETRY_S)):
