@@ -68,6 +68,12 @@ c.JupyterHub.load_roles = [
     },
     {"name": "gpu-admins", "groups": [accounts.ADMINS], "scopes": ["custom:gpu:admin:*"]},
     {
+        # Reads which courses there are, and the gpu_* properties of their groups.
+        "name": "gpu-controller",
+        "services": ["gpu"],
+        "scopes": ["list:groups", "read:groups"],
+    },
+    {
         "name": "gpu-servers",
         "services": [services.AGENT_SERVICE],
         "scopes": ["custom:gpu:agent", "access:services!service=gpu"],

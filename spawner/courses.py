@@ -7,19 +7,21 @@ from html import escape
 
 from jupyterhub.spawner import SpawnException
 
+from gpu_kernels.pool.policy.roles import PLAIN, Patterns
+
 NO_COURSE = ""
 """What a person chooses to start a server that cannot have a GPU."""
 
 
 def courses_of(
-    groups: Iterable[str], *, known: Collection[str] = (), instructors_suffix: str = "-instructors"
+    groups: Iterable[str], *, known: Collection[str] = (), patterns: Patterns = PLAIN
 ) -> list[str]:
     """The courses that a member of `groups` may charge, in alphabetical order.
 
-    Instructors may use their own course. With `known`, other groups are no courses.
+    Instructors may use their own course. With `known`, other groups are no courses. `patterns`: what the
+    names of groups mean.
     """
-    courses = {group.removesuffix(instructors_suffix) for group in groups}
-    return sorted(course for course in courses if course and (not known or course in known))
+    return sorted(course for course in patterns.roles(groups) if not known or course in known)
 
 
 def choose_course(courses: list[str], wanted: object) -> str:

@@ -7,10 +7,11 @@ from typing import Any
 
 from jupyterhub import orm
 from jupyterhub.utils import maybe_future
-from traitlets import Float, List, Unicode, default
+from traitlets import Float, List, TraitError, Unicode, Union, default, validate
 from traitlets.config import LoggingConfigurable
 
 from gpu_kernels.client import AsyncPoolClient
+from gpu_kernels.pool.policy.roles import Patterns
 from spawner.courses import NO_COURSE, choose_course, course_in_form, courses_of, options_form
 
 RELEASE_TOKEN_S = 120
@@ -60,10 +61,16 @@ class GPULabMixin(LoggingConfigurable):
         """,
     )
 
-    gpu_slice_instructors_suffix = Unicode(
-        "-instructors",
+    gpu_slice_course_groups = Union(
+        [Unicode(), List()],
+        default_value="plain",
         config=True,
-        help="Members of the group `<course><suffix>` are that course's instructors, and may use its GPUs.",
+        help="""What the names of groups mean; the same as the controller's `course_groups`.
+
+        A preset (`plain`: `ml101` and `ml101-instructors`; `nbgrader`, `lti`, `canvas`, `e2x`), or a list of
+        presets and of pairs of a regular expression with `(?P<course>...)` and a role, `student` or
+        `instructor`. Instructors may use the GPUs of their course.
+        """,
     )
 
     gpu_slice_token_scopes = List(
@@ -95,12 +102,20 @@ class GPULabMixin(LoggingConfigurable):
     user_options: Any
     orm_spawner: Any
 
+    @validate("gpu_slice_course_groups")
+    def _checked_course_groups(self, proposal: Any) -> Any:
+        try:
+            Patterns.of(proposal["value"])
+        except ValueError as error:
+            raise TraitError(f"GPULabMixin.gpu_slice_course_groups: {error}") from None
+        return proposal["value"]
+
     def gpu_slice_courses_of_user(self) -> list[str]:
         """The courses that this server could be charged to."""
         return courses_of(
             (group.name for group in self.user.groups),
             known=self.gpu_slice_courses,
-            instructors_suffix=self.gpu_slice_instructors_suffix,
+            patterns=Patterns.of(self.gpu_slice_course_groups),
         )
 
     async def start(self) -> Any:

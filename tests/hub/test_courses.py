@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jupyterhub.spawner import SpawnException
 
+from gpu_kernels.pool.policy.roles import Patterns
 from spawner.courses import NO_COURSE, choose_course, course_in_form, courses_of, options_form
 
 names = st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=1, max_size=8)
@@ -18,6 +19,11 @@ def test_instructors_may_use_their_own_course():
 
 def test_a_course_counts_once_for_instructors_who_are_students_too():
     assert courses_of(["ml101", "ml101-instructors"]) == ["ml101"]
+
+
+def test_courses_are_read_from_the_names_of_a_course_tool():
+    groups = ["nbgrader-ml101", "formgrade-algo", "gpu-admins"]
+    assert courses_of(groups, patterns=Patterns.of("nbgrader")) == ["algo", "ml101"]
 
 
 def test_other_groups_are_no_courses_where_the_courses_are_known():
