@@ -31,10 +31,22 @@ def test_who_waits_is_served_in_order_when_a_slice_comes_back(rig: Rig, full: Le
     assert rig.state(waiting[5]) == "reserved"
 
 
-def test_who_does_not_wait_is_refused_and_overtakes_nobody(rig: Rig) -> None:
-    rig.reserve("half.ipynb", "0.5 V100", user="zoe", groups=["cv202"])
+def waits_long(rig: Rig, lease: Lease, *others: Lease) -> None:
+    """So long that nobody may overtake it any more."""
+    for _ in range(2):
+        rig.pass_time(30_000)
+        rig.renew(*others, user="zoe")
+        rig.keep_waiting(lease)
+    rig.sweep()
+
+
+def test_small_requests_overtake_a_large_one_until_it_has_waited_long(rig: Rig) -> None:
+    half = rig.reserve("half.ipynb", "0.5 V100", user="zoe", groups=["cv202"])
     rig.set_limit("cv202", {"V100": 3000})
-    large = rig.reserve("big.ipynb", "1 V100", user="yan", groups=["cv202"], wait=60)
+    large = rig.reserve("big.ipynb", "1 V100", user="yan", groups=["cv202"], wait=600)
+    rig.release(rig.reserve())
+    rig.report(alive=[half])
+    waits_long(rig, large, half)
     with pytest.raises(PoolFull, match="promised to others who asked earlier"):
         rig.reserve()
     rig.release(large)
@@ -79,10 +91,11 @@ def test_a_queued_request_ends_when_its_time_to_wait_is_over(rig: Rig, full: Lea
     assert (rig.state(lease), rig.lease(lease)["reason"]) == ("expired", NOTHING_FREE)
 
 
-def test_the_end_of_the_first_in_the_queue_lets_those_behind_it_through(rig: Rig) -> None:
-    rig.reserve("half.ipynb", "0.5 V100", user="zoe", groups=["cv202"])
+def test_the_end_of_a_promise_lets_those_behind_it_through(rig: Rig) -> None:
+    half = rig.reserve("half.ipynb", "0.5 V100", user="zoe", groups=["cv202"])
     rig.set_limit("cv202", {"V100": 3000})
-    large = rig.reserve("big.ipynb", "1 V100", user="yan", groups=["cv202"], wait=20)
+    large = rig.reserve("big.ipynb", "1 V100", user="yan", groups=["cv202"], wait=80)
+    waits_long(rig, large, half)
     small = rig.reserve(wait=600)
     assert (rig.state(large), rig.state(small)) == ("queued", "queued")
     rig.pass_time(20_000)

@@ -86,9 +86,9 @@ def test_a_larger_one_in_a_full_pool_jumps_no_queue_and_costs_nothing(rig: Rig) 
     rig.reserve("x.ipynb", "0.9 V100", groups=["cv202"], user="zoe")
     old = rig.reserve(size="0.1 V100", user="ada")
     rig.now += 1
-    other = rig.reserve(user="bob", groups=["cv202"], wait=60, size="0.05 V100")
-    assert other["state"] == "queued"
     rig.set_limit("ml101", {"V100": 200})
+    other = rig.reserve(user="bob", wait=60, size="0.05 V100")
+    assert other["state"] == "queued"
     new = rig.reserve(size="0.2 V100", user="ada", wait=60)
     assert (rig.state(old), new["position"]) == ("reserved", 2)
 

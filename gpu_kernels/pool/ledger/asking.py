@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_kernels.errors import KeyReused, TooMany, UnknownLease
-from gpu_kernels.pool.ledger import snapshot
 from gpu_kernels.pool.ledger.accounts import resolve_course
 from gpu_kernels.pool.ledger.ending import REPLACED, drain, end_all
 from gpu_kernels.pool.ledger.granting import advance_queue
 from gpu_kernels.pool.ledger.rows import Lease
+from gpu_kernels.pool.ledger.scene import ask_without_overlap, counted, next_turn, scene_of
 from gpu_kernels.pool.ledger.seats import coming_seats, not_clear_yet, own_seat_would_do
 from gpu_kernels.pool.ledger.states import IN_FORCE, LIVE, Place, State, Who, move
 from gpu_kernels.pool.ledger.sweeping import end_over, is_over
 from gpu_kernels.pool.ledger.transaction import Transaction
-from gpu_kernels.pool.policy import queue
-from gpu_kernels.pool.policy.model import Verdict
-from gpu_kernels.units import Size
+from gpu_kernels.pool.policy.deciding import Pass
+from gpu_kernels.pool.policy.model import Placement, Verdict
+from gpu_kernels.units import Size, Slice
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def reserve(tx: Transaction, wish: Wish) -> Lease:
     if Place.WAITING in places:
         drain(tx, places[Place.WAITING], who_asked=wish.user, reason=REPLACED)
     _check_living(tx, wish.user, but=Place.CURRENT in places)
-    lease = _new_lease(tx, wish, course, body_hash, snapshot.next_turn(tx))
+    lease = _new_lease(tx, wish, course, body_hash, next_turn(tx))
     verdict = advance_queue(tx, lease)
     assert verdict is not None
     if verdict.placement is not None:
@@ -158,22 +158,30 @@ def _queue_or_refuse(
     else:
         turn = lease.turn
     _check_queue(tx, wish.user)
-    return move(
-        tx, lease, State.QUEUED, who=Who.REQUEST, actor=wish.user, place=str(Place.WAITING), turn=turn
+    queued = move(
+        tx,
+        lease,
+        State.QUEUED,
+        who=Who.REQUEST,
+        actor=wish.user,
+        place=str(Place.WAITING),
+        turn=turn,
+        promised_at=tx.now if turn < lease.turn else None,
     )
+    if queued.promised_at is not None:
+        advance_queue(tx)
+    return tx.book.leases[queued.id]
 
 
 def _turn_if_ended_for_the_new(tx: Transaction, lease: Lease, in_slot: Sequence[Lease]) -> int | None:
     """The new lease's turn, if the user's own leases of the slot are all that stands in its way; or None.
 
     Then they are ended, and the new one waits for their slices. A new lease that takes no more than the
-    current one also takes over its turn, so that nobody gets in between.
+    current one also takes over its turn, and is promised what comes free, so that nobody gets in between.
     """
     if own_seat_would_do(tx, lease, in_slot):
         return in_slot[-1].turn
-    ask = snapshot.ask_without_overlap(lease)
-    course = snapshot.course_without(tx, lease.course, in_slot)
-    placement = queue.judge(ask, snapshot.gpus_without(tx, in_slot), course).placement
+    placement = _place_without(tx, lease, in_slot)
     if placement is None:
         return None
     current = in_slot[-1]
@@ -184,6 +192,18 @@ def _turn_if_ended_for_the_new(tx: Transaction, lease: Lease, in_slot: Sequence[
     ):
         return current.turn
     return None if len(tx.book.waiting) else lease.turn
+
+
+def _place_without(tx: Transaction, lease: Lease, in_slot: Sequence[Lease]) -> Placement | None:
+    """Where the new lease would go if the leases in its slot held nothing."""
+    scene = scene_of(tx, lease)
+    with scene.index.trial(), scene.tree.trial():
+        for old in in_slot:
+            for part in tx.book.parts(old):
+                if (gpu := scene.index.gpu(part.gpu_id)) is not None:
+                    scene.index.put(gpu.without_part(Slice(part.mib, part.thousandths)))
+            scene.tree.add_use(old.course, old.gpu_class or "", -counted(tx, old))
+        return Pass(scene).look(ask_without_overlap(tx, lease)).placement
 
 
 def keep_waiting(tx: Transaction, user: str, lease_id: str) -> Lease:

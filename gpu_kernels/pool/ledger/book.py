@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any, TypeVar
-from zoneinfo import ZoneInfo
 
-from gpu_kernels.pool.ledger import entitlements
+from gpu_kernels.pool.ledger import entitlements, fair_shares
 from gpu_kernels.pool.ledger.agenda_index import BookAgenda, FollowSeats, FollowWindows
-from gpu_kernels.pool.ledger.entitlements import UTC, Entitlements
+from gpu_kernels.pool.ledger.asks import Asks
+from gpu_kernels.pool.ledger.entitlements import Entitlements
+from gpu_kernels.pool.ledger.fair_shares import FairShares
 from gpu_kernels.pool.ledger.holdings import Holdings
+from gpu_kernels.pool.ledger.house import House
 from gpu_kernels.pool.ledger.indexes import Due, Follower, Groups, Ordered, Unique
+from gpu_kernels.pool.ledger.places import Places
 from gpu_kernels.pool.ledger.rows import (
     TABLES,
     Account,
@@ -51,8 +54,7 @@ WRITTEN = {place: number for number, place in enumerate((None, Place.REPLACED, P
 class Book:
     """The rows by table and key, and the indexes of what is asked often."""
 
-    def __init__(self, zone: ZoneInfo = UTC) -> None:
-        """``zone``: by whose clocks the weeks of budgets begin."""
+    def __init__(self, house: House | None = None) -> None:
         self.agents: dict[str, Agent] = {}
         self.gpus: dict[int, Gpu] = {}
         self.accounts: dict[str, Account] = {}
@@ -70,9 +72,10 @@ class Book:
         self._tables: dict[Any, dict[Any, Any]] = {kind: getattr(self, kind.TABLE) for kind in TABLES}
         self._journal: list[tuple[Any, Key, Any]] = []
         self._followers: dict[Any, list[Follower[Any]]] = {kind: [] for kind in TABLES}
-        self._make_indexes(zone)
+        self._make_indexes()
+        self._follow_for_policy(house or House())
 
-    def _make_indexes(self, zone: ZoneInfo) -> None:
+    def _make_indexes(self) -> None:
         lease, follow = KEYS[Lease], self.follow
         self.by_live_key = follow(Lease, Unique[Lease](_live_key))
         """By (user, key); living leases only."""
@@ -93,9 +96,6 @@ class Book:
         """When leases in force are over: not renewed, or at the end of their longest lives."""
         self.forgettable = follow(Lease, Due[Lease](_ended_at, lease))
         self.holdings = follow(Lease, Holdings())
-        self.entitlements = Entitlements(self.holdings, zone)
-        for kind in entitlements.FOLLOWS:
-            follow(kind, self.entitlements)
         self.slices_of = follow(Slice, Groups[Slice](attrgetter("lease_id"), KEYS[Slice]))
         self.held = follow(Slice, Groups[Slice](_open_gpu, KEYS[Slice]))
         """By GPU id: what is counted now."""
@@ -108,10 +108,25 @@ class Book:
         self.seats_of = follow(Seat, Groups[Seat](attrgetter("window"), attrgetter("number")))
         self.seats_on = follow(Seat, Groups[Seat](attrgetter("gpu_id"), KEYS[Seat]))
         self.windows_of = follow(Window, Groups[Window](attrgetter("class_hour"), KEYS[Window]))
+
+    def _follow_for_policy(self, house: House) -> None:
+        """What the policy works with is kept up like any index: see ``scene``."""
+        self.entitlements = Entitlements(self.holdings, house.zone)
+        for kind in entitlements.FOLLOWS:
+            self.follow(kind, self.entitlements)
+        self.fair = FairShares(
+            house.settings.fairness, lambda: self.entitlements.tree, self.accounts, self.shares, self.slices
+        )
+        for kind in fair_shares.FOLLOWS:
+            self.follow(kind, self.fair)
+        self.places = Places(house.settings)
+        self.follow(Gpu, self.places)
+        self.follow(Agent, self.places)
+        self.asks = self.follow(Lease, Asks())
         self.agenda = BookAgenda(self.class_hours)
         """What windows hold on which GPU, and when."""
-        follow(Window, FollowWindows(self.agenda))
-        follow(Seat, FollowSeats(self.agenda))
+        self.follow(Window, FollowWindows(self.agenda))
+        self.follow(Seat, FollowSeats(self.agenda))
 
     def follow(self, kind: type[R], follower: F) -> F:
         """Tell ``follower`` of all rows of the table, and of every change from now on."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from gpu_kernels.pool.ledger.capacity import adopted
+from gpu_kernels.pool.ledger.fair_shares import settle
 from gpu_kernels.pool.ledger.rows import Agent, Lease
 from gpu_kernels.pool.ledger.seats import give_back
 from gpu_kernels.pool.ledger.states import LIVE, Place, State, Who, move
@@ -107,6 +108,7 @@ def ended_of(tx: Transaction, agent: Agent) -> list[Lease]:
 def free_all(tx: Transaction, leases: Sequence[Lease], *, who: Who, actor: str) -> int:
     """Take the slices of ended leases off their GPUs, and close their accounts; how many leases."""
     for lease in leases:
+        settle(tx, lease, lease.gpu_class or "")
         for part in tx.book.parts(lease):
             tx.change(part, ended_at=tx.now, active_at=lease.active_at)
             gpu = tx.book.gpus[part.gpu_id]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 
-from gpu_kernels.pool.ledger import snapshot
 from gpu_kernels.pool.ledger.capacity import adopted
 from gpu_kernels.pool.ledger.ending import REPLACED, drain
+from gpu_kernels.pool.ledger.fair_shares import settle
 from gpu_kernels.pool.ledger.rows import Lease, Slice
 from gpu_kernels.pool.ledger.ruling import longest_life
+from gpu_kernels.pool.ledger.scene import ask, may_overlap, scene_of
 from gpu_kernels.pool.ledger.seats import seat_for
 from gpu_kernels.pool.ledger.states import Place, State, Who, move
 from gpu_kernels.pool.ledger.transaction import Transaction
-from gpu_kernels.pool.policy import queue
+from gpu_kernels.pool.policy import why
+from gpu_kernels.pool.policy.deciding import Decision, decide
 from gpu_kernels.pool.policy.model import Placement, Verdict
 
 
@@ -44,6 +46,7 @@ def grant(tx: Transaction, lease: Lease, placement: Placement) -> tuple[Lease, b
         preempt_at=placement.preempt_at,
         promised_at=None,
     )
+    settle(tx, lease, placement.gpu_class, placement.thousandths)
     for gpu, part in placement.parts:
         row = tx.book.gpus[gpu.id]
         tx.put(
@@ -81,7 +84,7 @@ def _take_the_slot(tx: Transaction, lease: Lease) -> bool:
     old = places.get(Place.CURRENT)
     if old is None:
         return False
-    if not snapshot.may_overlap(tx, lease.user):
+    if not may_overlap(tx, lease.user):
         drain(tx, old, who_asked=lease.user, reason=REPLACED)
         return False
     tx.change(
@@ -96,7 +99,8 @@ def _take_the_slot(tx: Transaction, lease: Lease) -> bool:
 
 
 def advance_queue(tx: Transaction, newest: Lease | None = None) -> Verdict | None:
-    """Grant what can be granted, in the order of the queue; the verdict on ``newest``, which joins it last.
+    """Grant what can be granted, in the order of the queue; the verdict on ``newest``, with the refusal for
+    who asks just now where it was not granted.
 
     ``newest`` is not yet in the book: a refusal leaves no trace of it.
     """
@@ -107,11 +111,19 @@ def advance_queue(tx: Transaction, newest: Lease | None = None) -> Verdict | Non
     verdict: Verdict | None = None
     if newest is not None and newest.id in seated:
         verdict = Verdict(placement=seated[newest.id])
+    tx.line = ()
     while leases:
-        verdicts = _decide(tx, leases)
-        if newest is not None and newest.id in verdicts:
-            verdict = verdicts[newest.id]
-        if not _grant_until_an_overlap(tx, leases, verdicts):
+        scene = scene_of(tx, newest)
+        asks = {lease.id: ask(tx, lease) for lease in leases.values()}
+        explained = frozenset(() if newest is None else (newest.id,))
+        decision = decide(asks.values(), scene, explained)
+        if newest is not None and newest.id in decision.verdicts:
+            verdict = decision.verdicts[newest.id]
+            if verdict.placement is None:
+                verdict = replace(verdict, refusal=why.refusal(asks[newest.id], verdict, scene))
+        if not _grant_until_an_overlap(tx, leases, decision):
+            _note_promises(tx, decision)
+            tx.line = decision.waiting
             break
     return verdict
 
@@ -130,25 +142,29 @@ def _seat_members(tx: Transaction, leases: dict[str, Lease]) -> dict[str, Placem
     return seated
 
 
-def _decide(tx: Transaction, leases: Mapping[str, Lease]) -> dict[str, Verdict]:
-    asks = [snapshot.ask(tx, lease) for lease in leases.values()]
-    courses = {name: snapshot.course(tx, name) for name in {lease.course for lease in leases.values()}}
-    return queue.decide(asks, snapshot.gpus(tx), courses)
-
-
-def _grant_until_an_overlap(
-    tx: Transaction, leases: dict[str, Lease], verdicts: Mapping[str, Verdict]
-) -> bool:
+def _grant_until_an_overlap(tx: Transaction, leases: dict[str, Lease], decision: Decision) -> bool:
     """Grant in order; True when it stopped early and the rest must be judged anew.
 
     An overlap of two leases is a user's only one for a while, so it changes what the user's other requests
     count.
     """
-    for lease_id, placement in queue.granted(verdicts).items():
+    for lease_id, placement in decision.granted.items():
         _, overlaps = grant(tx, leases.pop(lease_id), placement)
         if overlaps:
             return True
     return False
+
+
+def _note_promises(tx: Transaction, decision: Decision) -> None:
+    """Keep who holds a promise, and since when: it is served before all others. A request that took over the
+    turn of its slot's last lease keeps the promise of that one's slices.
+    """
+    for lease_id in decision.waiting:
+        lease = tx.book.leases.get(lease_id)
+        if lease is None or lease.turn < lease.created_at:
+            continue
+        if (lease_id in decision.promises) != (lease.promised_at is not None):
+            tx.change(lease, promised_at=tx.now if lease_id in decision.promises else None)
 
 
 def settle_queue(tx: Transaction) -> None:

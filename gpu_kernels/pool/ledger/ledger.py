@@ -7,19 +7,17 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
-from zoneinfo import ZoneInfo
 
 from gpu_kernels.errors import LedgerUnavailable, OutcomeUnknown, PoolError
 from gpu_kernels.pool.ledger.accounts import add_first_courses
 from gpu_kernels.pool.ledger.book import Book
-from gpu_kernels.pool.ledger.entitlements import UTC
 from gpu_kernels.pool.ledger.granting import settle_queue
+from gpu_kernels.pool.ledger.house import House
 from gpu_kernels.pool.ledger.rows import Event
 from gpu_kernels.pool.ledger.stores import MOST_ROWS, Deposed, Store
 from gpu_kernels.pool.ledger.sweeping import promote, shift
 from gpu_kernels.pool.ledger.transaction import Caps, Changes, Setting, Timing, Transaction
 from gpu_kernels.pool.ledger.watch import Watch
-from gpu_kernels.pool.policy.roles import PLAIN, Patterns
 from gpu_kernels.pool.policy.rules import HOUR, LONGEST_WINDOW
 
 T = TypeVar("T")
@@ -73,15 +71,12 @@ class Ledger:
         caps: Caps | None = None,
         holder: str | None = None,
         address: str = "",
-        patterns: Patterns = PLAIN,
-        zone: ZoneInfo = UTC,
+        house: House | None = None,
     ) -> None:
-        """``patterns``: what the names of groups mean. ``zone``: by whose clocks weeks begin."""
         self.store = store
         self.watch = watch
-        self.zone = zone
-        self.book = Book(zone)
-        self._setting = Setting(timing or Timing(), caps or Caps(), patterns)
+        self._setting = Setting(timing or Timing(), caps or Caps(), house or House())
+        self.book = Book(self._setting.house)
         self._holder = holder or socket.gethostname()
         self._address = address
         self._outage = False
@@ -104,6 +99,16 @@ class Ledger:
     @caps.setter
     def caps(self, caps: Caps) -> None:
         self._setting.caps = caps
+
+    @property
+    def house(self) -> House:
+        return self._setting.house
+
+    @house.setter
+    def house(self, house: House) -> None:
+        """The book is loaded anew by it."""
+        self._setting.house = house
+        self._stale = True
 
     @property
     def deposed(self) -> Deposed | None:
@@ -194,7 +199,7 @@ class Ledger:
 
     def _run(self, jobs: Sequence[Job]) -> Batch:
         writes = any(not job.reads for job in jobs)
-        decided = _Decided()
+        decided = _Decided(line=self._setting.line)
         try:
             now = self.store.begin(writes=writes)
             if self._stale:
@@ -207,6 +212,7 @@ class Ledger:
                 self.store.write(written)
             self.store.commit()
         except BaseException as error:
+            self._setting.line = decided.line
             self._undo(error)
             raise
         self.book.settle()
@@ -223,7 +229,7 @@ class Ledger:
 
     def _load(self, now: int) -> None:
         """Begin a new book with what the store has."""
-        self.book = Book(self.zone)
+        self.book = Book(self._setting.house)
         loaded = self.store.load(now - self._remembered())
         self.book.load(loaded.rows, loaded.last_event)
         self._remember_spending(now)
@@ -284,6 +290,7 @@ class Ledger:
             self.book.undo_to(mark)
             return Outcome(error=error)
         decided.kept.append(tx)
+        self._setting.line = tx.line
         return outcome
 
     def _undo(self, error: BaseException) -> None:
@@ -316,8 +323,12 @@ class Ledger:
 
 @dataclass(slots=True)
 class _Decided:
-    """What a batch has come to so far: outcomes by the job's number, and the transactions that hold."""
+    """What a batch has come to so far: outcomes by the job's number, and the transactions that hold.
 
+    ``line``: what it was before.
+    """
+
+    line: tuple[str, ...]
     outcomes: dict[int, Outcome[Any]] = field(default_factory=dict)
     kept: list[Transaction] = field(default_factory=list)
 

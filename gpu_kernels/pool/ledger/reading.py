@@ -8,14 +8,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpu_kernels.errors import UnknownCourse
-from gpu_kernels.pool.ledger import snapshot
 from gpu_kernels.pool.ledger.audit import mismatch
 from gpu_kernels.pool.ledger.capacity import takes_slices
 from gpu_kernels.pool.ledger.rows import Lease, Slice
 from gpu_kernels.pool.ledger.states import FINAL, IN_FORCE, State
 from gpu_kernels.pool.ledger.sweeping import in_force_of
 from gpu_kernels.pool.ledger.transaction import Transaction
-from gpu_kernels.pool.policy import queue
 
 LIST_LIMIT = 5000
 
@@ -51,6 +49,8 @@ def lease_view(
         "position": position,
         "expires_in": max(0, (lease.expires_at or 0) - tx.now) / 1000 if in_force else None,
         "ttl": tx.timing.lease_ttl / 1000,
+        "preempt_in": _until(tx, lease.preempt_at) if in_force else None,
+        "class_hour": lease.window.partition(".")[0] if lease.window is not None else None,
         "reason": lease.reason,
         "created_at": iso(lease.created_at),
         "labels": dict(lease.labels),
@@ -61,6 +61,10 @@ def lease_view(
             "launches": lease.launches,
         },
     }
+
+
+def _until(tx: Transaction, at: int | None) -> float | None:
+    return None if at is None else max(0, at - tx.now) / 1000
 
 
 def slice_views(tx: Transaction, lease: Lease, parts: Sequence[Slice] | None = None) -> list[dict[str, Any]]:
@@ -85,7 +89,8 @@ def iso(at_ms: int) -> str:
 
 
 def queue_positions(tx: Transaction) -> dict[str, int]:
-    return queue.positions((lease.turn, lease.id) for lease in tx.book.waiting)
+    """Each waiting request's place in the line, from 1, by its id."""
+    return {lease_id: number for number, lease_id in enumerate(tx.line, start=1)}
 
 
 def leases(
@@ -149,6 +154,8 @@ def agents(tx: Transaction) -> list[dict[str, Any]]:
             "silent_for": max(0, tx.now - agent.reported_at) / 1000,
             "answering": agent.reported_at > heard_since,
             "standing": agent.standing,
+            "drain_by": None if agent.drain_by is None else iso(agent.drain_by),
+            "ends_at": None if agent.ends_at is None else iso(agent.ends_at),
         }
         for _, agent in sorted(tx.book.agents.items())
     ]
@@ -163,11 +170,14 @@ def course(tx: Transaction, name: str) -> dict[str, Any]:
     """One course. Raises ``UnknownCourse``."""
     if name not in tx.book.accounts:
         raise UnknownCourse(f"There is no course {name} in the GPU pool.", details={"course": name})
-    state = snapshot.course(tx, name)
-    held = {c: state.settled.get(c, 0) + state.ending.get(c, 0) for c in {*state.settled, *state.ending}}
+    quotas = tx.book.quotas_of.of(name).values()
+    limit = {row.gpu_class: row.hard_limit for row in quotas if row.hard_limit is not None}
+    holdings, entitlements = tx.book.holdings, tx.book.entitlements
+    classes = {*holdings.settled.get(name, ()), *holdings.ending.get(name, ())}
+    held = {c: entitlements.held(name, c) for c in classes}
     return {
         "name": name,
-        "limit": {c: {"thousandths": value} for c, value in sorted(state.limit.items())},
+        "limit": {c: {"thousandths": value} for c, value in sorted(limit.items())},
         "held": {c: {"thousandths": value} for c, value in sorted(held.items()) if value},
     }
 

@@ -16,7 +16,7 @@ from gpu_kernels.pool.ledger.agenda_index import stays
 from gpu_kernels.pool.ledger.capacity import takes_slices
 from gpu_kernels.pool.ledger.rows import Lease, Seat
 from gpu_kernels.pool.ledger.ruling import longest_life
-from gpu_kernels.pool.ledger.snapshot import policy_gpu
+from gpu_kernels.pool.ledger.scene import policy_gpu
 from gpu_kernels.pool.ledger.states import IN_FORCE
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy.agenda_model import Seating, Span

@@ -46,6 +46,8 @@ def sweep(tx: Transaction) -> int:
     ended += _leave_the_queue(tx)
     ended += _empty_servers(tx, SWEEP_BATCH - ended)
     _free_fenced(tx)
+    if len(tx.book.waiting):
+        tx.capacity_changed()  # time alone moves the queue: promises are given to who has waited long
     return ended + advance(tx)
 
 
@@ -118,11 +120,15 @@ def promote(tx: Transaction) -> None:
     """Give every living lease a whole time to live from now.
 
     For the start of a controller and for the end of an outage of its ledger: nobody could renew while it
-    was away, so nobody may lose a lease for that.
+    was away, so nobody may lose a lease for that. Nor may one have more: a time beyond that was told by a
+    clock that has been set back since, and nobody watched.
     """
     until = tx.now + tx.timing.lease_ttl
+    for agent in list(tx.book.agents.values()):
+        if agent.reported_at > tx.now:
+            tx.change(agent, reported_at=tx.now)
     for lease in _in_force(tx):
-        if (lease.expires_at or 0) < until:
+        if lease.expires_at != until:
             tx.change(lease, expires_at=until)
     for lease in list(tx.book.waiting):
         tx.change(lease, asked_at=tx.now)

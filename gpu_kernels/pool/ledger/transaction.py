@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from gpu_kernels.pool.ledger.book import Book
+from gpu_kernels.pool.ledger.house import House
 from gpu_kernels.pool.ledger.rows import Event, Row
 from gpu_kernels.pool.ledger.stores import Store
-from gpu_kernels.pool.policy.roles import PLAIN, Patterns
 
 R = TypeVar("R", bound=Row)
 
@@ -47,7 +47,7 @@ class Caps:
 
 @dataclass(slots=True)
 class Setting:
-    """What all transactions of a ledger share. ``patterns``: what the names of groups mean.
+    """What all transactions of a ledger share.
 
     ``counts_by``: its incarnation, to which agents' sequence numbers belong. ``watched_since``: since when
     it has seen the store's clock go on without a gap.
@@ -55,11 +55,13 @@ class Setting:
 
     timing: Timing
     caps: Caps
-    patterns: Patterns = PLAIN
+    house: House
     counts_by: str = ""
     watched_since: int = 0
     alarms: dict[str, dict[str, int]] = field(default_factory=dict)
     """By agent and GPU: how much memory outside all leases has been told of."""
+    line: tuple[str, ...] = ()
+    """Those who wait, the next first, as of the last decision."""
 
 
 @dataclass(slots=True)
@@ -88,7 +90,9 @@ class Transaction:
         self.now = now
         self.timing = setting.timing
         self.caps = setting.caps
-        self.patterns = setting.patterns
+        self.house = setting.house
+        self.patterns = setting.house.patterns
+        self.line = setting.line
         self.counts_by = setting.counts_by
         self.watched_since = setting.watched_since
         self.alarms = setting.alarms

@@ -36,6 +36,10 @@ class Watch:
         self._monotonic = monotonic
         self._last: tuple[float, int] | None = None
 
+    def begin_anew(self) -> None:
+        """Nothing was seen yet: this process was no controller for a while."""
+        self._last = None
+
     def lost(self, now: int) -> int:
         """Milliseconds to give back at the database's time ``now``; less than 0 where its clock was set
         back.
