@@ -23,7 +23,7 @@ from gpu_kernels.pool.policy.promises import KNOWN
 from gpu_kernels.pool.policy.scene import Held, Scene
 from gpu_kernels.units import Slice, slice_of
 
-MOST_INSTANTS = 2_000
+MOST_INSTANTS = 1_000
 MOST_ASKS = 1_000
 
 
@@ -35,6 +35,14 @@ class _End:
     number: int
     held: Held | None = field(compare=False, default=None)
     gpus: tuple[int, ...] = field(compare=False, default=())
+
+
+@dataclass(slots=True)
+class _Line:
+    """Those who ask for the same size and life, the next first."""
+
+    demands: Mapping[str, int]
+    asks: list[Ask] = field(default_factory=list)
 
 
 def forecast(
@@ -57,11 +65,15 @@ class _Replay:
     def __init__(self, scene: Scene, line: Sequence[Ask], promises: Mapping[str, Promise]) -> None:
         self._scene = scene
         self._starts: dict[str, int] = {}
-        self._waiting = [ask for ask in line if ask.id not in promises]
+        self._places = {ask.id: place for place, ask in enumerate(line)}
+        self._lines: dict[tuple[int, int], _Line] = {}
+        self._left = 0
+        for ask in line:
+            if ask.id not in promises:
+                self._join(ask)
         self._given: Counter[str] = Counter()
         self._rule_ends: dict[str, int | None] = {}
         self._parts: dict[tuple[int, int], Slice] = {}
-        self._demands: dict[int, Mapping[str, int]] = {}
         self._stays: dict[int, list[Held]] = defaultdict(list)
         self._events: list[_End] = []
         for held in sorted(scene.held(), key=lambda held: (held.until, held.lease)):
@@ -77,7 +89,7 @@ class _Replay:
 
     def run(self, most: int) -> dict[str, int]:
         looked_at = 0
-        while self._events and self._waiting and looked_at < most:
+        while self._events and self._left and looked_at < most:
             now, looked_at = max(self._scene.now, self._events[0].at), looked_at + 1
             freed: set[int] = set()
             while self._events and self._events[0].at <= now:
@@ -86,6 +98,13 @@ class _Replay:
         return self._starts
 
     # What happens
+
+    def _join(self, ask: Ask) -> None:
+        key = (id(ask.size), ask.life)
+        if key not in self._lines:
+            self._lines[key] = _Line(self._scene.index.demands(ask.size))
+        self._lines[key].asks.append(ask)
+        self._left += 1
 
     def _add(self, held: Held) -> None:
         """A lease that will be over; one whose end nobody knows stays for good."""
@@ -98,7 +117,7 @@ class _Replay:
     def _add_instants(self) -> None:
         """Budgets that begin anew, and class hours that are over."""
         everywhere = tuple(gpu.id for gpu in self._scene.index.gpus())
-        for ask in self._waiting:
+        for ask in (ask for line in self._lines.values() for ask in line.asks):
             rule = self._scene.rules(ask, 0)
             if rule is not None and rule.until is not None:
                 self._rule_ends[ask.id] = rule.until
@@ -138,38 +157,43 @@ class _Replay:
     # Who is served
 
     def _serve(self, now: int, freed: set[int]) -> None:
-        """Give what came free to the first in the line whom it suits."""
-        failed: set[tuple[int, int]] = set()
-        rooms: dict[tuple[str, str], int] = {}
+        """Give what came free to the first in the line whom it suits, until it suits nobody."""
         agents = sorted({gpu.agent for gpu_id in freed if (gpu := self._scene.index.gpu(gpu_id)) is not None})
-        left = []
-        for ask in self._waiting:
-            key = (id(ask.size), ask.life)
-            if key in failed or self._ruled_out(ask, now):
-                left.append(ask)
-                continue
-            gpus, by_room = self._find(ask, agents, now, rooms)
-            if not gpus:
-                left.append(ask)
-                if not by_room:
-                    failed.add(key)
-                continue
+        open_to = [line for line in self._lines.values() if line.asks]
+        while open_to:
+            found = [
+                (line, first) for line in open_to if (first := self._first(line, agents, now)) is not None
+            ]
+            if not found:
+                return
+            line, (ask, gpus) = min(found, key=lambda item: self._places[item[1][0].id])
+            line.asks.remove(ask)
             self._give(ask, gpus, now)
-            rooms.clear()
             self._starts[ask.id] = now
-        self._waiting = left
+            self._left -= 1
+            open_to = [line for line, _ in found if line.asks]
 
-    def _ruled_out(self, ask: Ask, now: int) -> bool:
-        until = self._rule_ends.get(ask.id)
-        if until is not None:
-            return now < until
-        return self._scene.rules(ask, self._given[ask.user]) is not None
+    def _first(self, line: _Line, agents: Sequence[str], now: int) -> tuple[Ask, Sequence[Gpu]] | None:
+        """The first of those who ask for the same that can have it of these servers, and its GPUs."""
+        suits = self._suits(line, agents, now)
+        if not suits:
+            return None
+        short: set[str] = set()
+        for ask in line.asks:
+            if (ask.course in short and not ask.replaces) or self._ruled_out(ask, now):
+                continue
+            for gpu_class, gpus in suits:
+                replaced = ask.replaces.get(gpu_class, 0)
+                room = self._scene.tree.room(ask.course, gpu_class)
+                if line.demands[gpu_class] <= (replaced + max(0, room) if replaced else room):
+                    return ask, gpus[: ask.size.count]
+            short.add(ask.course)
+        return None
 
-    def _find(
-        self, ask: Ask, agents: Sequence[str], now: int, rooms: dict[tuple[str, str], int]
-    ) -> tuple[list[Gpu], bool]:
-        """Enough GPUs of one server; else whether it was for want of quota."""
-        demands, by_room = self._demands_of(ask), False
+    def _suits(self, line: _Line, agents: Sequence[str], now: int) -> list[tuple[str, list[Gpu]]]:
+        """By GPU class, enough GPUs of one server that have what the line asks for."""
+        ask = line.asks[0]
+        found: dict[str, list[Gpu]] = {}
         for agent in agents:
             server = self._scene.servers.get(agent)
             if server is not None and not server.takes(now + ask.life):
@@ -177,20 +201,18 @@ class _Replay:
             by_class: dict[str, list[Gpu]] = defaultdict(list)
             for gpu_id in self._servers[agent]:
                 gpu = self._scene.index.gpu(gpu_id)
-                if gpu is not None and gpu.gpu_class in demands and self._fits(ask, gpu, now):
+                if gpu is not None and gpu.gpu_class in line.demands and self._fits(ask, gpu, now):
                     by_class[gpu.gpu_class].append(gpu)
-            for gpu_class, gpus in sorted(by_class.items()):
-                if len(gpus) < ask.size.count:
-                    continue
-                key = (ask.course, gpu_class)
-                if key not in rooms:
-                    rooms[key] = self._scene.tree.room(*key)
-                replaced = ask.replaces.get(gpu_class, 0)
-                room = replaced + max(0, rooms[key]) if replaced else rooms[key]
-                if demands[gpu_class] <= room:
-                    return gpus[: ask.size.count], False
-                by_room = True
-        return [], by_room
+            for gpu_class, gpus in by_class.items():
+                if len(gpus) >= ask.size.count:
+                    found.setdefault(gpu_class, gpus)
+        return sorted(found.items(), key=lambda item: item[0])
+
+    def _ruled_out(self, ask: Ask, now: int) -> bool:
+        until = self._rule_ends.get(ask.id)
+        if until is not None:
+            return now < until
+        return self._scene.rules(ask, self._given[ask.user]) is not None
 
     def _fits(self, ask: Ask, gpu: Gpu, now: int) -> bool:
         if not self._scene.answers(gpu):
@@ -217,9 +239,3 @@ class _Replay:
         if part is None:
             part = self._parts[key] = slice_of(ask.size, gpu.allocatable_mib)
         return part
-
-    def _demands_of(self, ask: Ask) -> Mapping[str, int]:
-        found = self._demands.get(id(ask.size))
-        if found is None:
-            found = self._demands[id(ask.size)] = self._scene.index.demands(ask.size)
-        return found
