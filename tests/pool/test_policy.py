@@ -1,4 +1,4 @@
-"""The pure decisions: best fit, limits, order of the queue."""
+"""Best fit, as it is defined: looking at every GPU."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import random
 from dataclasses import replace
 from fractions import Fraction
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_kernels.pool.policy import queue, quota
-from gpu_kernels.pool.policy.model import Ask, Course, Gpu
+from gpu_kernels.pool.policy.model import Gpu
 from gpu_kernels.pool.policy.placement import demands, place, taken
 from gpu_kernels.units import Size, parse_size, slice_of
 
@@ -55,20 +53,6 @@ asked_sizes = st.one_of(
     st.builds(Size, st.integers(1, 3).map(Fraction), st.none(), asked_classes),
     st.builds(Size, st.none(), st.integers(1, 40000), asked_classes),
 )
-asks = st.builds(
-    Ask,
-    id=st.uuids().map(str),
-    course=st.sampled_from(["ml101", "cv202"]),
-    size=asked_sizes,
-    turn=st.tuples(st.integers(0, 5), st.uuids().map(str)),
-)
-limits = st.dictionaries(st.sampled_from(CLASSES), st.integers(0, 3000))
-
-
-@st.composite
-def courses(draw: st.DrawFn) -> dict[str, Course]:
-    held = st.dictionaries(st.sampled_from(CLASSES), st.integers(0, 1500))
-    return {name: Course(name, draw(limits), draw(held), draw(held)) for name in ("ml101", "cv202")}
 
 
 class TestPlacement:
@@ -150,178 +134,3 @@ class TestPlacement:
         found = place(size, gpus, unlimited)
         if found is not None:
             assert demands(size, gpus)[found.gpu_class] <= found.thousandths
-
-
-class TestQuota:
-    def test_a_class_without_a_limit_is_not_for_the_course(self) -> None:
-        course = Course("ml101", {"V100": 100})
-        ask = Ask("1", "ml101", parse_size("0.02 A100"), (0, "1"))
-        assert quota.room(course, ask, "A100") == 0
-
-    def test_a_replacement_counts_only_for_what_it_is_larger(self) -> None:
-        course = Course("ml101", {"V100": 100}, {"V100": 90})
-        swap = Ask("1", "ml101", parse_size("0.05 V100"), (0, "1"), {"V100": 40})
-        assert quota.room(course, swap, "V100") == 50
-
-    def test_a_replacement_no_larger_is_allowed_even_over_a_lowered_limit(self) -> None:
-        course = Course("ml101", {"V100": 10}, {"V100": 90})
-        swap = Ask("1", "ml101", parse_size("0.04 V100"), (0, "1"), {"V100": 40})
-        assert quota.room(course, swap, "V100") == 40
-
-
-class TestQueue:
-    @given(st.lists(asks, max_size=8, unique_by=lambda ask: ask.id), pools(), courses())
-    def test_no_decision_oversubscribes_a_gpu_or_a_course(
-        self, waiting: list[Ask], gpus: list[Gpu], states: dict[str, Course]
-    ) -> None:
-        granted = queue.granted(queue.decide(waiting, gpus, states))
-        after = gpus
-        for placement in granted.values():
-            after = list(taken(after, placement))
-        for item in after:
-            before = next(one for one in gpus if one.id == item.id)
-            if item != before:
-                assert item.used_mib <= item.allocatable_mib
-                assert item.used_thousandths <= 1000
-        by_ask = {ask.id: ask for ask in waiting}
-        for name, course in states.items():
-            for gpu_class in CLASSES:
-                more = sum(
-                    placement.thousandths
-                    for ask_id, placement in granted.items()
-                    if by_ask[ask_id].course == name and placement.gpu_class == gpu_class
-                )
-                held = course.settled.get(gpu_class, 0) + course.ending.get(gpu_class, 0)
-                assert more == 0 or more + held <= course.limit.get(gpu_class, 0)
-
-    @given(st.lists(asks, max_size=6, unique_by=lambda ask: ask.id), pools(), courses(), st.randoms())
-    def test_the_same_requests_in_another_order_get_the_same(
-        self, waiting: list[Ask], gpus: list[Gpu], states: dict[str, Course], shuffled: random.Random
-    ) -> None:
-        others, other_gpus = list(waiting), list(gpus)
-        shuffled.shuffle(others)
-        shuffled.shuffle(other_gpus)
-        first = queue.granted(queue.decide(waiting, gpus, states))
-        second = queue.granted(queue.decide(others, other_gpus, states))
-        assert first == second
-
-    @given(st.lists(asks, max_size=6, unique_by=lambda ask: ask.id), pools(), courses())
-    def test_every_request_gets_a_place_or_a_readable_refusal(
-        self, waiting: list[Ask], gpus: list[Gpu], states: dict[str, Course]
-    ) -> None:
-        for verdict in queue.decide(waiting, gpus, states).values():
-            assert (verdict.placement is None) != (verdict.refusal is None)
-            if verdict.refusal is not None:
-                lines = verdict.refusal.message.splitlines()
-                assert 2 <= len(lines) <= 3
-                assert all(len(line) <= 130 for line in lines)
-
-    def test_a_large_request_at_the_head_is_not_starved_by_small_ones(self) -> None:
-        gpus = [gpu(1, used_thousandths=500, used_mib=16384)]
-        states = {"ml101": Course("ml101", {"V100": 5000})}
-        large = Ask("large", "ml101", parse_size("1 V100"), (1, "large"))
-        small = Ask("small", "ml101", parse_size("0.02 V100"), (2, "small"))
-        verdicts = queue.decide([small, large], gpus, states)
-        assert verdicts["large"].may_wait
-        assert verdicts["small"].may_wait
-        assert "asked earlier" in (verdicts["small"].refusal or Exception()).args[0]
-
-    def test_a_request_for_another_class_does_not_wait_behind_it(self) -> None:
-        gpus = [gpu(1, used_thousandths=500, used_mib=16384), gpu(2, gpu_class="T4")]
-        states = {"ml101": Course("ml101", {"V100": 5000, "T4": 5000})}
-        large = Ask("large", "ml101", parse_size("1 V100"), (1, "large"))
-        small = Ask("small", "ml101", parse_size("0.02 T4"), (2, "small"))
-        assert queue.decide([small, large], gpus, states)["small"].placement is not None
-
-    def test_a_request_that_its_course_holds_back_holds_up_no_other_course(self) -> None:
-        states = {
-            "ml101": Course("ml101", {"V100": 100}, {}, {"V100": 100}),
-            "cv202": Course("cv202", {"V100": 100}),
-        }
-        first = Ask("first", "ml101", parse_size("0.02 V100"), (1, "first"))
-        second = Ask("second", "cv202", parse_size("0.02 V100"), (2, "second"))
-        verdicts = queue.decide([first, second], [gpu(1)], states)
-        assert verdicts["first"].may_wait
-        assert verdicts["second"].placement is not None
-
-    def test_positions_count_from_one_in_the_order_of_turns(self) -> None:
-        assert queue.positions([(2, "b"), (1, "z"), (2, "a")]) == {"z": 1, "a": 2, "b": 3}
-
-
-class TestRefusals:
-    def judge(self, size: str, gpus: list[Gpu], **course: dict[str, int]) -> str:
-        state = Course("ml101", **{"limit": {"V100": 100}, **course})  # type: ignore[arg-type]
-        verdict = queue.judge(Ask("1", "ml101", parse_size(size), (0, "1")), gpus, state)
-        assert verdict.refusal is not None
-        return f"{verdict.refusal.code}: {verdict.refusal.message}"
-
-    @pytest.mark.parametrize(
-        ("size", "state", "expected"),
-        [
-            (
-                "0.02 V100",
-                {"settled": {"V100": 90}},
-                "course_limit: ml101 holds 0.09 of 0.1 V100 now; 0.02 V100 more would be over its limit.\n"
-                "A slice comes back when someone in the course shuts down a GPU kernel.\n"
-                "Try again in a minute, shut down a GPU kernel of yours, "
-                "or choose 'Python 3' to work without a GPU.",
-            ),
-            (
-                "0.02 V100",
-                {"settled": {"V100": 80}, "ending": {"V100": 20}},
-                "course_limit: ml101 holds 0.1 of 0.1 V100 now; 0.02 V100 more would be over its limit.\n"
-                "0.02 V100 of it is just being given back.\n"
-                "Try again in a few seconds, shut down a GPU kernel of yours, "
-                "or choose 'Python 3' to work without a GPU.",
-            ),
-            (
-                "0.5 V100",
-                {},
-                "course_limit: 0.5 V100 is more than ml101 may hold at once: 0.1 V100.\n"
-                "Choose a smaller size, or ask your instructor for a larger share, "
-                "or choose 'Python 3' to work without a GPU.",
-            ),
-            (
-                "0.02 V100",
-                {"limit": {"T4": 50}},
-                "course_limit: ml101 has no share of V100.\nIt may hold 0.05 T4 at once.\n"
-                "Ask your instructor for a share, or choose 'Python 3' to work without a GPU.",
-            ),
-            (
-                "0.02 A100",
-                {},
-                "no_such_class: The pool has no A100.\nIt has V100 (1 GPU).\n"
-                "Choose one of these, or choose 'Python 3' to work without a GPU.",
-            ),
-            (
-                "40000 MiB",
-                {},
-                "slice_too_large: 40000 MiB is more than any GPU server of the pool can give at once.\n"
-                "The largest GPU is a V100 with 32768 MiB.\n"
-                "Choose a smaller size, or choose 'Python 3' to work without a GPU.",
-            ),
-            (
-                "2 V100",
-                {"limit": {"V100": 5000}},
-                "slice_too_large: 2 V100 is more than any GPU server of the pool can give at once.\n"
-                "The largest GPU server has 1 V100.\n"
-                "Choose a smaller size, or choose 'Python 3' to work without a GPU.",
-            ),
-        ],
-    )
-    def test_a_refusal_says_what_how_much_and_what_to_do(
-        self, size: str, state: dict[str, dict[str, int]], expected: str
-    ) -> None:
-        assert self.judge(size, [gpu(1)], **state) == expected
-
-    def test_a_full_pool_says_how_full_and_what_is_left(self) -> None:
-        text = self.judge("0.1 V100", [gpu(1, used_thousandths=980, used_mib=32112)])
-        assert text == (
-            "pool_full: The pool is full: 0.98 of 1 V100 is in use.\n"
-            "The largest slice free on one GPU is 0.02 V100 with 656 MiB; 0.1 V100 does not fit.\n"
-            "Try again in a minute, choose a smaller size, or choose 'Python 3' to work without a GPU."
-        )
-
-    def test_a_pool_without_servers_and_one_whose_servers_are_silent_are_told_apart(self) -> None:
-        assert "no GPU server has joined" in self.judge("0.1 V100", [])
-        assert "1 V100 out of reach" in self.judge("0.1 V100", [gpu(1, answering=False)])

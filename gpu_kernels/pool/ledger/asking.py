@@ -19,8 +19,8 @@ from gpu_kernels.pool.ledger.seats import coming_seats, not_clear_yet, own_seat_
 from gpu_kernels.pool.ledger.states import IN_FORCE, LIVE, Place, State, Who, move
 from gpu_kernels.pool.ledger.sweeping import end_over, is_over
 from gpu_kernels.pool.ledger.transaction import Transaction
-from gpu_kernels.pool.policy.deciding import Pass
 from gpu_kernels.pool.policy.model import Placement, Verdict
+from gpu_kernels.pool.policy.queue import Pass
 from gpu_kernels.units import Size, Slice
 
 

@@ -14,8 +14,8 @@ from gpu_kernels.pool.ledger.seats import seat_for
 from gpu_kernels.pool.ledger.states import Place, State, Who, move
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy import why
-from gpu_kernels.pool.policy.deciding import Decision, decide
 from gpu_kernels.pool.policy.model import Placement, Verdict
+from gpu_kernels.pool.policy.queue import Decision, decide
 
 
 def grant(tx: Transaction, lease: Lease, placement: Placement) -> tuple[Lease, bool]:

@@ -54,7 +54,7 @@ def forecast(
 ) -> dict[str, int]:
     """The predicted start of each ask of the line that has one, by its id. Nothing is changed.
 
-    ``line``: those who wait, the next first, as ``deciding`` left them. ``most``: how many instants are
+    ``line``: those who wait, the next first, as ``queue`` left them. ``most``: how many instants are
     looked at.
     """
     with scene.index.trial(), scene.tree.trial():

@@ -103,20 +103,6 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
-    """What a course may hold at once and what it holds, in thousandths by GPU class.
-
-    ``settled`` is held by leases in force; a slot counts once, as the larger of its lease and the one it
-    replaces. ``ending`` is held by leases that have ended and whose agent has not confirmed it yet.
-    """
-
-    name: str
-    limit: Mapping[str, int]
-    settled: Mapping[str, int] = field(default_factory=dict)
-    ending: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Ask:
     """A request for a lease.
 

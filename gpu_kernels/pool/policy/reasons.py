@@ -19,7 +19,7 @@ from gpu_kernels.pool.policy.promises import held_back
 from gpu_kernels.pool.policy.quota import COURSE, Level
 
 if TYPE_CHECKING:
-    from gpu_kernels.pool.policy.deciding import Pass
+    from gpu_kernels.pool.policy.queue import Pass
 
 
 def reasons(ask: Ask, deciding: Pass) -> tuple[Fact, ...]:

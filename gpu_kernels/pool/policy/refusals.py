@@ -19,7 +19,6 @@ from gpu_kernels.errors import (
 )
 from gpu_kernels.pool.policy.model import (
     Ask,
-    Course,
     Fact,
     Gpu,
     KeptByPromise,
@@ -35,95 +34,6 @@ PATIENCE = 30.0
 """Seconds after which asking again is worth while; slices come back when others stop their kernels."""
 MOMENT = 2.0
 """Seconds within which an agent that answers has confirmed the end of a lease."""
-
-
-def course_limit(
-    ask: Ask, course: Course, demands: Mapping[str, int], *, ending: bool = False
-) -> CourseLimit:
-    """The course's limit stands against it. ``ending``: what stands against it is just being given back."""
-    gpu_class = min(demands, key=lambda c: (demands[c] - course.limit.get(c, 0), c))
-    limit = course.limit.get(gpu_class, 0)
-    held = course.settled.get(gpu_class, 0) + course.ending.get(gpu_class, 0)
-    details: dict[str, Any] = {
-        "course": course.name,
-        "gpu_class": gpu_class,
-        "held": held,
-        "ending": course.ending.get(gpu_class, 0),
-        "limit": limit,
-        "asked": demands[gpu_class],
-    }
-    retry_after: float | None = PATIENCE
-    if limit == 0:
-        shares = ", ".join(thousandths_text(v, c) for c, v in sorted(course.limit.items()) if v)
-        lines = [
-            f"{course.name} has no share of {gpu_class}.",
-            f"It may hold {shares} at once." if shares else "It may hold no GPU at all as yet.",
-            f"Ask your instructor for a share, {WITHOUT_GPU}",
-        ]
-        retry_after = None
-    elif demands[gpu_class] > limit:
-        lines = [
-            f"{ask.size} is more than {course.name} may hold at once: {thousandths_text(limit, gpu_class)}.",
-            f"Choose a smaller size, or ask your instructor for a larger share, {WITHOUT_GPU}",
-        ]
-        retry_after = None
-    else:
-        held_text = thousandths_text(held, gpu_class).removesuffix(f" {gpu_class}")
-        asked = thousandths_text(demands[gpu_class], gpu_class)
-        freed = thousandths_text(details["ending"], gpu_class)
-        lines = [
-            f"{course.name} holds {held_text} of {thousandths_text(limit, gpu_class)} now; "
-            f"{asked} more would be over its limit.",
-            f"{freed} of it is just being given back."
-            if ending
-            else "A slice comes back when someone in the course shuts down a GPU kernel.",
-            f"Try again in {'a few seconds' if ending else 'a minute'}, shut down a GPU kernel of yours, "
-            f"{WITHOUT_GPU}",
-        ]
-        retry_after = MOMENT if ending else PATIENCE
-    return CourseLimit("\n".join(lines), retry_after=retry_after, details=details)
-
-
-def pool_full(size: Size, gpus: Sequence[Gpu], *, queued: bool = False) -> PoolFull:
-    """Nothing that fits is free now. ``queued``: what is free is promised to requests that came earlier."""
-    of_class = [gpu for gpu in gpus if size.gpu_class in (None, gpu.gpu_class)]
-    answering = [gpu for gpu in of_class if gpu.answering]
-    name = size.gpu_class or ANY_CLASS
-    details: dict[str, Any] = {
-        "gpu_class": size.gpu_class,
-        "gpus": len(answering),
-        "silent": len(of_class) - len(answering),
-        "used": sum(gpu.used_thousandths for gpu in answering),
-    }
-    if not answering:
-        return PoolFull(
-            f"No GPU server with {name} answers at the moment ({_count(len(of_class), name)} out of reach).\n"
-            "Whoever runs the pool can see this too.\n"
-            f"Try again in a few minutes, {WITHOUT_GPU}",
-            retry_after=PATIENCE,
-            details=details,
-        )
-    used = thousandths_text(details["used"], name).removesuffix(f" {name}")
-    if queued:
-        second = "What is free is promised to others who asked earlier."
-    elif size.whole_gpus is not None:
-        empty = sum(gpu.empty for gpu in answering)
-        second = f"{size} needs {_count(size.count, name)} on one server, each unused; {empty} are unused."
-    else:
-        best = max(answering, key=lambda gpu: (min(gpu.free_thousandths, _memory_share(gpu)), -gpu.id))
-        free = thousandths_text(best.free_thousandths, best.gpu_class)
-        second = f"The largest slice free on one GPU is {free} with {best.free_mib} MiB; {size} does not fit."
-    return PoolFull(
-        f"The pool is full: {used} of {_count(len(answering), name)} is in use.\n"
-        f"{second}\n"
-        f"Try again in a minute, choose a smaller size, {WITHOUT_GPU}",
-        retry_after=PATIENCE,
-        details=details,
-    )
-
-
-def _memory_share(gpu: Gpu) -> int:
-    return gpu.free_mib * 1000 // gpu.allocatable_mib
 
 
 def over_quota(ask: Ask, binds: QuotaBinds, shares: Mapping[str, int | None]) -> Refused:

@@ -14,8 +14,8 @@ from typing import Any
 
 from gpu_kernels.errors import Refused
 from gpu_kernels.pool.policy import refusals, rules
-from gpu_kernels.pool.policy.deciding import Decision, Pass
 from gpu_kernels.pool.policy.model import Ask, Fact, Gpu, Impossible, QuotaBinds, RuleBinds, TooFull, Verdict
+from gpu_kernels.pool.policy.queue import Decision, Pass
 from gpu_kernels.pool.policy.scene import Scene
 from gpu_kernels.units import slice_of, thousandths_text
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 
 from gpu_kernels.pool.policy.agenda import Agenda
 from gpu_kernels.pool.policy.agenda_model import FOREVER, Stay
-from gpu_kernels.pool.policy.deciding import Decision, decide
 from gpu_kernels.pool.policy.fairness import Policy, Shares
 from gpu_kernels.pool.policy.model import Ask, Gpu, Placement, Server
 from gpu_kernels.pool.policy.placement import Index
+from gpu_kernels.pool.policy.queue import Decision, decide
 from gpu_kernels.pool.policy.quota import Limits, Tree
 from gpu_kernels.pool.policy.scene import Held, Patience, Rules, Scene, Settings, no_rules
 from gpu_kernels.units import parse_size

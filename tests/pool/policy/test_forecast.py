@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_kernels.pool.policy.agenda_model import FOREVER, Span
-from gpu_kernels.pool.policy.deciding import Decision, decide
 from gpu_kernels.pool.policy.forecast import forecast
 from gpu_kernels.pool.policy.model import Ask, RuleBinds, Server
+from gpu_kernels.pool.policy.queue import Decision, decide
 from gpu_kernels.units import Slice
 from tests.pool.policy.scenes import HOUR, LIFE, MINUTE, START, Pool, gpus
 

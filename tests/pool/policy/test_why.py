@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 
 from gpu_kernels.errors import CourseLimit, GPUKernelsError, NoSuchClass, PoolFull, SliceTooLarge
 from gpu_kernels.pool.policy import why
 from gpu_kernels.pool.policy.agenda_model import FOREVER, Span
-from gpu_kernels.pool.policy.deciding import decide
 from gpu_kernels.pool.policy.forecast import forecast
 from gpu_kernels.pool.policy.model import Ask, RuleBinds, Server
+from gpu_kernels.pool.policy.queue import decide
 from gpu_kernels.pool.policy.quota import Limits
 from gpu_kernels.units import Slice
 from tests.pool.policy.scenes import DAY, HOUR, LIFE, MINUTE, START, Pool, gpus
+from tests.pool.policy.test_queue import scenes
 
 
 def refused(pool: Pool, ask: Ask) -> GPUKernelsError:
@@ -114,6 +117,46 @@ class TestRefusals:
             "limit": 500,
             "asked": 200,
         }
+
+    def test_what_the_course_is_just_giving_back(self) -> None:
+        pool = Pool.of(gpus(), {"ml101": 100})
+        taken(pool, "0.1 V100", "ml101")
+        ask = pool.ask("0.02 V100", user="bob")
+        scene = replace(pool.scene(), ending=lambda course, gpu_class: 20)
+        verdict = decide([ask], scene, frozenset({ask.id})).verdicts[ask.id]
+        assert verdict.may_wait
+        error = why.refusal(ask, verdict, scene)
+        assert error.retry_after == 2.0
+        assert error.message == (
+            "ml101 holds 0.1 of 0.1 V100 now; 0.02 V100 more would be over its limit.\n"
+            "0.02 V100 of it is just being given back.\n"
+            "Try again in a few seconds, shut down a GPU kernel of yours, "
+            "or choose 'Python 3' to work without a GPU."
+        )
+
+    def test_a_course_at_its_limit_does_not_wait(self) -> None:
+        pool = Pool.of(gpus(), {"ml101": 100})
+        taken(pool, "0.1 V100", "ml101")
+        ask = pool.ask("0.02 V100", user="bob")
+        verdict = decide([ask], pool.scene(), frozenset({ask.id})).verdicts[ask.id]
+        assert not verdict.may_wait
+
+    @settings(max_examples=60)
+    @given(scenes())
+    def test_every_request_gets_a_place_or_a_readable_refusal(self, pool: Pool) -> None:
+        asks = list(pool.waiting.values())
+        decision = decide(asks, pool.scene(), frozenset(pool.waiting))
+        for ask in asks:
+            verdict = decision.verdicts[ask.id]
+            if verdict.placement is None:
+                lines = why.refusal(ask, verdict, pool.scene()).message.splitlines()
+                assert 2 <= len(lines) <= 3
+                assert all(len(line) <= 130 for line in lines)
+
+    def test_no_server_has_joined(self) -> None:
+        pool = Pool.of([])
+        error = refused(pool, pool.ask("0.1 V100"))
+        assert "no GPU server has joined" in error.message
 
     def test_more_than_the_course_may_ever_hold(self) -> None:
         pool = Pool.of(gpus(), {"ml101": 500})

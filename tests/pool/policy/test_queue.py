@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from gpu_kernels.pool.policy.agenda import Agenda
 from gpu_kernels.pool.policy.agenda_model import Span
-from gpu_kernels.pool.policy.deciding import Pass, decide
 from gpu_kernels.pool.policy.model import Ask, Placement, RuleBinds, Server
 from gpu_kernels.pool.policy.promises import Hold, Outlook, held_back
+from gpu_kernels.pool.policy.queue import Pass, decide
 from gpu_kernels.pool.policy.quota import Limits
 from gpu_kernels.pool.policy.scene import Patience, Scene, Settings
 from gpu_kernels.units import Slice
