@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpu_kernels.errors import UnknownCourse
+from gpu_kernels.pool.ledger.accounts import CourseNames
 from gpu_kernels.pool.ledger.audit import mismatch
 from gpu_kernels.pool.ledger.capacity import takes_slices
 from gpu_kernels.pool.ledger.rows import Lease, Slice
@@ -163,12 +164,12 @@ def agents(tx: Transaction) -> list[dict[str, Any]]:
 
 def courses(tx: Transaction, names: Collection[str] | None) -> list[dict[str, Any]]:
     """These courses (all for None) with their limits and what each holds now."""
-    return [course(tx, name) for name in sorted(tx.book.accounts if names is None else names)]
+    return [course(tx, name) for name in sorted(CourseNames(tx.book.accounts) if names is None else names)]
 
 
 def course(tx: Transaction, name: str) -> dict[str, Any]:
     """One course. Raises ``UnknownCourse``."""
-    if name not in tx.book.accounts:
+    if name not in CourseNames(tx.book.accounts):
         raise UnknownCourse(f"There is no course {name} in the GPU pool.", details={"course": name})
     quotas = tx.book.quotas_of.of(name).values()
     limit = {row.gpu_class: row.hard_limit for row in quotas if row.hard_limit is not None}

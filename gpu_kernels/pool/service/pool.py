@@ -8,12 +8,12 @@ from typing import Any
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from gpu_kernels import __version__
-from gpu_kernels.errors import Forbidden, InvalidRequest, NotAMember, UnknownCourse
-from gpu_kernels.pool.ledger import accounts, audit, reading
+from gpu_kernels.errors import Conflict, Forbidden, InvalidRequest, NotAMember, UnknownCourse
+from gpu_kernels.pool.ledger import account_views, accounts, audit, reading
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy import refusals
 from gpu_kernels.pool.service.base import Handler
-from gpu_kernels.pool.service.identity import ADMIN_QUOTA, AGENT, READ_USAGE, USE
+from gpu_kernels.pool.service.identity import ADMIN_QUOTA, AGENT, READ_USAGE, USE, Identity
 from gpu_kernels.pool.service.operations import operation
 from gpu_kernels.pool.service.schemas import pool as schemas
 from gpu_kernels.units import valid_class
@@ -51,6 +51,17 @@ class Pool(Handler):
         ]
 
 
+def course_view(tx: Transaction, name: str, identity: Identity) -> dict[str, Any]:
+    """A course as this asker sees it. Raises ``UnknownCourse``."""
+    teaches = identity.teaches(name)
+    view = reading.course(tx, name)
+    return {
+        **view,
+        **account_views.of_course(tx, name, identity.name, teaches=teaches),
+        "instructor": teaches,
+    }
+
+
 class Courses(Handler):
     """``/courses``"""
 
@@ -61,8 +72,9 @@ class Courses(Handler):
         sees_all = identity.may(READ_USAGE)
 
         def own(tx: Transaction) -> list[dict[str, Any]]:
-            views = reading.courses(tx, None if sees_all else accounts.own_courses(tx, identity.groups))
-            return [{**view, "instructor": identity.teaches(view["name"])} for view in views]
+            names = accounts.CourseNames(tx.book.accounts)
+            own_names = names if sees_all else accounts.own_courses(tx, identity.groups)
+            return [course_view(tx, name, identity) for name in sorted(own_names)]
 
         self.answer({"courses": await self.service.desk.read(own)})
 
@@ -77,17 +89,19 @@ class OneCourse(Handler):
         errors=[UnknownCourse, NotAMember],
     )
     async def get(self, name: str) -> None:
-        """`held` counts leases that have ended until their agent confirms it."""
+        """`held` counts leases that have ended until their agent confirms it. `quota` and `rules` are what is
+        in force, also what comes from accounts above; `budgets` are the course's and the asker's own; `faults`
+        are group properties of the hub that cannot be carried out, for instructors.
+        """
         self._check_visible(name)
-        view = await self.service.desk.read(lambda tx: reading.course(tx, name))
-        self.answer({**view, "instructor": self.identity.teaches(name)})
+        self.answer(await self.service.desk.read(lambda tx: course_view(tx, name, self.identity)))
 
     @operation(
         "Set a course's limit",
         who="instructors of the course, and `custom:gpu:admin:quota`; without a filter it also makes courses",
         body=schemas.Limit,
         answers={200: schemas.Course},
-        errors=[UnknownCourse, NotAMember],
+        errors=[UnknownCourse, NotAMember, Conflict],
     )
     async def put(self, name: str, *, body: schemas.Limit) -> None:
         """Replaces the whole limit. Takes nothing from leases in force. A course is named like its group in
@@ -106,14 +120,13 @@ class OneCourse(Handler):
                 f"{self.identity.name} may not change the limit of {name}; its instructors may.",
                 details={"course": name},
             )
-        actor = self.identity.name
+        identity = self.identity
 
         def change(tx: Transaction) -> dict[str, Any]:
-            accounts.set_limit(tx, name, limit, actor=actor, create=create)
-            return reading.course(tx, name)
+            accounts.set_limit(tx, name, limit, actor=identity.name, create=create)
+            return course_view(tx, name, identity)
 
-        view = await self.service.desk.write(change)
-        self.answer({**view, "instructor": self.identity.teaches(name)})
+        self.answer(await self.service.desk.write(change))
 
     def _check_visible(self, name: str) -> None:
         identity = self.identity
@@ -135,7 +148,20 @@ class Health(Handler):
         """`ledger_mismatch` must be 0. Also answers without `/api/v1`."""
         await self.require_trusted(READ_USAGE, USE, AGENT)
         mismatch = await self.service.desk.read(audit.mismatch)
-        self.answer({"status": "ok", "version": __version__, "ledger_mismatch": mismatch})
+        self.answer(
+            {
+                "status": "ok",
+                "version": __version__,
+                "ledger_mismatch": mismatch,
+                "groups": self._groups(),
+            }
+        )
+
+    def _groups(self) -> dict[str, Any] | None:
+        if self.service.groups is None:
+            return None
+        state = self.service.groups.state
+        return {"age": state.age, "fault": state.fault, "faulty_properties": state.faulty}
 
 
 class MetricsPage(Handler):

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from gpu_kernels.pool.service.schemas.accounts import Said, Spent, Standing
 from gpu_kernels.pool.service.schemas.base import GpuClass, Model, Thousandths
 
 MOST_CLASSES = 64
@@ -83,6 +84,10 @@ class Course(Model):
     limit: dict[str, Share]
     held: dict[str, Share] = Field(description="Counts leases that have ended until their agent confirms it")
     instructor: bool = Field(description="Whether the asker may change the limit")
+    quota: dict[str, Standing] = Field(description="How it stands with each GPU class, in force")
+    rules: dict[str, Any] = Field(description="The rules in force; see `PUT /accounts/NAME/rules`")
+    budgets: list[Spent] = Field(description="How far the course's budgets and the asker's own are spent")
+    faults: list[Said] = Field(description="For instructors: group properties that cannot be carried out")
 
 
 class CourseList(Model):
@@ -91,12 +96,21 @@ class CourseList(Model):
     courses: list[Course]
 
 
+class GroupsHealth(Model):
+    """How it stands with the hub's groups."""
+
+    age: float | None = Field(description="Seconds since they were last carried out; null: not yet")
+    fault: str | None = Field(description="Why they cannot be read now; what was read last stays in force")
+    faulty_properties: int = Field(description="Properties that cannot be carried out")
+
+
 class Health(Model):
     """That the ledger can be read; `ledger_mismatch` must be 0."""
 
     status: str
     version: str
     ledger_mismatch: int
+    groups: GroupsHealth | None = Field(description="Null without a hub")
 
 
 class Version(Model):

@@ -1,0 +1,153 @@
+"""Accounts of the quota tree: their quotas, their rules, and what the hub's groups say of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from gpu_kernels.pool.policy.rules import (
+    LONGEST_LIFE,
+    LONGEST_WINDOW,
+    MOST_CLASSES,
+    MOST_HOURS,
+    MOST_LEASES,
+)
+from gpu_kernels.pool.service.schemas.base import PRINTABLE, GpuClass, Instant, Model, Thousandths
+
+Kind = Literal["institution", "faculty", "course"]
+AccountName = Annotated[str, Field(min_length=1, max_length=200, pattern=PRINTABLE, examples=["science"])]
+Hours = Annotated[float, Field(ge=0, le=MOST_HOURS, allow_inf_nan=False, description="GPU-hours")]
+Lasting = Annotated[int, Field(ge=1, le=LONGEST_LIFE, description="Seconds")]
+ByClass = Annotated[
+    dict[Annotated[str, Field(max_length=32)], Thousandths],
+    Field(max_length=MOST_CLASSES, description='By GPU class; `""` stands for every other one'),
+]
+
+
+class Rolling(Model):
+    """A budget in the last hours."""
+
+    hours: Hours
+    window: int = Field(ge=1, le=LONGEST_WINDOW, description="Hours")
+
+
+class Rules(Model):
+    """What an account says of the leases below it. What is left out comes from the account above; `null`
+    lifts it.
+    """
+
+    max_leases: int | None = Field(
+        None, ge=0, le=MOST_LEASES, description="Leases that one user may have in a course at once"
+    )
+    max_size: ByClass | None = Field(None, description="The largest slice that one lease may have, by class")
+    hours_per_week: Hours | None = Field(None, description="Of a course in a calendar week")
+    user_hours_per_week: Hours | None = Field(None, description="Of each user of a course in a calendar week")
+    hours_rolling: Rolling | None = Field(None, description="Of a course in the last hours")
+    user_hours_rolling: Rolling | None = Field(None, description="Of each user of a course in the last hours")
+    longest_life: Lasting | None = Field(None, description="Seconds after which a lease ends")
+    idle: Lasting | None = Field(
+        None, description="Seconds without a launch after which a lease may be taken back when others wait"
+    )
+    course_limit: ByClass | None = Field(
+        None, description="The hard limit of a course below without a quota of its own, by class"
+    )
+
+
+class Limits(Model):
+    """A quota of one GPU class, in thousandths; `null` is "no such limit"."""
+
+    nominal: Thousandths = Field(0, description="What it is sure of")
+    borrowing_limit: Thousandths | None = Field(None, description="How much more it may use")
+    lending_limit: Thousandths | None = Field(None, description="How much of its nominal others may use")
+    hard_limit: Thousandths | None = Field(None, description="The most that it may ever hold")
+
+
+class PutAccount(Model):
+    """An account of the quota tree."""
+
+    kind: Kind
+    parent: AccountName | None = Field(None, description="By default the institution")
+    weight: float = Field(
+        1.0, ge=0.001, le=1000, allow_inf_nan=False, description="Its share when it competes with others"
+    )
+    rules: Rules = Field(default_factory=lambda: Rules.model_validate({}))
+
+
+class Standing(Model):
+    """How an account stands with one GPU class."""
+
+    nominal: Thousandths
+    borrowing_limit: Thousandths | None
+    lending_limit: Thousandths | None
+    hard_limit: Thousandths | None
+    guaranteed: Thousandths = Field(description="What others cannot use, also while it is idle")
+    most: Thousandths | None = Field(description="The most that it may hold now; null: whatever is above it")
+    use: Thousandths
+    borrowed: Thousandths = Field(description="What it uses beyond its nominal")
+    room: int | None = Field(
+        description="What a course may take now, negative where it holds more than it may; null for others"
+    )
+    notes: list[str] = Field(description="What of it cannot be kept as it stands")
+
+
+class Said(Model):
+    """A property of a group of the hub."""
+
+    group: str
+    name: str
+    value: str | None = Field(description="What is in force; null where there never was a good text")
+    fault: str | None = Field(description="Why the newest text is not")
+    faulty_value: str | None
+
+
+class Account(Model):
+    """An account, what it says itself, what is in force for it, and how it stands."""
+
+    name: str
+    kind: Kind
+    path: list[str] = Field(description="From the institution to the account")
+    weight: float
+    rules: dict[str, Any] = Field(description="Its own")
+    rules_in_force: dict[str, Any]
+    classes: dict[str, Standing]
+    properties: list[Said]
+
+
+class AccountList(Model):
+    """Accounts, those above before those below."""
+
+    accounts: list[Account]
+
+
+class Spent(Model):
+    """How far a budget is spent, in GPU-hours."""
+
+    rule: str = Field(examples=["hours_per_week"])
+    whose: Literal["course", "user"]
+    spent: float
+    most: float
+    until: Instant | None = Field(description="When it has something again, or the week ends")
+
+
+class Removed(Model):
+    """That an account is gone."""
+
+    removed: str
+
+
+class GroupsRead(Model):
+    """That the hub's groups were read, and how many of their properties cannot be carried out."""
+
+    faulty: int
+
+
+class QuotaOf(Model):
+    """A quota as it was put."""
+
+    account: str
+    gpu_class: GpuClass
+    nominal: Thousandths
+    borrowing_limit: Thousandths | None
+    lending_limit: Thousandths | None
+    hard_limit: Thousandths | None
