@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import re
 import signal
@@ -125,3 +126,25 @@ def test_a_pool_without_a_hub(folder):
             program = program.replace("GPU_KERNELS_TOKEN=...", "GPU_KERNELS_TOKEN=$(cat ana.token)")
             assert "added on" in typed(program, folder)
             wait_until_it_says("0 V100", f"{first_line}\njupyter gpu course ml101", folder)
+
+
+def test_a_class_hour(folder):
+    port = str(free_port())
+    tokens, controller, agent, use = (
+        block.strip().replace("8250", port) for block in blocks(HOW_TO / "set-up-a-pool-without-a-hub.md")
+    )
+    add, look, cancel = (block.strip() for block in blocks(HOW_TO / "reserve-a-class-hour.md"))
+    typed(tokens.replace('"groups": ["ml101"]', '"groups": ["ml101", "ml101-instructors"]'), folder)
+    export = use.splitlines()[0]
+    until = datetime.date.today() + datetime.timedelta(days=60)
+    with running(controller, folder), running(agent, folder):
+        wait_until_it_says("ml101", f"{export}\njupyter gpu course ml101", folder)
+        wait_until_it_says("V100 (software GPU)", f"{export}\njupyter gpu status", folder)
+        made = typed(f"{export}\n{add.replace('2027-07-15', until.isoformat())}", folder)
+        assert "30 of 0.02 V100" in made
+        assert "Mon, Thu 10:00, 90 min" in made
+        assert made.rstrip().endswith("30 planned")
+        class_hour = made.splitlines()[1].split()[0]
+        assert f'"id": "{class_hour}"' in typed(f"{export}\n{look}", folder)
+        cancelled = typed(f"{export}\n{cancel.replace('4f0c9a1b2d3e4f50', class_hour)}", folder)
+        assert "cancelled" in cancelled

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gpu_kernels.cli import main
+from gpu_kernels.cli.class_hours import seats_text
+from gpu_kernels.cli.exits import Exit
+from tests.pool.clock import noon_zone, wall
+from tests.pool.controller import Agent, ThreadedController, token
+
+Run = Callable[..., int]
+ZONE = noon_zone()
+ADD = (
+    "add", "ml101", "--seats", "30", "--size", "0.02 V100", "--on", "mon tue wed thu fri sat sun",
+    "--from", "15:00", "--to", "16:30", "--until", f"{wall(ZONE, 9 * 24 * 60):%Y-%m-%d}", "--zone", ZONE,
+)  # fmt: skip
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+    """Run ``jupyter gpu class-hours`` as somebody, against a real controller; the exit status."""
+    with ThreadedController(tmp_path / "state") as controller:
+        Agent(controller.client("gpu-server")).register()
+        monkeypatch.setenv("GPU_KERNELS_CONTROLLER", controller.url)
+
+        def run(who: str, *arguments: str) -> int:
+            monkeypatch.setenv("GPU_KERNELS_TOKEN", token(who))
+            with pytest.raises(SystemExit) as exit_:
+                main(["class-hours", *arguments])
+            return int(exit_.value.code or 0)
+
+        yield run
+
+
+def test_an_instructor_reserves_shows_and_cancels(run, capsys):
+    assert run("grace", *ADD) == Exit.OK
+    head, row = capsys.readouterr().out.splitlines()
+    assert head.split()[:3] == ["class", "hour", "course"]
+    assert "30 of 0.02 V100" in row
+    assert f"Sun 15:00, 90 min, {ZONE}" in row
+    assert row.endswith("30 planned")
+    class_hour = row.split()[0]
+    assert run("ada", "list", "ml101", "--json") == Exit.OK
+    [told] = json.loads(capsys.readouterr().out)["class_hours"]
+    assert told["id"] == class_hour
+    assert run("grace", "cancel", class_hour) == Exit.OK
+    assert "cancelled" in capsys.readouterr().out
+    assert run("ada", "list") == Exit.OK
+    assert "(none)" in capsys.readouterr().out
+    assert run("ada", "list", "--past") == Exit.OK
+    assert class_hour in capsys.readouterr().out
+
+
+def test_more_seats_than_fit_are_refused_for_now_with_what_would_fit(run, capsys):
+    assert run("grace", *[word if word != "30" else "51" for word in ADD]) == Exit.TEMPORARY
+    assert "You can ask for 50 seats" in capsys.readouterr().err
+
+
+def test_a_member_who_does_not_teach_may_not_reserve(run, capsys):
+    assert run("ada", *ADD) == Exit.NO_PERMISSION
+    assert "its instructors may" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("instead_of", "by", "text"),
+    [
+        ("15:00", "25:00", "no '25:00' on a clock"),
+        ("16:30", "14:00", "not after the start"),
+        ("mon tue wed thu fri sat sun", "someday", "'someday' is not a weekday"),
+        (ZONE, "Europe/Atlantis", "no time zone"),
+        ("30", "0", "at least 1"),
+    ],
+)
+def test_what_cannot_be_read_is_a_usage_error(run, capsys, instead_of, by, text):
+    assert run("grace", *[by if word == instead_of else word for word in ADD]) == Exit.USAGE
+    assert text in capsys.readouterr().err
+
+
+def test_how_seats_are_told():
+    meeting = {"state": "open", "planned": 0, "taken": 12, "held": 18, "short": 0}
+    assert seats_text(meeting) == "12 taken, 18 free"
+    assert seats_text({**meeting, "state": "planned", "planned": 18, "short": 3}) == "30 planned, 3 short"
