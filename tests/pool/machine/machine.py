@@ -1,0 +1,503 @@
+"""One machine for the whole ledger: servers, courses, requests and time, under lost, late and repeated
+messages, failing statements and dying controllers; the same rules on each store.
+
+``true`` is the time that really passes, in seconds; ``clock`` is the store's, in milliseconds, and may be
+set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from benchmarks.simulation.faulty_store import Died, Fault, FaultyStore
+from gpu_kernels.errors import AgentReplaced, LedgerUnavailable, NotActive, PoolError, UnknownAgent
+from gpu_kernels.pool.ledger import (
+    Ledger,
+    Timing,
+    Transaction,
+    Watch,
+    accounts,
+    agents,
+    asking,
+    audit,
+    reading,
+)
+from gpu_kernels.pool.ledger.ending import NOT_RENEWED, revoke
+from gpu_kernels.pool.ledger.rows import TABLES, Event, Lease
+from gpu_kernels.pool.ledger.states import Who
+from gpu_kernels.pool.ledger.stores import Deposed
+from gpu_kernels.pool.ledger.sweeping import sweep
+from gpu_kernels.pool.policy.quota import Limits
+from gpu_kernels.units import parse_size
+from tests.pool.machine.model import (
+    FINAL,
+    HOLDING,
+    LIVING,
+    SERVED,
+    Tables,
+    check_books,
+    check_epochs,
+    check_gpus,
+    check_quotas,
+    check_seats,
+    check_slots,
+    check_states,
+)
+from tests.pool.machine.servers import MIB, Report, Server
+from tests.pool.machine.stores import Clock, Kept
+
+T = TypeVar("T")
+
+TTL = 60_000
+ROUND = 5.0
+"""Seconds between two sweeps of a controller that runs."""
+TIMING = Timing(
+    lease_ttl=TTL, agent_ttl=30_000, queue_ttl=45_000, swap_rest=10 * TTL, remember_ended=20 * TTL
+)
+USERS = {"ada": "ml101", "bob": "ml101", "eve": "cv202"}
+SIZES = ["0.02 V100", "0.5 V100", "0.5 V100", "1 V100", "2 V100", "8192 MiB", "0.25 GPU", "1 A100"]
+SERVERS = {
+    "one": ("V100", 2, 60.0),
+    "two": ("V100", 1, 0.0),
+    "three": ("A100", 1, 60.0),
+}
+ALL_ACCOUNTS = ["ml101", "cv202", "faculty", "school"]
+
+users = st.sampled_from(sorted(USERS))
+names = st.sampled_from(sorted(SERVERS))
+late = st.sampled_from(["now", "now", "now", "later", "twice", "lost"])
+
+
+class Unknown(Exception):
+    """Nobody was answered: what was asked may have been done or not."""
+
+
+class PoolMachine(RuleBasedStateMachine):
+    """Subclasses say where the ledger is kept: ``keep``."""
+
+    @staticmethod
+    def keep(clock: Clock) -> Kept:
+        raise NotImplementedError
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = 1_800_000_000_000
+        self.true = 1000.0
+        self.kept = self.keep(lambda: self.clock)
+        self.servers = {name: Server(name, *facts) for name, facts in SERVERS.items()}
+        self.mail: list[tuple[str, Any]] = []
+        self.good_until: dict[str, float] = {}
+        self.zombies: list[Ledger] = []
+        self.before = self.checked = self.tables = Tables()
+
+    # --- the controller
+
+    @initialize()
+    def begin(self) -> None:
+        self.start_controller()
+        self.ask(lambda tx: accounts.put_account(tx, "school", actor="root", kind="institution"))
+        self.ask(
+            lambda tx: accounts.put_account(tx, "faculty", actor="root", kind="faculty", parent="school")
+        )
+        self.ask(lambda tx: accounts.put_account(tx, "ml101", actor="root", kind="course", parent="faculty"))
+        self.all_servers_report()
+        for user, path, size in (("ada", "a", "0.02 V100"), ("bob", "b", "0.25 GPU"), ("eve", "c", "2 V100")):
+            self.somebody_asks(user, path, size, 0, 600)
+        self.all_goes_well_for_a_while(1)
+
+    def start_controller(self) -> None:
+        """A controller starts on what is committed, alone or in place of another."""
+        self.store = FaultyStore(self.kept.store())
+        self.ledger = Ledger(
+            self.store, TIMING, watch=Watch(ROUND * 1000, TTL, lambda: self.true), holder="machine"
+        )
+        self.ledger.start({"ml101": {"V100": 300, "A100": 1000}, "cv202": {"V100": 2500, "A100": 1000}})
+
+    def ask(self, work: Callable[[Transaction], T]) -> T:
+        """One request to the controller. Raises ``Unknown`` where no answer came, or what was refused."""
+        try:
+            return self.ledger.write(work)[0]
+        except Died:
+            self.kept.gone(self.store.inner)
+            self.start_controller()
+            raise Unknown from None
+        except LedgerUnavailable:
+            raise Unknown from None
+
+    def try_to(self, work: Callable[[Transaction], Any]) -> None:
+        """A request of which it does not matter whether it is refused, or answered."""
+        with suppress(Unknown, PoolError):
+            self.ask(work)
+
+    def look(self, work: Callable[[Transaction], T]) -> T:
+        with self.store.spared():
+            return self.ledger.read(work)
+
+    @rule(fault=st.sampled_from(Fault), statements=st.integers(0, 25))
+    def a_fault_is_near(self, fault: Fault, statements: int) -> None:
+        self.store.strike(fault, statements)
+
+    @rule(
+        trouble=st.sampled_from(["restarts", "is deposed", "is deposed", "stands still", "clock is set"]),
+        data=st.data(),
+    )
+    def the_controller(self, trouble: str, data: st.DataObject) -> None:
+        if trouble == "restarts":
+            self.kept.gone(self.store.inner)
+            self.start_controller()
+        elif trouble == "is deposed":  # it stood still, a standby took its term, and it does not know
+            self.store.heal()
+            self.zombies.append(self.ledger)
+            self.start_controller()
+        elif trouble == "stands still":
+            self.let_pass(data.draw(st.sampled_from([16.0, 59.0, 100.0, 4000.0])))
+        else:
+            by = data.draw(st.sampled_from([-86_400.0, -3600.0, -30.0, 30.0, 90.0, 3600.0]))
+            self.clock += round(by * 1000)
+
+    @precondition(lambda self: self.zombies)
+    @rule()
+    def a_deposed_controller_goes_on(self) -> None:
+        zombie = self.zombies.pop()
+        for _ in range(2):
+            try:
+                zombie.write(sweep)
+            except (Deposed, NotActive):
+                continue
+            raise AssertionError("a controller wrote after another had taken its term")
+
+    # --- servers
+
+    def exchange(self, name: str, how: str = "now") -> None:
+        """A server's agent starts or registers if it must, and reports."""
+        server = self.servers[name]
+        if server.boot is None and not server.starts():
+            return
+        if server.paused:
+            return
+        try:
+            if not server.registered:
+                self.registers(server)
+                return
+            report = server.report(self.true)
+            if how in ("later", "twice"):
+                self.mail.append(("report", report))
+            if how in ("now", "twice"):
+                self.answer(report)
+        except Unknown:
+            return
+
+    def registers(self, server: Server) -> None:
+        fences = None if not server.fences_after else round(server.fences_after * 1000)
+        self.ask(
+            lambda tx: agents.register(
+                tx, server.name, owner="gpu-server", may_take_over=False, boot_id=server.boot or "",
+                address=f"tcp://{server.name}:1", version="1", gpus=server.offered, fences_after=fences,
+            )
+        )  # fmt: skip
+        server.registered = True
+        server.grants.forget_sequence()
+
+    def answer(self, report: Report) -> None:
+        """The controller takes a report; the server hears the answer if it still is the one that asked."""
+        alive = {item.id: item for item in report.alive}
+
+        def work(tx: Transaction) -> reading.Told:
+            agents.report(
+                tx, report.agent, owner="gpu-server", boot_id=report.boot, done_seq=report.target_seq,
+                alive=alive, counts_by=report.incarnation, epoch=report.epoch,
+            )  # fmt: skip
+            return reading.agent_told(
+                tx, report.agent, report.target_seq, report.incarnation, full=report.full
+            )
+
+        server = self.servers[report.agent]
+        ours = report.boot == server.boot
+        try:
+            told = self.ask(work)
+        except AgentReplaced:
+            if ours and not server.paused:
+                server.is_replaced()
+            return
+        except UnknownAgent:
+            server.registered = server.registered and not ours
+            return
+        if ours and not server.paused and report.made_at == self.true:
+            server.hears(told, report, self.true)
+
+    @rule(name=names, how=late)
+    def a_server_reports(self, name: str, how: str) -> None:
+        self.exchange(name, how)
+
+    def all_servers_report(self) -> None:
+        for name in sorted(SERVERS):
+            self.exchange(name)
+            self.exchange(name)
+
+    @rule(data=st.data(), keeps=st.booleans())
+    @precondition(lambda self: self.mail)
+    def a_late_message_arrives(self, data: st.DataObject, keeps: bool) -> None:
+        """In any order, and perhaps not for the last time."""
+        number = data.draw(st.integers(0, len(self.mail) - 1))
+        kind, message = self.mail[number] if keeps else self.mail.pop(number)
+        if kind == "report":
+            with suppress(Unknown):
+                self.answer(message)
+        else:
+            self.try_to(message)
+
+    @rule(name=names, what=st.sampled_from(["killed", "dead", "dead", "paused", "paused", "lost"]))
+    def a_server_is(self, name: str, what: str) -> None:
+        """``killed``: kill -9 of its agent; ``dead``: what was killed there has died; ``paused``: its agent
+        stands still, or goes on; ``lost``: it is off, and a person says so.
+        """
+        server = self.servers[name]
+        if what == "killed":
+            server.is_killed()
+        elif what == "dead":
+            server.buries()
+        elif what == "paused":
+            server.paused = not server.paused and server.boot is not None
+        else:
+            server.is_killed()
+            server.buries()
+            self.try_to(lambda tx: agents.declare_lost(tx, name, actor="root"))
+
+    @rule(name=names, standing=st.sampled_from(["open", "cordoned", "draining"]), soon=st.booleans())
+    def a_server_is_cordoned_drained_or_opened(self, name: str, standing: str, soon: bool) -> None:
+        drain_by = self.clock + 20_000 if soon and standing == "draining" else None
+        self.try_to(lambda tx: agents.set_standing(tx, name, standing, actor="root", drain_by=drain_by))
+
+    # --- courses
+
+    @rule(account=st.sampled_from(ALL_ACCOUNTS), gpu_class=st.sampled_from(["V100", "A100"]), data=st.data())
+    def a_quota_is_set(self, account: str, gpu_class: str, data: st.DataObject) -> None:
+        amounts = st.sampled_from([0, 20, 300, 1000, 2500])
+        limits = Limits(
+            nominal=data.draw(amounts),
+            borrowing_limit=data.draw(st.none() | amounts),
+            lending_limit=data.draw(st.none() | amounts),
+            hard_limit=data.draw(st.none() | amounts),
+        )
+        self.try_to(lambda tx: accounts.put_quota(tx, account, gpu_class, limits, actor="root"))
+
+    @rule(course=st.sampled_from(["ml101", "cv202"]), limit=st.sampled_from([0, 20, 300, 2500]))
+    def an_instructor_sets_a_limit(self, course: str, limit: int) -> None:
+        limits = {"V100": limit, "A100": 1000}
+        self.try_to(lambda tx: accounts.set_limit(tx, course, limits, actor="grace", create=True))
+
+    # --- users
+
+    @rule(
+        user=users,
+        path=st.sampled_from("abcd"),
+        size=st.sampled_from(SIZES),
+        key=st.integers(0, 4),
+        wait=st.sampled_from([0, 30, 600]),
+    )
+    def somebody_asks(self, user: str, path: str, size: str, key: int, wait: int) -> None:
+        wish = asking.Wish(
+            user, [USERS[user]], None, parse_size(size), f"{path}{key}", "", path, f"kernel-{key}",
+            wait * 1000, {},
+        )  # fmt: skip
+        try:
+            lease = self.ask(lambda tx: asking.reserve(tx, wish))
+        except (Unknown, PoolError):
+            return
+        assert (lease.user, lease.path, lease.live_key) == (user, path, f"{path}{key}")
+        assert wait or lease.state in SERVED or lease.id in self.tables.leases
+        if lease.state in SERVED and lease.granted_at == self.clock:
+            self.good_until[lease.id] = self.true + TTL / 1000
+
+    @rule(user=users, path=st.sampled_from("efgh"))
+    def somebody_asks_for_little(self, user: str, path: str) -> None:
+        self.somebody_asks(user, path, "0.02 V100", 0, 0)
+
+    def now_in(self, *states: str) -> list[Lease]:
+        """The leases in these states at this moment, in the middle of a step too."""
+        self.tables = Tables.of(self.kept.rows())
+        return [lease for lease in self.tables.leases.values() if lease.state in states]
+
+    def drawn(self, data: st.DataObject, *states: str) -> Lease | None:
+        """One of the leases in these states, in the order in which they were asked for."""
+        found = [lease for lease in self.tables.leases.values() if lease.state in states]
+        if not found:
+            return None
+        return data.draw(st.sampled_from(sorted(found, key=lambda lease: (lease.turn, lease.created_at))))
+
+    @rule(data=st.data(), right=st.sampled_from([True, True, False]), how=late)
+    def a_lease_is_released(self, data: st.DataObject, right: bool, how: str) -> None:
+        lease = self.drawn(data, *LIVING)
+        if lease is None:
+            return
+        holder = lease.holder if right else "nobody"
+
+        def work(tx: Transaction) -> Lease:
+            return asking.release(tx, lease.user, lease.id, holder)
+
+        if how in ("later", "twice"):
+            self.mail.append(("release", work))
+        if how in ("now", "twice"):
+            try:
+                after = self.ask(work)
+            except Unknown:
+                return
+            assert (after.state in LIVING) == (not right)
+
+    @rule(data=st.data())
+    def an_admin_takes_a_lease_back(self, data: st.DataObject) -> None:
+        lease = self.drawn(data, *LIVING)
+        if lease is None:
+            return
+        self.try_to(
+            lambda tx: revoke(tx, tx.book.leases[lease.id], who=Who.ADMIN, actor="root", reason="Enough.")
+        )
+
+    @rule(user=users, how=late)
+    def a_keeper_renews(self, user: str, how: str) -> None:
+        pairs = [(lease.id, lease.epoch) for lease in self.now_in(*SERVED) if lease.user == user]
+
+        def work(tx: Transaction) -> asking.Renewal:
+            return asking.renew(tx, user, pairs)
+
+        if how in ("later", "twice"):
+            self.mail.append(("renew", work))
+        if how in ("now", "twice"):
+            started = self.true
+            try:
+                renewal = self.ask(work)
+            except Unknown:
+                return
+            for lease_id, left in renewal.renewed.items():
+                assert left <= TTL
+                self.good_until[lease_id] = max(self.good_until.get(lease_id, 0.0), started + left / 1000)
+
+    @rule()
+    def who_waits_goes_on_waiting(self) -> None:
+        for lease in sorted(self.now_in("queued"), key=lambda lease: (lease.turn, lease.id)):
+            self.try_to(partial(asking.keep_waiting, user=lease.user, lease_id=lease.id))
+
+    @rule(data=st.data())
+    def a_kernel_uses_its_slice(self, data: st.DataObject) -> None:
+        lease = self.drawn(data, *LIVING, "draining", "quarantined")
+        if lease is not None and lease.agent_name is not None:
+            self.servers[lease.agent_name].serves(lease.id, lease.epoch, self.true)
+
+    @rule(rounds=st.sampled_from([1, 2, 13]))
+    def all_goes_well_for_a_while(self, rounds: int) -> None:
+        """Kernels use their slices, keepers renew, who waits asks, servers report, and time passes."""
+        for _ in range(rounds):
+            for lease in sorted(self.now_in(*SERVED), key=lambda lease: (lease.epoch, lease.turn)):
+                self.servers[lease.agent_name or ""].serves(lease.id, lease.epoch, self.true)
+            for user in sorted(USERS):
+                self.a_keeper_renews(user, "now")
+            self.who_waits_goes_on_waiting()
+            for server in self.servers.values():
+                server.buries()
+            self.time_passes(1, True)
+
+    # --- time
+
+    def let_pass(self, seconds: float) -> None:
+        self.true += seconds
+        self.clock += round(seconds * 1000)
+        for server in self.servers.values():
+            server.time_passes(self.true)
+
+    @rule(rounds=st.sampled_from([1, 1, 2, 4, 13]), report=st.booleans())
+    def time_passes(self, rounds: int, report: bool) -> None:
+        for _ in range(rounds):
+            self.let_pass(ROUND)
+            if report:
+                self.all_servers_report()
+            self.try_to(sweep)
+
+    # --- what must hold
+
+    @invariant()
+    def everything_that_must_hold_does(self) -> None:
+        if not hasattr(self, "ledger"):
+            return
+        self.before, self.tables = self.checked, Tables.of(self.committed())
+        self.checked = self.tables
+        check_gpus(self.tables)
+        check_slots(self.tables)
+        check_epochs(self.tables, self.before)
+        check_states(self.tables, self.before)
+        check_quotas(self.tables, self.before)
+        check_seats(self.tables, self.clock)
+        self.check_use()
+        self.check_what_agents_are_told()
+        self.check_nobody_lost_what_was_renewed()
+
+    def committed(self) -> list[Any]:
+        """All rows; and the book must be as they are."""
+        found = self.look(audit.differences)
+        assert found == []
+        rows = self.kept.rows()
+        book = {kind.TABLE: getattr(self.ledger.book, kind.TABLE) for kind in TABLES if kind is not Event}
+        check_books(book, rows)
+        return rows
+
+    def check_use(self) -> None:
+        """Whatever lives on a server is counted in the ledger, and fits."""
+        for server in self.servers.values():
+            used: dict[str, int] = {}
+            for worker, part in server.in_use():
+                lease = self.tables.leases.get(worker.lease)
+                assert lease is not None
+                assert lease.state in HOLDING, f"{worker} lives, and its lease is {lease.state}"
+                used[part.gpu] = used.get(part.gpu, 0) + part.mib
+            assert all(mib <= MIB[server.gpu_class] for mib in used.values())
+
+    def check_what_agents_are_told(self) -> None:
+        """Exactly what is in force, with the epoch that it has."""
+        for name in self.tables.agents:
+            _, targets = self.look(partial(reading.agent_target, name=name))
+            served = [lease for lease in self.tables.leases.values() if lease.state in SERVED]
+            assert sorted((target.id, target.epoch) for target in targets) == sorted(
+                (lease.id, lease.epoch) for lease in served if lease.agent_name == name
+            )
+
+    def check_nobody_lost_what_was_renewed(self) -> None:
+        for lease in self.tables.leases.values():
+            old = self.before.leases.get(lease.id)
+            if lease.reason == NOT_RENEWED and (old is None or old.reason != NOT_RENEWED):
+                until = self.good_until.get(lease.id, 0.0)
+                assert self.true >= until - 0.002, f"{lease.id} was good for {until - self.true} s more"
+
+    def teardown(self) -> None:
+        """Nothing leaks: when all clients are gone and all servers speak, the pool is empty."""
+        try:
+            if hasattr(self, "ledger"):
+                self.everything_ends()
+        finally:
+            self.kept.close()
+
+    def everything_ends(self) -> None:
+        self.store.heal()
+        self.mail.clear()
+        for _ in range(16):
+            self.let_pass(ROUND)
+            self.ask(sweep)
+            for server in self.servers.values():
+                server.paused = False
+                server.buries()
+            self.all_servers_report()
+        for _ in range(3):
+            for server in self.servers.values():
+                server.buries()
+            self.all_servers_report()
+        self.everything_that_must_hold_does()
+        left = [lease for lease in self.tables.leases.values() if lease.state not in FINAL]
+        assert left == [], f"these never end: {left}"
+        assert [(gpu.used_mib, gpu.used_thousandths) for gpu in self.tables.gpus.values()] == [(0, 0)] * len(
+            self.tables.gpus
+        )
+        assert all(part.ended_at is not None for part in self.tables.slices)
