@@ -15,6 +15,7 @@ from gpu_kernels.pool.ledger.agenda_index import BookAgenda, FollowSeats, Follow
 from gpu_kernels.pool.ledger.asks import Asks
 from gpu_kernels.pool.ledger.entitlements import Entitlements
 from gpu_kernels.pool.ledger.fair_shares import FairShares
+from gpu_kernels.pool.ledger.forecasts import Forecasts
 from gpu_kernels.pool.ledger.holdings import Holdings
 from gpu_kernels.pool.ledger.house import House
 from gpu_kernels.pool.ledger.indexes import Due, Follower, Groups, Ordered, Unique
@@ -123,6 +124,7 @@ class Book:
         self.follow(Gpu, self.places)
         self.follow(Agent, self.places)
         self.asks = self.follow(Lease, Asks())
+        self.forecasts = Forecasts()
         self.agenda = BookAgenda(self.class_hours)
         """What windows hold on which GPU, and when."""
         self.follow(Window, FollowWindows(self.agenda))

@@ -139,7 +139,11 @@ def what_is_short(size: Size, facts: Sequence[Fact]) -> str:
     else:
         best = max(full, key=lambda fact: (fact.best, fact.gpu_class))
         free = thousandths_text(best.best[0], best.gpu_class)
-        short = f"The largest slice free on one GPU is {free} with {best.best[1]} MiB; {size} does not fit."
+        short = (
+            f"The largest slice free on one GPU is {free} with {best.best[1]} MiB; {size} does not fit."
+            if min(best.best) > 0
+            else "No GPU has anything left."
+        )
     if ending:
         short += f" {_count(len(ending), 'server')} will be gone before your lease could end."
     return short

@@ -1,0 +1,68 @@
+"""Why a lease waits, for its owner and in full for admins; and the pool's state, to replay decisions from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpu_kernels.errors import TooMany, UnknownLease
+from gpu_kernels.pool.ledger import asking, dumping, explaining
+from gpu_kernels.pool.ledger.reading import iso
+from gpu_kernels.pool.ledger.transaction import Transaction
+from gpu_kernels.pool.service.base import Handler
+from gpu_kernels.pool.service.identity import ADMIN_POOL, USE
+from gpu_kernels.pool.service.operations import operation
+from gpu_kernels.pool.service.schemas import why as schemas
+
+
+class Why(Handler):
+    """``/leases/ID/why``"""
+
+    @operation(
+        "Why a lease waits",
+        who="its owner, with `custom:gpu:use`; in full `custom:gpu:admin:pool`",
+        answers={200: schemas.Why},
+        errors=[UnknownLease, TooMany],
+    )
+    async def get(self, lease_id: str) -> None:
+        """What is short, how much, until when, and what helps, in a sentence; for admins also all that was
+        compared: quotas from the institution to the course, shares, GPUs, and who goes before. It counts as
+        a request for a lease (`max_requests`).
+        """
+        everything = self.identity.may(ADMIN_POOL)
+        if not everything:
+            self.require_somewhere(USE)
+            self.service.pace.take(self.identity.name)
+
+        def look(tx: Transaction) -> dict[str, Any]:
+            lease = (
+                asking.find(tx, lease_id) if everything else asking.owned(tx, self.identity.name, lease_id)
+            )
+            if lease is None:
+                raise UnknownLease(f"There is no lease {lease_id[:40]!r}.")
+            if not everything:
+                self.require(USE, course=lease.course, server=lease.server)
+            told = explaining.explain(tx, lease)
+            return {
+                "id": lease.id,
+                "state": str(lease.state),
+                "text": told.text,
+                "position": told.position,
+                "waiting": told.waiting,
+                "starts_at": None if told.starts_at is None else iso(told.starts_at),
+                "promised_for": None if told.promised_for is None else iso(told.promised_for),
+                "full": told.full if everything else None,
+            }
+
+        self.answer(await self.service.desk.read(look))
+
+
+class State(Handler):
+    """``/state``"""
+
+    @operation("Save the pool's state", scope=ADMIN_POOL, answers={200: schemas.State})
+    async def get(self) -> None:
+        """All that decides who is next. `python -m gpu_kernels.pool.replay FILE` replays the decision from it
+        and says why. It names users, and holds no secrets.
+        """
+        self.require(ADMIN_POOL)
+        self.answer(await self.service.desk.read(dumping.dump))
