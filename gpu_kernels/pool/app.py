@@ -3,34 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
 
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
-from traitlets import Bool, Dict, Float, Int, List, TraitError, Unicode, default, validate
+from traitlets import Bool, Dict, Float, Int, List, TraitError, Unicode, Union, default, validate
 from traitlets.config import Application, Config
 
 from gpu_kernels import __version__
 from gpu_kernels.errors import GPUKernelsError, InvalidSize
 from gpu_kernels.pool.ledger import Caps, Ledger, Timing, Watch
+from gpu_kernels.pool.ledger.house import House
 from gpu_kernels.pool.ledger.stores.sql import SqlStore
 from gpu_kernels.pool.ledger.watch import PART_OF_TTL
+from gpu_kernels.pool.policy.roles import Patterns
 from gpu_kernels.pool.service.application import make_application
 from gpu_kernels.pool.service.authentication import Authenticator, HubTokens, TokenFile, TokenSource
 from gpu_kernels.pool.service.base import MAX_LONG_POLL, Service
 from gpu_kernels.pool.service.desk import Desk
+from gpu_kernels.pool.service.groups import GroupReader, HubGroups
+from gpu_kernels.pool.service.history import History
 from gpu_kernels.pool.service.metrics import Metrics
 from gpu_kernels.pool.service.pace import Pace
 from gpu_kernels.pool.service.proofs import Proofs
+from gpu_kernels.pool.service.role import Role, StateLock
 from gpu_kernels.pool.service.sweeper import Sweeper
 from gpu_kernels.pool.service.waiting import Bells
 from gpu_kernels.units import parse_size, valid_class
@@ -50,6 +56,7 @@ class PoolController(Application):
     bells: Bells
     """Who waits at this controller, while it serves."""
     service: Service
+    role: Role
 
     name = "gpu-pool"
     version = __version__
@@ -91,12 +98,41 @@ class PoolController(Application):
         the API.
         """
     ).tag(config=True)
+    course_groups = Union(
+        [Unicode(), List()],
+        default_value="plain",
+        help="""What the names of the hub's groups mean.
+
+        A preset (plain, nbgrader, lti, canvas, e2x), or a list of presets and of pairs of a regular
+        expression with (?P<course>...) and a role, student or instructor.
+        """,
+    ).tag(config=True)
+    groups_interval = Float(
+        30.0, help="Seconds between two looks at the properties of the hub's groups."
+    ).tag(config=True)
+    time_zone = Unicode(
+        "UTC", help="The institution's time zone, such as Europe/Berlin: its weeks are those of budgets."
+    ).tag(config=True)
     sizes = Dict(
         help="""Sizes on offer, in GPUs, by GPU class; "" stands for every other class.""",
         value_trait=List(Unicode()),
         default_value={"": ["0.02", "0.1", "1"]},
     ).tag(config=True)
 
+    public_url = Unicode(
+        "",
+        help="""Where clients find this controller, for a controller on standby to tell them.
+
+        By default the address that it listens at.
+        """,
+    ).tag(config=True)
+    term_ttl = Float(
+        10.0,
+        help="""Seconds without a sign of the active controller after which one on standby takes over.
+
+        The same for all controllers of a ledger.
+        """,
+    ).tag(config=True)
     lease_ttl = Float(60.0, help="Seconds that a lease lives after its last renewal.").tag(config=True)
     agent_ttl = Float(30.0, help="Seconds of silence after which nothing new is placed on a GPU server.").tag(
         config=True
@@ -155,12 +191,38 @@ class PoolController(Application):
     def _default_token_file(self) -> str:
         return str(Path(self.state_dir) / "tokens.json")
 
-    @validate("lease_ttl", "agent_ttl", "queue_ttl", "swap_rest", "sweep_interval", "max_wait", "keep_days")
+    @validate(
+        "term_ttl",
+        "lease_ttl",
+        "agent_ttl",
+        "queue_ttl",
+        "swap_rest",
+        "sweep_interval",
+        "max_wait",
+        "keep_days",
+        "groups_interval",
+    )
     def _positive(self, proposal: Any) -> float:
         if not 0 < proposal["value"] < LONGEST:
             name = proposal["trait"].name
             raise TraitError(f"PoolController.{name} must be more than 0 and less than {LONGEST:g}")
         return float(proposal["value"])
+
+    @validate("course_groups")
+    def _checked_course_groups(self, proposal: Any) -> Any:
+        try:
+            Patterns.of(proposal["value"])
+        except ValueError as error:
+            raise TraitError(f"PoolController.course_groups: {error}") from None
+        return proposal["value"]
+
+    @validate("time_zone")
+    def _checked_time_zone(self, proposal: Any) -> str:
+        try:
+            ZoneInfo(proposal["value"])
+        except (ValueError, OSError) as error:
+            raise TraitError(f"PoolController.time_zone: {error}") from None
+        return str(proposal["value"])
 
     @validate("courses")
     def _checked_courses(self, proposal: Any) -> Any:
@@ -228,19 +290,42 @@ class PoolController(Application):
         self.check_times()
         state = Path(self.state_dir)
         async with AsyncExitStack() as stack:
-            stack.enter_context(only_controller(state))
             timing = self.timing()
             watch = Watch(self.sweep_interval * 1000, timing.lease_ttl)
             caps = Caps(self.max_leases, self.max_queued, self.max_queue)
-            ledger = Ledger(SqlStore(self.database_url), timing, watch=watch, caps=caps)
-            ledger.start(self.first_courses())
+            sockets = bind_sockets(self.port, self.address)
+            for listening in sockets:
+                stack.callback(listening.close)
+            url = f"http://{self.address}:{sockets[0].getsockname()[1]}{self.prefix.rstrip('/')}"
+            store = SqlStore(self.database_url, term_ttl=int(self.term_ttl * 1000))
+            ledger = Ledger(
+                store,
+                timing,
+                watch=watch,
+                caps=caps,
+                holder=self.holder(),
+                address=self.public_url or url,
+                house=House(patterns=Patterns.of(self.course_groups), zone=ZoneInfo(self.time_zone)),
+            )
+            lock = StateLock(state)
+            stack.callback(lock.release)
             self.bells = bells = Bells()
             desk = Desk(ledger, bells)
             stack.callback(desk.close)
+            self.role = role = Role(
+                desk, store, lock, bells, courses=self.first_courses(), term_ttl=self.term_ttl
+            )
+            await role.once()
+            history = History(ledger.store)
+            stack.callback(history.close)
             self.service = service = Service(
                 desk=desk,
+                history=history,
                 bells=bells,
-                authenticator=Authenticator(self._token_source(), self.token_cache),
+                authenticator=Authenticator(
+                    self._token_source(), self.token_cache, patterns=Patterns.of(self.course_groups)
+                ),
+                groups=self._group_reader(desk),
                 proofs=Proofs.from_file(state / "lease-secret.key"),
                 metrics=Metrics(),
                 pace=Pace(self.max_requests),
@@ -248,17 +333,18 @@ class PoolController(Application):
                 sizes={name: tuple(numbers) for name, numbers in self.sizes.items()},
                 check_answers=self.check_answers,
             )
-            sockets = bind_sockets(self.port, self.address)
             server = HTTPServer(make_application(service, self.prefix), max_body_size=MOST_BUFFERED)
             server.add_sockets(sockets)
             sweeper = Sweeper(desk, service.metrics, self.sweep_interval, self.keep_days)
-            sweeping = asyncio.create_task(sweeper.run())
-            port = sockets[0].getsockname()[1]
+            tasks = [asyncio.create_task(sweeper.run()), asyncio.create_task(role.run())]
+            if service.groups is not None:
+                tasks.append(asyncio.create_task(service.groups.run()))
             try:
-                yield f"http://{self.address}:{port}{self.prefix.rstrip('/')}"
+                yield url
             finally:
                 server.stop()
-                sweeping.cancel()
+                for task in tasks:
+                    task.cancel()
                 await bells.close()
                 await server.close_all_connections()
 
@@ -286,6 +372,10 @@ class PoolController(Application):
             swap_rest=int(self.swap_rest * 1000),
         )
 
+    def holder(self) -> str:
+        """What the term row calls this controller, for whoever reads it."""
+        return f"{socket.gethostname()}:{Path(self.state_dir).resolve()}:{os.getpid()}"
+
     def first_courses(self) -> dict[str, dict[str, int]]:
         return {
             name: {gpu_class: value["thousandths"] for gpu_class, value in limit.items()}
@@ -295,33 +385,17 @@ class PoolController(Application):
     def _token_source(self) -> TokenSource:
         return HubTokens() if self.under_hub else TokenFile(Path(self.token_file))
 
+    def _group_reader(self, desk: Desk) -> GroupReader | None:
+        if not self.under_hub:
+            return None
+        return GroupReader(HubGroups.from_environment(), desk, self.groups_interval)
+
     def _announce(self, url: str) -> None:
         self.log.info("the pool controller listens at %s", url)
         if self.url_file:
             temporary = Path(f"{self.url_file}.new")
             temporary.write_text(url)
             temporary.replace(self.url_file)
-
-
-class AnotherController(GPUKernelsError):
-    """Another process serves this ledger."""
-
-    code = "another_controller"
-
-
-def only_controller(state: Path) -> IO[str]:
-    """Hold the state folder for this process. Raises ``AnotherController``.
-
-    Transactions of two controllers would exclude each other, but neither would wake those who wait at the
-    other.
-    """
-    lock = (state / "lock").open("w")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.close()
-        raise AnotherController(f"Another controller is running on {state}; stop it first.") from None
-    return lock
 
 
 async def _told_to_stop() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 from pydantic_core import to_json
 from tornado.httputil import HTTPServerRequest
@@ -28,6 +29,8 @@ from gpu_kernels.errors import (
 )
 from gpu_kernels.pool.service.authentication import Authenticator
 from gpu_kernels.pool.service.desk import Desk, stopping
+from gpu_kernels.pool.service.groups import GroupReader
+from gpu_kernels.pool.service.history import History
 from gpu_kernels.pool.service.identity import Identity
 from gpu_kernels.pool.service.metrics import Metrics
 from gpu_kernels.pool.service.operations import operation_of, operations_of
@@ -47,10 +50,12 @@ VERSIONS = ("v1",)
 class Service:
     """What the handlers work with. ``sizes`` are on offer by GPU class, '' standing for every other class.
 
-    ``check_answers``: compare each answer with its schema, for tests; one that differs is a fault.
+    ``groups``: reads the hub's groups, where there is a hub. ``check_answers``: compare each answer with its
+    schema, for tests; one that differs is a fault.
     """
 
     desk: Desk
+    history: History
     bells: Bells
     authenticator: Authenticator
     proofs: Proofs
@@ -59,6 +64,7 @@ class Service:
     max_wait: float = 600.0
     sizes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     check_answers: bool = False
+    groups: GroupReader | None = None
 
 
 @stream_request_body
@@ -93,6 +99,8 @@ class Handler(RequestHandler):
         if self.service.bells.closed:
             raise stopping()
         if not self.anonymous:
+            if (elsewhere := self.service.desk.deposed) is not None:
+                raise elsewhere.with_traceback(None)
             self.identity = await self.service.authenticator.identify(
                 self.request.headers.get("Authorization")
             )
@@ -145,6 +153,13 @@ class Handler(RequestHandler):
         self.set_header("Content-Type", "application/json; charset=UTF-8")
         self.finish(content)
 
+    def link_next(self, cursor: str | None) -> None:
+        """Say in the header `Link` where the next page is, as other APIs do."""
+        if cursor is not None:
+            others = [(name, value) for name, value in parse_qsl(self.request.query) if name != "after"]
+            query = urlencode([*others, ("after", cursor)])
+            self.set_header("Link", f'<{self.request.path}?{query}>; rel="next"')
+
     def linger_at(self, bell: asyncio.Event) -> None:
         """Note that the answer may take long on purpose; the bell also rings when the client goes away."""
         self._bell = bell
@@ -164,6 +179,11 @@ class Handler(RequestHandler):
         self.gone = True
         if self._bell is not None:
             self._bell.set()
+
+    def break_off(self) -> None:
+        """End the connection: an answer that has begun and is not whole must not look like one that is."""
+        self._finished = True
+        self.request.connection.stream.close()  # type: ignore[union-attr]
 
     def on_finish(self) -> None:
         if self._bell is None:

@@ -7,13 +7,16 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from gpu_kernels.errors import LedgerUnavailable, PoolUnavailable
 from gpu_kernels.pool.ledger import Changes, Job, Ledger, Outcome, Transaction
-from gpu_kernels.pool.service.waiting import Bells, agent_topic, lease_topic
+from gpu_kernels.pool.ledger.stores import Deposed
+from gpu_kernels.pool.service.feed import Feed, Told, concerning
+from gpu_kernels.pool.service.waiting import EVENTS, Bells, agent_topic, lease_topic
 
 T = TypeVar("T")
 
@@ -32,9 +35,12 @@ def stopping() -> PoolUnavailable:
 
 @dataclass(slots=True)
 class _Asked:
-    job: Job
+    """A job of a batch, or ``apart``: work that needs the ledger's thread and is no job."""
+
+    job: Job | None
     loop: asyncio.AbstractEventLoop
     answer: asyncio.Future[Any]
+    apart: Callable[[], Any] | None = None
 
 
 class Desk:
@@ -47,6 +53,7 @@ class Desk:
     def __init__(self, ledger: Ledger, bells: Bells) -> None:
         self.ledger = ledger
         self._bells = bells
+        self.feed = Feed()
         self._queue: queue.SimpleQueue[_Asked | None] = queue.SimpleQueue()
         self._waiting = 0
         self._closed = False
@@ -63,7 +70,16 @@ class Desk:
         result: T = await self._ask(Job(work, reads=True))
         return result
 
-    async def _ask(self, job: Job) -> Any:
+    async def lead(self, courses: Mapping[str, Mapping[str, int]], *, alone: bool) -> None:
+        """Take the term, see ``Ledger.start``."""
+        await self._ask(None, partial(self.ledger.start, courses, alone=alone))
+
+    @property
+    def deposed(self) -> Deposed | None:
+        """Why nothing is decided here: another controller leads."""
+        return self.ledger.deposed
+
+    async def _ask(self, job: Job | None, apart: Callable[[], Any] | None = None) -> Any:
         if self._waiting >= MOST_WAITING:
             raise LedgerUnavailable(
                 "The GPU pool has more requests than it can handle now.\nTry again in a moment.",
@@ -75,32 +91,56 @@ class Desk:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
         self._waiting += 1
-        self._queue.put(_Asked(job, loop, answer))
+        self._queue.put(_Asked(job, loop, answer, apart))
         return await answer
 
     def _work(self) -> None:
         """The thread: until ``close``."""
-        while (first := self._queue.get()) is not None:
+        following: _Asked | None = None
+        while (first := following or self._queue.get()) is not None:
+            following = None
+            if first.apart is not None:
+                self._do(first, first.apart)
+                continue
             batch, stop = [first], False
-            while len(batch) < MOST_A_BATCH and not stop:
+            while len(batch) < MOST_A_BATCH and not stop and following is None:
                 try:
                     asked = self._queue.get_nowait()
                 except queue.Empty:
                     break
                 if asked is None:
                     stop = True
+                elif asked.apart is not None:
+                    following = asked
                 else:
                     batch.append(asked)
-            done = self.ledger.run([asked.job for asked in batch])
-            first.loop.call_soon_threadsafe(self._answer, batch, done.outcomes, done.changes)
+            done = self.ledger.run([asked.job for asked in batch if asked.job is not None])
+            told = concerning(self.ledger.book, done.changes.events)
+            first.loop.call_soon_threadsafe(self._answer, batch, done.outcomes, done.changes, told)
             if stop:
                 return
 
-    def _answer(self, batch: list[_Asked], outcomes: list[Outcome[Any]], changes: Changes) -> None:
+    def _do(self, asked: _Asked, work: Callable[[], Any]) -> None:
+        try:
+            outcome: Outcome[Any] = Outcome(work())
+        except Exception as error:
+            outcome = Outcome(error=error)
+        asked.loop.call_soon_threadsafe(self._answer, [asked], [outcome], Changes())
+
+    def _answer(
+        self,
+        batch: list[_Asked],
+        outcomes: list[Outcome[Any]],
+        changes: Changes,
+        told: Sequence[Told] = (),
+    ) -> None:
         """In the event loop: bells first, so that nobody is answered about a change that has not rung."""
         self._waiting -= len(batch)
         self._bells.ring(lease_topic(lease_id) for lease_id in changes.leases)
         self._bells.ring(agent_topic(name) for name in changes.agents)
+        if told:
+            self.feed.add(told)
+            self._bells.ring([EVENTS])
         for asked, outcome in zip(batch, outcomes, strict=True):
             if asked.answer.done():
                 continue

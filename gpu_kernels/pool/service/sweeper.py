@@ -7,7 +7,8 @@ import logging
 import time
 from collections.abc import Callable
 
-from gpu_kernels.errors import LedgerUnavailable
+from gpu_kernels.errors import LedgerUnavailable, NotActive
+from gpu_kernels.pool.ledger import audit
 from gpu_kernels.pool.ledger.keeping import prune
 from gpu_kernels.pool.ledger.sweeping import sweep
 from gpu_kernels.pool.service.desk import Desk
@@ -16,6 +17,7 @@ from gpu_kernels.pool.service.metrics import Metrics
 log = logging.getLogger("gpu_kernels.pool")
 
 PRUNE_EVERY = 3600.0
+AUDIT_EVERY = 86_400.0
 
 
 class Sweeper:
@@ -34,7 +36,7 @@ class Sweeper:
         self._interval = interval
         self._keep_ms = int(keep_days * 86_400_000)
         self._monotonic = monotonic
-        self._pruned_at = monotonic()
+        self._pruned_at = self._audited_at = monotonic()
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -44,6 +46,8 @@ class Sweeper:
             try:
                 await self.once()
                 failing = False
+            except NotActive:
+                pass  # on standby
             except LedgerUnavailable as error:
                 self._metrics.sweeps_failed.inc()
                 if not failing:
@@ -62,4 +66,8 @@ class Sweeper:
             self._pruned_at = self._monotonic()
             while await self._desk.write(lambda tx: prune(tx, tx.now - self._keep_ms)):
                 pass  # a batch a transaction, so that others get their turn in between
+        if self._monotonic() - self._audited_at >= AUDIT_EVERY:
+            self._audited_at = self._monotonic()
+            for difference in await self._desk.read(audit.differences):
+                log.error("the audit found a difference: %s", difference)
         return ended

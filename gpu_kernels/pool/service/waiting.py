@@ -62,13 +62,21 @@ class Bells:
             for event in self._waiting.get(topic, ()):
                 event.set()
 
+    def ring_all(self) -> None:
+        """Let all who wait look again."""
+        self.ring(list(self._waiting))
+
     async def close(self) -> None:
         """Wake all who wait, and let them leave; ``LEAVE_WITHIN`` at most."""
         self.closed = True
         self._nobody.clear()
-        self.ring(list(self._waiting))
+        self.ring_all()
         if self._waiting:
             await rung(self._nobody, LEAVE_WITHIN)
+
+
+EVENTS = "events"
+"""Rings with every change that leaves an event."""
 
 
 def lease_topic(lease_id: str) -> str:

@@ -90,7 +90,8 @@ class Store(Protocol):
         """Begin a transaction, and tell its time: milliseconds since 1970 by the store's clock. Raises
         ``Deposed`` where the term is not this controller's any more.
 
-        ``writes``: as the one writer; otherwise nothing is written in it, and it waits for no writer.
+        ``writes``: as the one writer, and the term is renewed where that is due; otherwise nothing is written
+        in it, and it waits for no writer.
         """
 
     def load(self, ended_since: int) -> Loaded:
@@ -103,7 +104,7 @@ class Store(Protocol):
 
         ``changes`` are in an order in which every constraint holds row by row if they are written in that
         order. ``before`` is what the store has, so only what differs from it need be written. A broken
-        constraint is a bug and not a refusal: it raises what the database raises. Writing renews the term.
+        constraint is a bug and not a refusal: it raises what the database raises.
         """
 
     def commit(self) -> None:

@@ -22,6 +22,8 @@ class Database(Protocol):
     """What stands for a parameter."""
     now: str
     """An expression: milliseconds since 1970 by the database's clock."""
+    has_terms: str
+    """A query: whether there is a table ``leadership``."""
     url: str
     """As SQLAlchemy reads it, for migrations."""
     errors: tuple[type[Exception], ...]

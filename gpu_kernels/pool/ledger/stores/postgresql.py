@@ -53,6 +53,7 @@ class PostgreSQL:
 
     marker = "%s"
     now = "CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS BIGINT)"
+    has_terms = "SELECT to_regclass('leadership') IS NOT NULL"
     errors: tuple[type[Exception], ...] = (psycopg.Error,)
 
     def __init__(self, url: URL, idle_ms: int) -> None:

@@ -68,8 +68,8 @@ def _engine(database: Database) -> Engine:
 def upgrade(database: Database, terms: Terms, *, alone: bool = False) -> bool:
     """Bring the database to this code's schema.
 
-    False where it is older and a controller serves it, which an upgrade would break (unless ``alone``: that
-    one is dead). Raises ``NewerDatabase`` where the database is ahead of the code.
+    False where it is older and a controller serves it, or may serve it, which an upgrade would break (unless
+    ``alone``: that one is dead). Raises ``NewerDatabase`` where the database is ahead of the code.
     """
     config = configuration()
     script = ScriptDirectory.from_config(config)
@@ -83,7 +83,7 @@ def upgrade(database: Database, terms: Terms, *, alone: bool = False) -> bool:
             )
         if present == set(script.get_heads()):
             return True
-        if not alone and _served(connection, terms):
+        if present and not alone and _served(connection, terms):
             return False
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
@@ -91,7 +91,8 @@ def upgrade(database: Database, terms: Terms, *, alone: bool = False) -> bool:
 
 
 def _served(connection: Connection, terms: Terms) -> bool:
+    """The first schema knew no terms: there is no telling."""
     if not inspect(connection).has_table("leadership"):
-        return False
+        return True
     now, leader = terms.parse(connection.execute(text(terms.query)).one())
     return not terms.over(leader, now)

@@ -66,24 +66,21 @@ class SqlStore(History):
         self._terms = Terms(database, term_ttl)
         self._connection: Connection | None = None
         self._leading: Leading | None = None
-        self._renewed_at = 0
-        """As the row said when this transaction began."""
         self._now = 0
-        self._upgraded = False
 
     def open(self) -> None:
-        self._upgraded = upgrade(self._database, self._terms)
+        upgrade(self._database, self._terms)
         with self._driver_errors():
             self._connected()
 
     def lead(self, holder: str, address: str, *, alone: bool = False) -> Leading:
-        if not self._upgraded:
-            self._upgraded = upgrade(self._database, self._terms, alone=alone)
         if not alone:
             self._wait_for_the_end()
+        if not upgrade(self._database, self._terms, alone=alone):
+            raise deposed(None)
         try:
             leader = self._begin(writes=True)
-            if not alone and not self._terms.over(leader, self._now):
+            if not alone and not self._may_take(leader, self._now):
                 raise deposed(leader)
             with self._driver_errors():
                 own = self._terms.take(self._connected(), leader, self._now, holder, address)
@@ -97,16 +94,21 @@ class SqlStore(History):
 
     def _wait_for_the_end(self) -> None:
         """A look without the writer's lock, so that a standby is in nobody's way."""
-        leader = self.leader()
-        if leader is not None and not self._terms.over(*leader):
-            raise deposed(leader[0])
-        if not self._upgraded:
-            raise deposed(None)
+        leader, now = self.leader()
+        if not self._may_take(leader, now):
+            raise deposed(leader)
 
-    def leader(self) -> tuple[Leader, int] | None:
-        """Who holds the term, and the store's time; None for nobody. From any thread."""
+    def _may_take(self, leader: Leader | None, now: int) -> bool:
+        own = self._leading
+        mine = own is not None and leader is not None and self._terms.is_of(leader, own)
+        return mine or self._terms.over(leader, now)
+
+    def leader(self) -> tuple[Leader | None, int]:
+        """Who holds the term, and the store's time. From any thread, also before ``open``."""
+        if not self._read(self._database.has_terms)[0][0]:
+            return None, 0
         now, leader = self._terms.parse(self._read(self._terms.query)[0])
-        return (leader, now) if leader is not None else None
+        return leader, now
 
     def begin(self, *, writes: bool = True) -> int:
         leader = self._begin(writes=writes)
@@ -116,7 +118,8 @@ class SqlStore(History):
             self.rollback()
             raise
         assert leader is not None
-        self._renewed_at = leader.renewed_at
+        if writes and self._terms.due(leader.renewed_at, self._now):
+            self.renew_term()
         return self._now
 
     def _begin(self, writes: bool) -> Leader | None:
@@ -160,17 +163,11 @@ class SqlStore(History):
     def write(self, changes: Sequence[Change]) -> None:
         with self._driver_errors():
             self._database.write(self._connected(), self._codecs.batches(changes))
-            if self._terms.due(self._renewed_at, self._now):
-                self._renew()
 
     def renew_term(self) -> None:
-        with self._driver_errors():
-            self._renew()
-
-    def _renew(self) -> None:
         assert self._leading is not None
-        self._terms.renew(self._connected(), self._leading, self._now)
-        self._renewed_at = self._now
+        with self._driver_errors():
+            self._terms.renew(self._connected(), self._leading, self._now)
 
     def commit(self) -> None:
         try:

@@ -31,6 +31,7 @@ class SQLite:
 
     marker = "?"
     now = "CAST(ROUND((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)"
+    has_terms = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'leadership')"
     errors: tuple[type[Exception], ...] = (sqlite3.Error,)
 
     def __init__(self, path: str) -> None:

@@ -61,8 +61,12 @@ class Terms:
 
     def check(self, leader: Leader | None, own: Leading | None) -> None:
         """Raises ``Deposed`` unless ``own`` is the term that stands there."""
-        if own is None or leader is None or (leader.term, leader.incarnation) != (own.term, own.incarnation):
+        if own is None or leader is None or not self.is_of(leader, own):
             raise deposed(leader)
+
+    @staticmethod
+    def is_of(leader: Leader, own: Leading) -> bool:
+        return (leader.term, leader.incarnation) == (own.term, own.incarnation)
 
     def over(self, leader: Leader | None, now: int) -> bool:
         """Whether a standby may take the next term. A clock set back far keeps nobody waiting."""
