@@ -12,6 +12,7 @@ from gpu_kernels.client.aio import AsyncPoolClient
 from gpu_kernels.client.answers import AssignedLease, Assignment, Lease, LeaseSlice, Lost, Renewal, Slot
 from gpu_kernels.client.connection import TOKEN_VARIABLES
 from gpu_kernels.client.exchange import CONTROLLER_VARIABLE
+from gpu_kernels.client.following import Event
 from gpu_kernels.client.leased import Leased
 from gpu_kernels.client.threads import PoolClient
 
@@ -21,6 +22,7 @@ __all__ = [
     "AssignedLease",
     "Assignment",
     "AsyncPoolClient",
+    "Event",
     "Lease",
     "LeaseSlice",
     "Leased",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -12,10 +12,11 @@ import httpx
 
 from gpu_kernels.client.answers import Lease, Slot
 from gpu_kernels.client.async_reservation import AsyncReservation
-from gpu_kernels.client.calls import Pause, Request, Script
 from gpu_kernels.client.connection import Connection
 from gpu_kernels.client.exchange import Reply, exchange
+from gpu_kernels.client.following import Event, Following
 from gpu_kernels.client.holding import Wish
+from gpu_kernels.client.requests import Pause, Request, Script
 from gpu_kernels.errors import PoolError
 
 T = TypeVar("T")
@@ -85,6 +86,22 @@ class AsyncPoolClient(Connection):
                 answer = await self.send(step)
             except PoolError as error:
                 failure = error
+
+    async def follow(self, *topics: str, after: int | None = None) -> AsyncIterator[Event]:
+        """See ``PoolClient.follow``."""
+        following = Following(self._controllers, topics or ("leases",), after, self.timeout)
+        while True:
+            failure: Exception | None = None
+            try:
+                async with self._client().stream(**following.arguments()) as response:
+                    body = b"" if response.is_success else await response.aread()
+                    following.began(response.status_code, body)
+                    async for line in response.aiter_lines():
+                        if (event := following.line(line)) is not None:
+                            yield event
+            except (httpx.TransportError, PoolError) as error:
+                failure = error
+            await asyncio.sleep(following.interrupted(failure))
 
     def reserve(
         self,

@@ -53,10 +53,21 @@ class Lease:
     """Seconds until it makes way for a class hour; None where it need not."""
     class_hour: str | None = None
     """The class hour whose seat it has."""
+    starts_in: float | None = None
+    """Seconds until it will be granted by what is known now, while it is queued; None where nobody knows."""
 
     @property
     def queued(self) -> bool:
         return self.state == "queued"
+
+    @property
+    def place(self) -> str:
+        """Its place for a text: ``, number 3 in the queue, granted in about 20 min``; empty if it has none."""
+        if not self.position:
+            return ""
+        minutes = None if self.starts_in is None else max(1, round(self.starts_in / 60))
+        when = "" if minutes is None else f", granted in about {minutes} min"
+        return f", number {self.position} in the queue{when}"
 
     @property
     def in_force(self) -> bool:
@@ -97,6 +108,7 @@ class Lease:
             labels=dict(data["labels"]),
             preempt_in=data.get("preempt_in"),
             class_hour=data.get("class_hour"),
+            starts_in=data.get("starts_in"),
         )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
-from gpu_kernels.client import calls
-from gpu_kernels.client.calls import Request, Script
+from gpu_kernels.client import admin_calls, calls
+from gpu_kernels.client.requests import Request, Script
 
 if TYPE_CHECKING:
     from gpu_kernels.client.aio import AsyncPoolClient
@@ -64,7 +64,9 @@ class ScriptMethod(Generic[P, T]):
 
 
 class Api:
-    """Every call of docs/reference/pool-api.md; the functions of ``calls`` say what each takes and gives."""
+    """Every call of docs/reference/pool-api.md; the functions of ``calls`` and ``admin_calls`` say what each
+    takes and gives.
+    """
 
     ask = Method(calls.ask)
     get = Method(calls.get)
@@ -83,6 +85,22 @@ class Api:
     add_class_hour = Method(calls.add_class_hour)
     change_class_hour = Method(calls.change_class_hour)
     cancel_class_hour = Method(calls.cancel_class_hour)
-    agents = Method(calls.agents)
-    register_agent = Method(calls.register_agent)
-    report_agent = Method(calls.report_agent)
+    why = Method(calls.why)
+    usage = Method(calls.usage)
+    usage_table = Method(calls.usage_table)
+    agents = Method(admin_calls.agents)
+    register_agent = Method(admin_calls.register_agent)
+    report_agent = Method(admin_calls.report_agent)
+    set_standing = Method(admin_calls.set_standing)
+    declare_lost = Method(admin_calls.declare_lost)
+    audit = Method(admin_calls.audit)
+    all_events = ScriptMethod(admin_calls.all_events)
+    state = Method(admin_calls.state)
+    accounts = Method(admin_calls.accounts)
+    account = Method(admin_calls.account)
+    put_account = Method(admin_calls.put_account)
+    remove_account = Method(admin_calls.remove_account)
+    set_rules = Method(admin_calls.set_rules)
+    set_quota = Method(admin_calls.set_quota)
+    remove_quota = Method(admin_calls.remove_quota)
+    read_groups = Method(admin_calls.read_groups)

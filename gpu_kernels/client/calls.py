@@ -1,46 +1,15 @@
-"""Every call of the API as a ``Request``: what to send, and how to read the answer. Nothing here sends.
-
-A call of several requests is a *script*: a generator that yields requests (and pauses), and is sent their
-answers, or has their errors raised at the ``yield``.
-"""
+"""The calls of users and instructors: what to send, and how to read the answer."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
-from urllib.parse import quote
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from gpu_kernels.client.answers import Assignment, Lease, Page, Renewal, Slot
+from gpu_kernels.client.answers import Lease, Page, Renewal, Slot
+from gpu_kernels.client.requests import Request, Script, all_pages, path_of, query_of
 
-T = TypeVar("T")
 MAX_LONG_POLL = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Request(Generic[T]):
-    """One request. ``wait`` is how long the controller itself may take over it, on purpose. ``repeatable``:
-    whether it may be sent again where it is not known if it was carried out.
-    """
-
-    method: str
-    path: str
-    read: Callable[[Any], T]
-    body: Any = None
-    params: Mapping[str, str] = field(default_factory=dict)
-    wait: float = 0.0
-    repeatable: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """Nothing to send for so many seconds."""
-
-    seconds: float
-
-
-Script = Generator[Request[Any] | Pause, Any, T]
 
 
 def ask(
@@ -79,7 +48,7 @@ def get(lease_id: str, wait: float = 0.0) -> Request[Lease]:
     """The lease; with ``wait``, when it is no longer queued or after that time (30 seconds at most)."""
     wait = min(wait, MAX_LONG_POLL)
     params = {"wait": f"{wait:.3f}"} if wait > 0 else {}
-    return Request("GET", _path("leases", lease_id), Lease.from_json, params=params, wait=wait)
+    return Request("GET", path_of("leases", lease_id), Lease.from_json, params=params, wait=wait)
 
 
 def wait_for(lease: Lease, seconds: float) -> Script[Lease]:
@@ -92,8 +61,8 @@ def wait_for(lease: Lease, seconds: float) -> Script[Lease]:
 
 def leases(course: str | None = None, *, everyone: bool = False, ended: bool = False) -> Script[list[Lease]]:
     """Own leases; those of a course for its instructor; everyone's for an admin. Newest first."""
-    params = _params(course=course, all=everyone or None, ended=ended or None)
-    return (yield from _all_pages(lambda more: Request("GET", "/leases", _leases_page, params=params | more)))
+    params = query_of(course=course, all=everyone or None, ended=ended or None)
+    return (yield from all_pages(lambda more: Request("GET", "/leases", _leases_page, params=params | more)))
 
 
 def renew(leases: Iterable[tuple[str, int]]) -> Request[Renewal]:
@@ -104,7 +73,7 @@ def renew(leases: Iterable[tuple[str, int]]) -> Request[Renewal]:
 
 def release(lease_id: str, holder: str) -> Request[Lease]:
     """Give a lease back; nothing changes when another holder has it now."""
-    return Request("POST", _path("leases", lease_id, "release"), Lease.from_json, {"holder": holder})
+    return Request("POST", path_of("leases", lease_id, "release"), Lease.from_json, {"holder": holder})
 
 
 def release_server(server: str, user: str | None = None) -> Request[list[Lease]]:
@@ -117,7 +86,48 @@ def release_server(server: str, user: str | None = None) -> Request[list[Lease]]
 
 def revoke(lease_id: str, reason: str) -> Request[Lease]:
     """Take a lease back (pool admin)."""
-    return Request("POST", _path("leases", lease_id, "revoke"), Lease.from_json, {"reason": reason})
+    return Request("POST", path_of("leases", lease_id, "revoke"), Lease.from_json, {"reason": reason})
+
+
+def why(lease_id: str) -> Request[dict[str, Any]]:
+    """Why a lease waits, and when it may start; for admins with all that was compared."""
+    return Request("GET", path_of("leases", lease_id, "why"), dict)
+
+
+def usage(
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    course: str | None = None,
+    user: str | None = None,
+    by: Iterable[str] = ("course", "gpu_class"),
+    time_zone: str = "UTC",
+) -> Request[dict[str, Any]]:
+    """Sums of usage in [since, until), by some of course, user, gpu_class, week. Times are ISO 8601 dates or
+    instants; by default the last 30 days. One's own, unless one may see others'.
+    """
+    params = _period(since, until, course, user, time_zone) | {"by": ",".join(by)}
+    return Request("GET", "/usage", dict, params=params)
+
+
+def usage_table(
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    course: str | None = None,
+    user: str | None = None,
+    time_zone: str = "UTC",
+) -> Request[str]:
+    """The accounts of the same as comma-separated values, one line a slice."""
+    params = _period(since, until, course, user, time_zone)
+    return Request("GET", "/usage.csv", str, params=params, plain=True)
+
+
+def _period(
+    since: str | None, until: str | None, course: str | None, user: str | None, time_zone: str
+) -> dict[str, str]:
+    asked = {"from": since, "to": until, "course": course, "user": user, "time_zone": time_zone}
+    return query_of(**asked)
 
 
 def pool() -> Request[dict[str, Any]]:
@@ -132,30 +142,30 @@ def courses() -> Request[list[dict[str, Any]]]:
 
 def course(name: str) -> Request[dict[str, Any]]:
     """One course, with its limit and what it holds."""
-    return Request("GET", _path("courses", name), dict)
+    return Request("GET", path_of("courses", name), dict)
 
 
 def set_limit(course: str, limit: Mapping[str, int]) -> Request[dict[str, Any]]:
     """Set what a course may hold at once: GPU class to thousandths."""
     body = {"limit": {gpu_class: {"thousandths": value} for gpu_class, value in limit.items()}}
-    return Request("PUT", _path("courses", course), dict, body)
+    return Request("PUT", path_of("courses", course), dict, body)
 
 
 def class_hours(course: str | None = None, *, past: bool = False) -> Script[list[dict[str, Any]]]:
     """Class hours of one's courses, or of one, with their next meetings; with ``past``, those too that are
     over or cancelled.
     """
-    params = _params(course=course, past=past or None)
+    params = query_of(course=course, past=past or None)
 
     def page(more: dict[str, str]) -> Request[Page]:
         return Request("GET", "/class-hours", _class_hours_page, params=params | more)
 
-    return (yield from _all_pages(page))
+    return (yield from all_pages(page))
 
 
 def class_hour(class_hour_id: str) -> Request[dict[str, Any]]:
     """One class hour, with all meetings of the next half year."""
-    return Request("GET", _path("class-hours", class_hour_id), dict)
+    return Request("GET", path_of("class-hours", class_hour_id), dict)
 
 
 def add_class_hour(**fields: Any) -> Request[dict[str, Any]]:
@@ -165,88 +175,12 @@ def add_class_hour(**fields: Any) -> Request[dict[str, Any]]:
 
 def change_class_hour(class_hour_id: str, **fields: Any) -> Request[dict[str, Any]]:
     """Change these fields of a class hour; all of it is confirmed anew, or nothing changes."""
-    return Request("PATCH", _path("class-hours", class_hour_id), dict, fields)
+    return Request("PATCH", path_of("class-hours", class_hour_id), dict, fields)
 
 
 def cancel_class_hour(class_hour_id: str) -> Request[dict[str, Any]]:
     """Cancel a class hour: its seats flow back."""
-    return Request("DELETE", _path("class-hours", class_hour_id), dict)
-
-
-def agents() -> Request[list[dict[str, Any]]]:
-    """All GPU servers (pool admin)."""
-    return Request("GET", "/agents", lambda answer: list(answer["agents"]))
-
-
-def register_agent(
-    name: str,
-    *,
-    boot_id: str,
-    address: str,
-    version: str,
-    gpus: Sequence[Mapping[str, Any]],
-    fences_after: float = 0.0,
-) -> Request[dict[str, Any]]:
-    """Register an agent; leases that ran under another boot of it are revoked. ``fences_after``: seconds
-    without an acknowledged report after which it has killed its workers by itself; 0: no promise.
-    """
-    body = {
-        "boot_id": boot_id,
-        "address": address,
-        "version": version,
-        "gpus": [dict(gpu) for gpu in gpus],
-        "fences_after": fences_after,
-    }
-    return Request("PUT", _path("agents", name), dict, body)
-
-
-def report_agent(
-    name: str,
-    *,
-    boot_id: str,
-    target_seq: int,
-    leases: Sequence[Mapping[str, Any]],
-    wait: float = 0.0,
-    incarnation: str = "",
-    full: bool = True,
-    epoch: int = 0,
-    outside: Sequence[Mapping[str, Any]] = (),
-) -> Request[Assignment]:
-    """Report the inventory; the answer is everything to serve, at once or when it changes within ``wait``.
-    See docs/design/agent.md for the fields.
-    """
-    body = {
-        "boot_id": boot_id,
-        "target_seq": target_seq,
-        "incarnation": incarnation,
-        "full": full,
-        "epoch": epoch,
-        "wait": wait,
-        "leases": [dict(lease) for lease in leases],
-        "outside": [dict(entry) for entry in outside],
-    }
-    return Request("POST", _path("agents", name, "report"), Assignment.from_json, body, wait=wait)
-
-
-def _path(*parts: str) -> str:
-    return "/" + "/".join(quote(part, safe="") for part in parts)
-
-
-def _params(**values: object) -> dict[str, str]:
-    """A query's fields, without those that are None."""
-    return {name: "1" if value is True else str(value) for name, value in values.items() if value is not None}
-
-
-def _all_pages(page: Callable[[dict[str, str]], Request[Page]]) -> Script[list[Any]]:
-    """Everything, page by page; ``page`` makes the request from the cursor's parameters."""
-    found: list[Any] = []
-    cursor: str | None = None
-    while True:
-        got: Page = yield page({} if cursor is None else {"after": cursor})
-        found += got.items
-        cursor = got.next
-        if cursor is None:
-            return found
+    return Request("DELETE", path_of("class-hours", class_hour_id), dict)
 
 
 def _leases(answer: Any) -> list[Lease]:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from gpu_kernels.client.calls import Pause, Request
+from gpu_kernels.client.requests import Pause, Request
 from gpu_kernels.errors import NotActive, PoolError, PoolUnavailable, from_json
 
 T = TypeVar("T")
@@ -122,7 +122,7 @@ def _away(reply: Reply, url: str, *, several: bool) -> PoolError | None:
 
 
 def _read(request: Request[T], response: httpx.Response, url: str) -> T:
-    body = _json(response)
+    body = response.text if request.plain and response.is_success else _json(response)
     if body is None or not response.is_success:
         raise from_json(response.status_code, body)
     try:

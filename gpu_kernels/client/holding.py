@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from gpu_kernels.client import calls
 from gpu_kernels.client.answers import Lease, Renewal, Slot
-from gpu_kernels.client.calls import Pause, Script
+from gpu_kernels.client.requests import Pause, Script
 from gpu_kernels.errors import LeaseLost, PoolError, PoolFull, PoolUnavailable
 
 RENEWALS_A_LIFE = 3
@@ -107,9 +107,8 @@ class Holding:
         if not lease.queued and lease.state != "expired":
             why = lease.reason or lease.state
             return PoolFull(f"The {lease.size} was taken back before it could be used: {why}")
-        place = f", number {lease.position} in the queue" if lease.position else ""
         return PoolFull(
-            f"No slice of {lease.size} became free within {self.wish.wait:g} seconds{place}.\n"
+            f"No slice of {lease.size} became free within {self.wish.wait:g} seconds{lease.place}.\n"
             "Nothing is reserved. Try again in some minutes, or choose a smaller slice.",
             retry_after=60.0,
         )

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
 
 from gpu_kernels.client.answers import Lease, Slot
-from gpu_kernels.client.calls import Pause, Request, Script
 from gpu_kernels.client.connection import Connection
 from gpu_kernels.client.exchange import Reply, exchange
+from gpu_kernels.client.following import Event, Following
 from gpu_kernels.client.holding import Wish
+from gpu_kernels.client.requests import Pause, Request, Script
 from gpu_kernels.client.reservation import Reservation
 from gpu_kernels.errors import PoolError
 
@@ -89,6 +90,26 @@ class PoolClient(Connection):
                 answer = self.send(step)
             except PoolError as error:
                 failure = error
+
+    def follow(self, *topics: str, after: int | None = None) -> Iterator[Event]:
+        """The pool's changes as they happen, without end: ``leases`` (one's own, the default),
+        ``course:NAME``, ``pool``. ``after`` is the id of the last event seen.
+
+        A stream that is interrupted goes on where it ended; a ``reset`` says that something was missed.
+        Raises what is refused.
+        """
+        following = Following(self._controllers, topics or ("leases",), after, self.timeout)
+        while True:
+            failure: Exception | None = None
+            try:
+                with self._client().stream(**following.arguments()) as response:
+                    following.began(response.status_code, b"" if response.is_success else response.read())
+                    for line in response.iter_lines():
+                        if (event := following.line(line)) is not None:
+                            yield event
+            except (httpx.TransportError, PoolError) as error:
+                failure = error
+            time.sleep(following.interrupted(failure))
 
     def reserve(
         self,

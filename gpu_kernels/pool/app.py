@@ -82,7 +82,8 @@ class PoolController(Application):
         "gpu-pool", help="Folder (mode 0700) of the ledger and the key that lease secrets are made with."
     ).tag(config=True)
     database_url = Unicode(
-        help="SQLAlchemy URL of the ledger; by default ledger.sqlite in state_dir. Not on NFS."
+        help="SQLAlchemy URL of the ledger, SQLite or PostgreSQL; by default ledger.sqlite in state_dir. "
+        "SQLite must not be on a network file system."
     ).tag(config=True)
     token_file = Unicode(
         help="Without a hub: the JSON file (mode 0600) of tokens; by default tokens.json in state_dir."

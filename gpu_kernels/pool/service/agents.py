@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import time
+from typing import Any
 
 from gpu_kernels.errors import AgentReplaced, Conflict, InvalidRequest, TooMany, UnknownAgent
 from gpu_kernels.pool.ledger import agents, reading
 from gpu_kernels.pool.ledger.agents import Alive, OfferedGpu, Outside
 from gpu_kernels.pool.ledger.transaction import Transaction
+from gpu_kernels.pool.service.accounting import instant
 from gpu_kernels.pool.service.base import Handler
 from gpu_kernels.pool.service.identity import ADMIN_POOL, AGENT
 from gpu_kernels.pool.service.operations import operation
@@ -74,6 +76,47 @@ class OneAgent(AgentHandler):
     def report_within(self) -> float:
         """Seconds of silence that an agent should stay well below."""
         return self.service.desk.ledger.timing.agent_ttl / 3000
+
+
+class Standing(Handler):
+    """``/agents/{name}/standing``"""
+
+    @operation(
+        "Open, cordon or drain a GPU server",
+        scope=ADMIN_POOL,
+        body=schemas.AgentStanding,
+        answers={200: schemas.Agent},
+        errors=[UnknownAgent],
+    )
+    async def put(self, name: str, *, body: schemas.AgentStanding) -> None:
+        """Replaces all three. Times without an offset are in UTC."""
+        actor = self.identity.name
+        drain_by, ends_at = instant("drain_by", body.drain_by), instant("ends_at", body.ends_at)
+
+        def change(tx: Transaction) -> dict[str, Any]:
+            agents.set_standing(tx, name, body.standing, actor=actor, drain_by=drain_by, ends_at=ends_at)
+            return next(agent for agent in reading.agents(tx) if agent["name"] == name)
+
+        self.answer(await self.service.desk.write(change))
+
+
+class Lost(Handler):
+    """``/agents/{name}/lost``"""
+
+    @operation(
+        "Vouch that a GPU server is gone",
+        scope=ADMIN_POOL,
+        answers={200: schemas.DeclaredLost},
+        errors=[UnknownAgent],
+    )
+    async def post(self, name: str) -> None:
+        """Frees everything on it. Whoever says so knows that nothing runs there any more: a server that is
+        only cut off still computes for its users, and its slices would be given twice. A server that comes
+        back registers anew.
+        """
+        actor = self.identity.name
+        freed = await self.service.desk.write(lambda tx: agents.declare_lost(tx, name, actor=actor))
+        self.answer({"name": name, "leases": freed})
 
 
 class Report(AgentHandler):

@@ -22,6 +22,7 @@ from gpu_kernels.pool.ledger.states import LIVE, Who
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.service.base import MAX_LONG_POLL, Handler
 from gpu_kernels.pool.service.identity import ADMIN_POOL, READ_USAGE, USE
+from gpu_kernels.pool.service.listing import Listing
 from gpu_kernels.pool.service.operations import operation
 from gpu_kernels.pool.service.schemas import leases as schemas
 from gpu_kernels.pool.service.waiting import lease_topic
@@ -50,7 +51,7 @@ class Leases(LeaseHandler):
         "List leases",
         who="the scope `custom:gpu:use` for one's own; see the query for others'",
         query=schemas.LeaseQuery,
-        answers={200: schemas.LeaseList},
+        answers={200: schemas.LeasePage},
     )
     async def get(self, *, query: schemas.LeaseQuery) -> None:
         """One's own that live or still hold slices, newest first."""
@@ -65,10 +66,14 @@ class Leases(LeaseHandler):
         else:
             self.require_somewhere(USE)
             user = self.identity.name
-        views = await self.service.desk.read(
-            lambda tx: reading.leases(tx, user=user, course=query.course, ended=query.ended)
+        listing = Listing(user, query.course, query.ended)
+        views, following = await listing.page(
+            self.service.desk, self.service.history, query.limit, query.after
         )
-        self.answer({"leases": [self.with_secret(view) if user else view for view in views]})
+        self.link_next(following)
+        self.answer(
+            {"leases": [self.with_secret(view) for view in views] if user else views, "next": following}
+        )
 
     @operation(
         "Ask for a lease",
@@ -106,6 +111,7 @@ class Leases(LeaseHandler):
             holder=body.holder,
             wait_ms=int(min(body.wait, self.service.max_wait) * 1000),
             labels=body.labels,
+            preemptible=body.preemptible,
         )
 
 

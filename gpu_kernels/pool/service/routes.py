@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gpu_kernels.pool.service import agents, leases, pool
+from gpu_kernels.pool.service import accounts, agents, audit, class_hours, events, leases, pool, usage, why
 from gpu_kernels.pool.service.base import Handler
 
 
@@ -20,7 +20,11 @@ class Parameter:
 
 PARAMETERS: dict[str, Parameter] = {
     "lease_id": Parameter(r"[A-Za-z0-9_-]{1,64}", "A lease's id", "f00"),
-    "name": Parameter(r"[^/]{1,255}", "Name of the course, as its group in the hub, or of the agent", "gpu1"),
+    "class_hour_id": Parameter(r"[A-Za-z0-9_-]{1,64}", "A class hour's id", "b3f0"),
+    "name": Parameter(
+        r"[^/]{1,255}", "Name of the course or account, as its group in the hub, or of the agent", "gpu1"
+    ),
+    "gpu_class": Parameter(r"[A-Za-z][A-Za-z0-9._-]{0,31}", "A GPU class", "V100"),
 }
 """By its name in braces; also the name of the argument of the handler's methods."""
 
@@ -31,12 +35,28 @@ ROUTES: list[tuple[str, type[Handler]]] = [
     ("/leases/{lease_id}", leases.OneLease),
     ("/leases/{lease_id}/release", leases.Release),
     ("/leases/{lease_id}/revoke", leases.Revoke),
+    ("/leases/{lease_id}/why", why.Why),
     ("/pool", pool.Pool),
     ("/courses", pool.Courses),
     ("/courses/{name}", pool.OneCourse),
+    ("/courses/{name}/class-hours", class_hours.ClassHoursOf),
+    ("/class-hours", class_hours.ClassHours),
+    ("/class-hours/{class_hour_id}", class_hours.OneClassHour),
+    ("/accounts", accounts.Accounts),
+    ("/accounts/{name}", accounts.OneAccount),
+    ("/accounts/{name}/rules", accounts.AccountRules),
+    ("/accounts/{name}/quota/{gpu_class}", accounts.AccountQuota),
+    ("/groups/read", accounts.ReadGroups),
     ("/agents", agents.Agents),
     ("/agents/{name}", agents.OneAgent),
     ("/agents/{name}/report", agents.Report),
+    ("/agents/{name}/standing", agents.Standing),
+    ("/agents/{name}/lost", agents.Lost),
+    ("/usage", usage.Usage),
+    ("/usage.csv", usage.UsageTable),
+    ("/events", events.Events),
+    ("/audit", audit.Audit),
+    ("/state", why.State),
     ("/health", pool.Health),
     ("/metrics", pool.MetricsPage),
 ]
@@ -45,7 +65,8 @@ ROUTES: list[tuple[str, type[Handler]]] = [
 
 def pattern_of(path: str) -> str:
     """The regular expression of an address, with a group for each parameter."""
-    return re.sub(r"\{(\w+)\}", lambda found: f"(?P<{found[1]}>{PARAMETERS[found[1]].pattern})", path)
+    escaped = path.replace(".", r"\.")
+    return re.sub(r"\{(\w+)\}", lambda found: f"(?P<{found[1]}>{PARAMETERS[found[1]].pattern})", escaped)
 
 
 def example_of(path: str) -> str:

@@ -6,12 +6,23 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gpu_kernels.pool.service.schemas.base import PRINTABLE, Count, GpuClass, Model, Seconds, Text64, pattern
+from gpu_kernels.pool.service.schemas.base import (
+    PRINTABLE,
+    Count,
+    GpuClass,
+    Instant,
+    Model,
+    Moment,
+    Seconds,
+    Text64,
+    pattern,
+)
 from gpu_kernels.pool.service.schemas.leases import LeaseSlice
 from gpu_kernels.units import MAX_MIB, valid_class
 
 MOST_GPUS = 64
 MOST_LEASES = 20_000
+StandingName = Literal["open", "cordoned", "draining"]
 ADDRESS = pattern(
     r"^(tcp://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}|unix:///[^\s\x00-\x1f\x7f-\x9f]+)$",
     "must be tcp://HOST:PORT or unix:///PATH",
@@ -124,6 +135,27 @@ class Assignment(Model):
     lives: list[Annotated[tuple[str, int, float], Field(description="id, epoch, expires_in")]] | None = None
 
 
+class AgentStanding(Model):
+    """What may be placed on a GPU server."""
+
+    standing: StandingName = Field(
+        description="`open`; `cordoned`: nothing new; `draining`: nothing new, and what is there ends"
+    )
+    drain_by: Moment | None = Field(
+        None, description="When a draining server must be empty; without it leases end by themselves"
+    )
+    ends_at: Moment | None = Field(
+        None, description="When the server goes away: nothing is placed that cannot end before"
+    )
+
+
+class DeclaredLost(Model):
+    """How many leases were freed."""
+
+    name: str
+    leases: Count
+
+
 class Agent(Model):
     """A GPU server, for an admin."""
 
@@ -135,7 +167,9 @@ class Agent(Model):
     reported_seq: Count
     silent_for: float
     answering: bool
-    standing: str = Field(description="`open`, `cordoned`, or `draining`")
+    standing: StandingName
+    drain_by: Instant | None
+    ends_at: Instant | None
 
 
 class AgentList(Model):

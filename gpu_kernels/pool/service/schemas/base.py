@@ -51,6 +51,16 @@ Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Instant = Annotated[
     str, Field(json_schema_extra={"format": "date-time"}, examples=["2026-11-21T12:49:54.547+00:00"])
 ]
+Moment = Annotated[
+    str,
+    Field(
+        pattern=pattern(
+            r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}:[0-9]{2})?)?$",
+            "must be a date such as 2026-11-21 or an instant such as 2026-11-21T08:00Z",
+        ),
+        examples=["2026-11-21"],
+    ),
+]
 GpuClass = Annotated[str, Field(pattern=CLASS, examples=["V100"])]
 Thousandths = Annotated[int, Field(ge=0, le=100_000_000, description="Thousandths of a GPU")]
 CourseName = Annotated[str, Field(min_length=1, max_length=255, pattern=PRINTABLE, examples=["ml101"])]
@@ -60,3 +70,15 @@ class LongPoll(Query):
     """How long the answer may be held back until there is news."""
 
     wait: Seconds = Field(0.0, description="Seconds to wait for a change, 30 at most")
+
+
+class Paged(Query):
+    """A part of a long list. The answer's `next` asks for what follows; so does its `Link` header."""
+
+    limit: int = Field(200, ge=1, le=1000, description="The most to answer at once")
+    after: str | None = Field(
+        None, max_length=2000, pattern=r"^[A-Za-z0-9_-]+$", description="The last answer's `next`"
+    )
+
+
+Next = Annotated[str | None, Field(description="Asks for what follows (`after`); null where nothing does")]

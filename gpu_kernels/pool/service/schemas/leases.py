@@ -15,7 +15,8 @@ from gpu_kernels.pool.service.schemas.base import (
     Instant,
     LongPoll,
     Model,
-    Query,
+    Next,
+    Paged,
     Seconds,
     ServerName,
     Text64,
@@ -61,6 +62,11 @@ class Reserve(Model):
     )
     wait: Seconds = Field(
         0.0, description="Seconds to stand in the queue when nothing is free, at most `max_wait`"
+    )
+    preemptible: bool = Field(
+        False,
+        description="Whether it may be granted on what a class hour needs before its longest life is over; it "
+        "is told when it makes way (`preempt_in`)",
     )
     labels: dict[Label, Label] = Field(
         default_factory=dict, max_length=MOST_LABELS, description="Texts by name, told with the lease"
@@ -111,8 +117,16 @@ class Lease(Model):
         description="64 hex digits for its owner while it is in force: proves to the agent who holds it"
     )
     position: int | None = Field(description="Counts from 1 while it is queued")
+    starts_in: float | None = Field(
+        description="Seconds until it is granted by what is known now, while it is queued; null where nobody "
+        "knows; up to 15 seconds old"
+    )
     expires_in: float | None = Field(description="Seconds until it ends unless renewed, while it is in force")
     ttl: float = Field(description="Seconds that it lives after a renewal")
+    preempt_in: float | None = Field(
+        description="Seconds until it makes way for a class hour, where it must while it may live"
+    )
+    class_hour: str | None = Field(description="The class hour whose seat it has, while the class is on")
     reason: str | None
     created_at: Instant
     labels: dict[str, str]
@@ -125,7 +139,14 @@ class LeaseList(Model):
     leases: list[Lease]
 
 
-class LeaseQuery(Query):
+class LeasePage(Model):
+    """Some of many leases, newest first."""
+
+    leases: list[Lease]
+    next: Next
+
+
+class LeaseQuery(Paged):
     """Whose leases."""
 
     course: CourseName | None = Field(None, description="That course's, for its instructor")

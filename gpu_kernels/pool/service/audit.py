@@ -1,0 +1,38 @@
+"""``/audit``: who changed what, when."""
+
+from __future__ import annotations
+
+from gpu_kernels.pool.ledger.rows import Event
+from gpu_kernels.pool.service.accounting import told
+from gpu_kernels.pool.service.base import Handler
+from gpu_kernels.pool.service.identity import ADMIN_POOL
+from gpu_kernels.pool.service.operations import operation
+from gpu_kernels.pool.service.schemas import history as schemas
+
+
+class Audit(Handler):
+    """``/audit``"""
+
+    @operation(
+        "Read the audit trail", scope=ADMIN_POOL, query=schemas.AuditQuery, answers={200: schemas.Audit}
+    )
+    async def get(self, *, query: schemas.AuditQuery) -> None:
+        """Every change of leases, courses, accounts, class hours and GPU servers, for `keep_days`."""
+        page = await self.service.history.ask(
+            lambda store: store.events(
+                subject=query.subject, kind=query.kind, cursor=query.after, limit=query.limit
+            )
+        )
+        self.link_next(page.cursor)
+        self.answer({"events": [_view(event) for event in page.rows], "next": page.cursor})
+
+
+def _view(event: Event) -> dict[str, object]:
+    return {
+        "id": event.id,
+        "at": told(event.at),
+        "actor": event.actor,
+        "kind": event.kind,
+        "subject": event.subject,
+        "detail": dict(event.detail),
+    }
