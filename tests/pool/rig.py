@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -67,12 +67,20 @@ class Rig:
         return self.ledger.read(work)
 
     def agent(
-        self, name: str = "gpu1", *, gpus: int = 1, mib: int = 32768, gpu_class: str = "V100", boot: str = "1"
+        self,
+        name: str = "gpu1",
+        *,
+        gpus: int = 1,
+        mib: int = 32768,
+        gpu_class: str = "V100",
+        boot: str = "1",
+        uuids: Sequence[str] | None = None,
+        fences_after: int = 0,
     ) -> None:
         """An agent registers (again)."""
         offered = [
-            OfferedGpu(f"GPU-{name}-{index}", index, gpu_class, "software", "Software GPU", mib, mib)
-            for index in range(gpus)
+            OfferedGpu(uuid, index, gpu_class, "software", "Software GPU", mib, mib)
+            for index, uuid in enumerate(uuids or [f"GPU-{name}-{index}" for index in range(gpus)])
         ]
         self.boots[name] = boot
         self.write(
@@ -85,6 +93,7 @@ class Rig:
                 address=f"tcp://{name}:1",
                 version="1",
                 gpus=offered,
+                fences_after=fences_after,
             )
         )
 
@@ -105,7 +114,8 @@ class Rig:
         """The agent reports; by default that it has done everything and that nothing lives there."""
         done_seq = self.target(name)[0] if done is None else done
         inventory = {
-            lease["id"]: Alive(lease["id"], lease["epoch"], "active", 10, 20, 1, 5) for lease in alive
+            lease["id"]: Alive(lease["id"], lease["epoch"], "active", 10, 20, 1, lease.get("launches", 5))
+            for lease in alive
         }
         self.write(
             lambda tx: agents.report(

@@ -10,7 +10,7 @@ from gpu_kernels.errors import AgentReplaced, Conflict, Forbidden, InvalidReques
 from gpu_kernels.pool.ledger.capacity import adopted, takes_slices
 from gpu_kernels.pool.ledger.ending import confirm, ended_of, free_all, revoke
 from gpu_kernels.pool.ledger.rows import Agent, Gpu, Lease
-from gpu_kernels.pool.ledger.states import State, Who, move
+from gpu_kernels.pool.ledger.states import HOLDING, State, Who, move
 from gpu_kernels.pool.ledger.sweeping import in_force_of
 from gpu_kernels.pool.ledger.transaction import Transaction
 
@@ -205,6 +205,15 @@ def report(
             _note(tx, lease, worker, name)
     confirm(tx, agent, done_seq, alive)
     _alarm(tx, agent, outside)
+    strangers = tuple(sorted(worker.id for worker in alive.values() if not _belongs(tx, worker, name)))
+    tx.when_committed(lambda: tx.strangers.__setitem__(name, strangers))
+
+
+def _belongs(tx: Transaction, worker: Alive, agent: str) -> bool:
+    """Whether what lives there holds slices there; what does not is on its way out, or should never be."""
+    lease = tx.book.leases.get(worker.id)
+    holding = lease is not None and lease.state in HOLDING and lease.agent_name == agent
+    return holding and lease is not None and worker.epoch == lease.epoch
 
 
 def _note(tx: Transaction, lease: Lease, worker: Alive, agent: str) -> None:

@@ -14,11 +14,8 @@ Sums = Mapping[int, tuple[int, int]]
 
 
 def mismatch(tx: Transaction) -> int:
-    """How many GPUs are counted otherwise than their leases or their open accounts say, and how many agents
-    run what is not theirs to run.
-
-    The ledger's own sums, those of the leases that hold slices, and those that the store makes of its open
-    accounts.
+    """How many GPUs are counted otherwise than their leases, their open accounts, the store's own sums or the
+    placement index say, and how many agents ran what holds no slice there, by their last reports.
     """
     return len(differences(tx))
 
@@ -28,13 +25,19 @@ def differences(tx: Transaction) -> list[str]:
     holding = {lease.id for lease in tx.book.leases.values() if lease.state in HOLDING}
     held = [part for part in tx.book.slices.values() if part.lease_id in holding]
     by_lease, by_account = _sums(held), _sums(s for s in tx.book.slices.values() if s.ended_at is None)
-    stored = tx.store.held()
+    placed = {gpu.id: (gpu.used_mib, gpu.used_thousandths) for gpu in tx.book.places.index.gpus()}
+    named = (("leases", by_lease), ("accounts", by_account), ("store", tx.store.held()), ("index", placed))
     found = []
     for gpu in sorted(tx.book.gpus.values(), key=lambda gpu: gpu.id):
-        for name, sums in (("leases", by_lease), ("accounts", by_account), ("store", stored)):
-            if sums.get(gpu.id, (0, 0)) != (gpu.used_mib, gpu.used_thousandths):
-                found.append(_text(gpu, name, sums.get(gpu.id, (0, 0))))
+        counted = (gpu.used_mib, gpu.used_thousandths)
+        for name, sums in named:
+            said = sums.get(gpu.id, counted if sums is placed else (0, 0))
+            if said != counted:
+                found.append(_text(gpu, name, said))
                 break
+    for agent, leases in sorted(tx.strangers.items()):
+        if leases:
+            found.append(f"agent {agent} ran {len(leases)} that hold no slice there, such as {leases[0]}")
     return found
 
 

@@ -15,6 +15,7 @@ from gpu_kernels.pool.ledger.ending import (
     free_all,
     revoke,
 )
+from gpu_kernels.pool.ledger.reclaiming import reclaim
 from gpu_kernels.pool.ledger.rows import Agent, Lease
 from gpu_kernels.pool.ledger.states import IN_FORCE, Place, Who
 from gpu_kernels.pool.ledger.transaction import Transaction
@@ -46,6 +47,7 @@ def sweep(tx: Transaction) -> int:
     ended += _leave_the_queue(tx)
     ended += _empty_servers(tx, SWEEP_BATCH - ended)
     _free_fenced(tx)
+    ended += reclaim(tx, SWEEP_BATCH - ended)
     if len(tx.book.waiting):
         tx.capacity_changed()  # time alone moves the queue: promises are given to who has waited long
     return ended + advance(tx)

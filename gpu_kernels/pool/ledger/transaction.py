@@ -60,6 +60,8 @@ class Setting:
     watched_since: int = 0
     alarms: dict[str, dict[str, int]] = field(default_factory=dict)
     """By agent and GPU: how much memory outside all leases has been told of."""
+    strangers: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By agent: what lives there, by its last report, and holds no slice of it."""
     line: tuple[str, ...] = ()
     """Those who wait, the next first, as of the last decision."""
 
@@ -96,6 +98,7 @@ class Transaction:
         self.counts_by = setting.counts_by
         self.watched_since = setting.watched_since
         self.alarms = setting.alarms
+        self.strangers = setting.strangers
         self.afterwards: list[Callable[[], None]] = []
         self.changes = Changes()
         self.queue_may_move = False
