@@ -134,6 +134,7 @@ class School:
 
     def class_hour(self, **fields: Any) -> ClassHour:
         pattern = replace(MORNING, **fields)
+        self.now += 1  # no two are confirmed at the same time
         return self.write(lambda tx: class_hours.create(tx, pattern, actor="grace"))
 
     def change(self, class_hour: ClassHour, **fields: Any) -> ClassHour:

@@ -44,7 +44,7 @@ def windows_for(tx: Transaction, lease: Lease) -> list[Span]:
     """The windows whose seats the request's user may have now, the one that is over first in front."""
     spans = [span for span in tx.book.agenda.in_lead(tx.now) if span.course == lease.course]
     spans = [span for span in spans if tx.now < span.ends_at and not _sits(tx, lease, span)]
-    return sorted(spans, key=lambda span: (span.starts_at > tx.now, span.ends_at, span.id))
+    return sorted(spans, key=lambda span: (span.starts_at > tx.now, span.ends_at, span.rank))
 
 
 def _sits(tx: Transaction, lease: Lease, span: Span) -> bool:
