@@ -62,7 +62,7 @@ class Lease:
 
     @property
     def place(self) -> str:
-        """Its place for a text: ``, number 3 in the queue, granted in about 20 min``; empty if it has none."""
+        """For a text: ``, number 3 in the queue, granted in about 20 min``; empty where it does not wait."""
         if not self.position:
             return ""
         minutes = None if self.starts_in is None else max(1, round(self.starts_in / 60))

@@ -189,9 +189,8 @@ def _not_in_time(wish: Wish, lease: Lease, wait_s: float) -> str:
             f" ({lease.reason or lease.state}).\n"
             "Start the kernel again, or choose 'Python 3' to work without a GPU."
         )
-    place = f", number {lease.position} in the queue" if lease.position else ""
     return (
-        f"No slice of {wish.size} became free within {wait_s:g} seconds{place}.\n"
+        f"No slice of {wish.size} became free within {wait_s:g} seconds{lease.place}.\n"
         "Nothing is reserved. Try again in some minutes, choose a smaller slice,\n"
         "or choose 'Python 3' to work without a GPU."
     )

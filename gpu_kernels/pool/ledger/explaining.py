@@ -19,10 +19,11 @@ from gpu_kernels.pool.policy.scene import Scene
 
 
 def starts(tx: Transaction) -> Mapping[str, int]:
-    """When each waiting request will start as far as that is known, by its id."""
+    """When each waiting request will start as far as that is known, by its id. It may be a little old."""
     known = tx.book.forecasts
     age = tx.now - known.made_at
-    if known.starts is None or not 0 <= age < STALE or (age >= FRESH and known.line is not tx.line):
+    changed = known.line is not tx.line and age >= FRESH * len(tx.line)
+    if known.starts is None or changed or not 0 <= age < STALE:
         scene, asks = scene_of(tx), _asks(tx)
         decision = decide(asks.values(), scene)
         line = [asks[ask_id] for ask_id in decision.waiting]
@@ -53,7 +54,8 @@ def explain(tx: Transaction, lease: Lease) -> Explanation:
         return Explanation(_not_waiting(tx, lease))
     scene, asks = scene_of(tx), _asks(tx)
     decision = decide(asks.values(), scene, frozenset({lease.id}))
-    return _of_waiting(asks[lease.id], asks, scene, decision, starts(tx).get(lease.id))
+    predicted = forecast([asks[ask_id] for ask_id in decision.waiting], scene, decision.promises)
+    return _of_waiting(asks[lease.id], asks, scene, decision, predicted.get(lease.id))
 
 
 def _of_waiting(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-FRESH = 2_000
-"""Milliseconds for which predictions are not made anew, whoever comes or goes."""
+FRESH = 5
+"""Milliseconds for each that waits for which predictions are not made anew, whoever comes or goes."""
 STALE = 15_000
 """Milliseconds after which predictions are made anew, even if nobody came or went."""
 

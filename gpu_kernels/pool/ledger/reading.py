@@ -11,6 +11,7 @@ from gpu_kernels.errors import UnknownCourse
 from gpu_kernels.pool.ledger.accounts import CourseNames
 from gpu_kernels.pool.ledger.audit import mismatch
 from gpu_kernels.pool.ledger.capacity import takes_slices
+from gpu_kernels.pool.ledger.explaining import starts
 from gpu_kernels.pool.ledger.rows import Lease, Slice
 from gpu_kernels.pool.ledger.states import FINAL, IN_FORCE, State
 from gpu_kernels.pool.ledger.sweeping import in_force_of
@@ -48,6 +49,7 @@ def lease_view(
         "agent": None if agent is None else {"name": agent.name, "address": agent.address},
         "secret": None,
         "position": position,
+        "starts_in": _until(tx, starts(tx).get(lease.id)) if position is not None else None,
         "expires_in": max(0, (lease.expires_at or 0) - tx.now) / 1000 if in_force else None,
         "ttl": tx.timing.lease_ttl / 1000,
         "preempt_in": _until(tx, lease.preempt_at) if in_force else None,

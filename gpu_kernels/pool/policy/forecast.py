@@ -23,7 +23,7 @@ from gpu_kernels.pool.policy.promises import KNOWN
 from gpu_kernels.pool.policy.scene import Held, Scene
 from gpu_kernels.units import Slice, slice_of
 
-MOST_INSTANTS = 1_000
+MOST_INSTANTS = 500
 MOST_ASKS = 1_000
 
 
