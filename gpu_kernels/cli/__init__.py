@@ -15,6 +15,7 @@ COMMANDS = {
     "run": ("gpu_kernels.cli.run", "run a command on a slice of a GPU, and give the slice back"),
     "status": ("gpu_kernels.cli.status", "show your leases, the pool and your courses"),
     "course": ("gpu_kernels.cli.course", "show a course, or set what it may hold at once"),
+    "account": ("gpu_kernels.cli.account", "show the quota tree, or change an account of it"),
     "class-hours": ("gpu_kernels.cli.class_hours", "reserve seats for a course at the same times each week"),
     "check": ("gpu_kernels.cli.check", "find out what works here, and what to do about what does not"),
     "kernelspec": ("gpu_kernels.cli.kernelspec", "install, list and remove the GPU kernel specs"),

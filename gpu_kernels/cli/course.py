@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from gpu_kernels.cli.exits import Exit
 from gpu_kernels.cli.status import COURSE_COLUMNS, course_rows
 from gpu_kernels.cli.tables import table
 from gpu_kernels.client import PoolClient
+from gpu_kernels.pool.policy.properties import PREFIX, PROPERTIES
+from gpu_kernels.pool.policy.rules import hours_text
 from gpu_kernels.units import parse_thousandths
 
 EPILOG = """\
@@ -43,4 +47,24 @@ def execute(options: argparse.Namespace) -> int:
             limit.update({gpu_class: thousandths for thousandths, gpu_class in wanted})
             course = client.set_limit(options.name, limit)
     print(table(COURSE_COLUMNS, course_rows([course])))
+    for line in _lines(course):
+        print(f"  {line}")
     return Exit.OK
+
+
+def _lines(course: Mapping[str, Any]) -> Iterator[str]:
+    """What else holds for the course, and for its instructors what does not."""
+    if course["rules"]:
+        told = ", ".join(
+            f"{name} {PROPERTIES[PREFIX + name].write(v)}" for name, v in course["rules"].items()
+        )
+        yield f"rules: {told}"
+    for budget in course["budgets"]:
+        whose = "yours" if budget["whose"] == "user" else "the course's"
+        until = "" if budget["until"] is None else f", until {budget['until']}"
+        spent = f"{hours_text(budget['spent'])} of {hours_text(budget['most'])} GPU-hours spent"
+        yield f"budget ({budget['rule']}, {whose}): {spent}{until}"
+    for stands in course["quota"].values():
+        yield from (f"note: {note}" for note in stands["notes"])
+    for said in course["faults"]:
+        yield f"fault: group {said['group']}: {said['fault']}"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from gpu_kernels.cli import main
 from gpu_kernels.cli.exits import Exit
+from gpu_kernels.client import PoolClient
 from tests.pool.controller import ThreadedController, token
 
 Run = Callable[..., int]
@@ -30,6 +32,16 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
 def test_a_member_sees_what_the_course_holds_and_may_hold(run, capsys):
     assert run("ada", "ml101") == Exit.OK
     assert capsys.readouterr().out.splitlines()[1].split() == ["ml101", "0", "V100", "0.1", "V100"]
+
+
+def test_a_member_sees_the_rules_and_the_budgets(run, capsys, monkeypatch):
+    rules = {"max_leases": 2, "user_hours_per_week": 4, "idle": 1800}
+    with PoolClient(os.environ["GPU_KERNELS_CONTROLLER"], token("root")) as root:
+        root.set_rules("ml101", rules)
+    assert run("ada", "ml101") == Exit.OK
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2] == "  rules: max_leases 2, user_hours_per_week 4, idle 1800 s"
+    assert lines[3].startswith("  budget (user_hours_per_week, yours): 0 of 4 GPU-hours spent, until 20")
 
 
 def test_an_instructor_sets_one_class_and_leaves_the_others(run, capsys):

@@ -17,7 +17,8 @@ def links(document: Path) -> list[str]:
 
 def blocks(document: Path) -> list[str]:
     """The fenced blocks without a language: what a reader types or sees."""
-    return re.findall(r"^```\n(.*?)^```$", document.read_text(), re.M | re.S)
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", document.read_text(), re.M | re.S)
+    return [text for language, text in fenced if not language]
 
 
 def commands(document: Path) -> list[str]:

@@ -128,6 +128,24 @@ def test_a_pool_without_a_hub(folder):
             wait_until_it_says("0 V100", f"{first_line}\njupyter gpu course ml101", folder)
 
 
+def test_quotas(folder):
+    port = str(free_port())
+    tokens, controller, agent, use = (
+        block.strip().replace("8250", port) for block in blocks(HOW_TO / "set-up-a-pool-without-a-hub.md")
+    )
+    make, look, leave = (block.strip() for block in blocks(HOW_TO / "set-quotas.md"))
+    typed(tokens.replace('["custom:gpu:use"]', '["custom:gpu:use", "custom:gpu:admin:quota"]'), folder)
+    export = use.splitlines()[0]
+    with running(controller, folder), running(agent, folder):
+        wait_until_it_says("V100 (software GPU)", f"{export}\njupyter gpu status", folder)
+        typed(f"{export}\n{make}", folder)
+        tree = typed(f"{export}\n{look}", folder)
+        assert re.search(r"science +faculty +0 V100 +0.6 V100 +0.8 V100", tree)
+        assert "ml101: own rules: max_leases 2, hours_per_week 40" in tree
+        assert "ml101: from above: longest_life 43200 s, idle 1800 s" in tree
+        assert "max_leases" not in typed(f"{export}\n{leave}", folder)
+
+
 def test_a_class_hour(folder):
     port = str(free_port())
     tokens, controller, agent, use = (

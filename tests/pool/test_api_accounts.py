@@ -70,7 +70,7 @@ def test_an_account_tells_what_is_in_force_and_how_it_stands(root: Api, ada: Poo
     assert account["path"] == ["uni", "science", "ml101"]
     assert account["rules_in_force"] == {"max_leases": 3}
     assert account["classes"]["V100"] == {
-        "nominal": 50, "borrowing_limit": None, "lending_limit": 0, "hard_limit": 100,
+        "own": True, "nominal": 50, "borrowing_limit": None, "lending_limit": 0, "hard_limit": 100,
         "guaranteed": 50, "most": 100, "use": 60, "borrowed": 10, "room": 40, "notes": [],
     }  # fmt: skip
     science = root.get("/accounts/science")["classes"]["V100"]

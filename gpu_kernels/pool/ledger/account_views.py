@@ -51,6 +51,7 @@ def standing(tx: Transaction, name: str, gpu_class: str) -> dict[str, Any]:
     level = tree.levels(name, gpu_class)[-1]
     limits = level.limits
     return {
+        "own": (name, gpu_class) in tx.book.quotas,
         **{key: getattr(limits, key) for key in Limits.__slots__},
         "guaranteed": level.guaranteed,
         "most": level.ceiling,

@@ -215,8 +215,8 @@ def drop_quota(tx: Transaction, name: str, gpu_class: str, *, actor: str) -> Non
 
 
 def set_limit(tx: Transaction, name: str, limit: Mapping[str, int], *, actor: str, create: bool) -> None:
-    """Replace the hard limits of a course: thousandths by GPU class, a class that is not named being not for
-    it. What an admin has given it besides (nominal, borrowing, lending) stays.
+    """Replace the hard limits of a course: thousandths by GPU class. One that has a hard limit and is not
+    named is not for the course any more; what an admin has given it besides stays.
 
     Raises ``UnknownCourse`` for a course that does not exist unless ``create``, ``InvalidRequest`` for a
     limit below the nominal, ``Conflict`` where a group property says another.
@@ -229,10 +229,10 @@ def set_limit(tx: Transaction, name: str, limit: Mapping[str, int], *, actor: st
             raise UnknownCourse(f"There is no course {name} in the GPU pool.", details={"course": name})
         put_account(tx, name, actor=actor, kind=COURSE)
     rows = dict(tx.book.quotas_of.of(name))
-    before = {gpu_class: row.hard_limit for gpu_class, row in rows.items()}
+    before = {c: row.hard_limit for c, row in rows.items() if row.hard_limit is not None}
     if before == dict(limit) and account is not None:
         return
-    for gpu_class in sorted(rows.keys() - limit.keys()):
+    for gpu_class in sorted(before.keys() - limit.keys()):
         row = rows[gpu_class]
         _check_not_said(tx, name, [f"hard_limit {gpu_class}"])
         if row.nominal:

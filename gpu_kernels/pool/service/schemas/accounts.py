@@ -77,6 +77,7 @@ class PutAccount(Model):
 class Standing(Model):
     """How an account stands with one GPU class."""
 
+    own: bool = Field(description="Whether it has a quota of its own; otherwise it is what comes from above")
     nominal: Thousandths
     borrowing_limit: Thousandths | None
     lending_limit: Thousandths | None
