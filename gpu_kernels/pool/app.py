@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
-from traitlets import Bool, Dict, Float, Int, List, TraitError, Unicode, Union, default, validate
+from traitlets import Bool, Dict, Enum, Float, Int, List, TraitError, Unicode, Union, default, validate
 from traitlets.config import Application, Config
 
 from gpu_kernels import __version__
@@ -26,7 +26,10 @@ from gpu_kernels.pool.ledger import Caps, Ledger, Timing, Watch
 from gpu_kernels.pool.ledger.house import House
 from gpu_kernels.pool.ledger.stores.sql import SqlStore
 from gpu_kernels.pool.ledger.watch import PART_OF_TTL
+from gpu_kernels.pool.policy.fairness import Policy
+from gpu_kernels.pool.policy.placement import POLICIES, Catalogue
 from gpu_kernels.pool.policy.roles import Patterns
+from gpu_kernels.pool.policy.scene import Patience, Settings
 from gpu_kernels.pool.service.application import make_application
 from gpu_kernels.pool.service.authentication import Authenticator, HubTokens, TokenFile, TokenSource
 from gpu_kernels.pool.service.base import MAX_LONG_POLL, Service
@@ -39,7 +42,7 @@ from gpu_kernels.pool.service.proofs import Proofs
 from gpu_kernels.pool.service.role import Role, StateLock
 from gpu_kernels.pool.service.sweeper import Sweeper
 from gpu_kernels.pool.service.waiting import Bells
-from gpu_kernels.units import parse_size, valid_class
+from gpu_kernels.units import ANY_CLASS, parse_size, valid_class
 
 MOST_BUFFERED = 16 * 1024 * 1024
 """Bodies beyond ``base.MAX_BODY`` are answered in the API's shape up to here; longer ones end the
@@ -152,6 +155,38 @@ class PoolController(Application):
     max_wait = Float(600.0, help="The longest time in seconds that a request may stand in the queue.").tag(
         config=True
     )
+    half_life = Float(
+        86_400.0,
+        min=60.0,
+        help="""Seconds after which use counts half in the order of those who wait.
+
+        A day suits teaching, a week research.
+        """,
+    ).tag(config=True)
+    entry_charge = Int(
+        60, min=1, help="Seconds of its size that a grant is charged at once in the order of those who wait."
+    ).tag(config=True)
+    patience = Float(
+        60.0, help="Seconds of waiting after which the first of a GPU class may no longer be overtaken."
+    ).tag(config=True)
+    longest_wait = Float(
+        86_400.0,
+        help="Seconds of waiting after which a request goes before those whose courses have used less.",
+    ).tag(config=True)
+    placement = Dict(
+        help="""Where slices go, by GPU class: "fgd", "best_fit" or "spread".
+
+        "" stands for every other class.
+        """,
+        value_trait=Enum(POLICIES),
+        key_trait=Unicode(),
+    ).tag(config=True)
+    preemptible_classes = List(
+        Unicode(),
+        help="""GPU classes on which a lease may be granted that makes way for a class hour, without that its
+        user has agreed.
+        """,
+    ).tag(config=True)
     max_leases = Int(100, min=1, help="Living leases of one user at once.").tag(config=True)
     max_queued = Int(20, min=1, help="Requests of one user in the queue at once.").tag(config=True)
     max_queue = Int(1000, min=1, help="Requests in the queue at once.").tag(config=True)
@@ -202,6 +237,8 @@ class PoolController(Application):
         "max_wait",
         "keep_days",
         "groups_interval",
+        "patience",
+        "longest_wait",
     )
     def _positive(self, proposal: Any) -> float:
         if not 0 < proposal["value"] < LONGEST:
@@ -306,7 +343,7 @@ class PoolController(Application):
                 caps=caps,
                 holder=self.holder(),
                 address=self.public_url or url,
-                house=House(patterns=Patterns.of(self.course_groups), zone=ZoneInfo(self.time_zone)),
+                house=self.house(),
             )
             lock = StateLock(state)
             stack.callback(lock.release)
@@ -376,6 +413,20 @@ class PoolController(Application):
     def holder(self) -> str:
         """What the term row calls this controller, for whoever reads it."""
         return f"{socket.gethostname()}:{Path(self.state_dir).resolve()}:{os.getpid()}"
+
+    def house(self) -> House:
+        """How this pool decides."""
+        sizes = [
+            f"{number} {name or ANY_CLASS}" for name, offered in self.sizes.items() for number in offered
+        ]
+        settings = Settings(
+            patience=Patience(int(self.patience * 1000), int(self.longest_wait * 1000)),
+            fairness=Policy(int(self.half_life * 1000), self.entry_charge),
+            placement=self.placement,
+            catalogue=Catalogue.on_offer(sizes),
+            preemptible=frozenset(self.preemptible_classes),
+        )
+        return House(Patterns.of(self.course_groups), ZoneInfo(self.time_zone), settings)
 
     def first_courses(self) -> dict[str, dict[str, int]]:
         return {
