@@ -177,24 +177,6 @@ def test_a_full_disk_is_a_refusal_and_no_corruption(process: ControllerProcess) 
     assert {lease.id for lease in eve.list()} == {*before, later.id}
 
 
-def test_a_second_controller_on_the_same_state_is_refused(process: ControllerProcess) -> None:
-    other = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "gpu_kernels.pool",
-            f"--state-dir={process.state}",
-            "--port=0",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert other.returncode == 1
-    assert "Another controller is running" in other.stderr
-    assert httpx.get(f"{process.url}/health").json()["status"] == "ok"
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_stops_when_told_to_also_with_clients_waiting(process: ControllerProcess, number: int) -> None:
     assert process.process is not None

@@ -28,6 +28,9 @@ class Metrics:
         self.sweeps_failed = Counter(
             "pool_sweeps_failed", "Sweeps that could not write the ledger", registry=self.registry
         )
+        self._active = Gauge(
+            "pool_controller_active", "1 for the active controller, 0 on standby", registry=self.registry
+        )
         lease_labels = ["state", "gpu_class", "course"]
         self._leases = Gauge("pool_leases", "Leases", lease_labels, registry=self.registry)
         self._held = Gauge(
@@ -49,17 +52,20 @@ class Metrics:
     def _gpu_gauge(self, name: str, help_text: str, labels: list[str]) -> Gauge:
         return Gauge(name, help_text, labels, registry=self.registry)
 
-    def text(self, sums: Sums) -> bytes:
-        """The whole page for these sums."""
-        self._leases.clear()
-        self._held.clear()
+    def text(self, sums: Sums | None) -> bytes:
+        """The whole page for these sums; None on standby, where nothing is known of the ledger."""
+        self._active.set(sums is not None)
+        self._mismatch.set(0 if sums is None else sums.mismatch)
+        for gauge in (self._leases, self._held, *self._gpu_gauges.values()):
+            gauge.clear()
+        if sums is not None:
+            self._fill(sums)
+        return generate_latest(self.registry)
+
+    def _fill(self, sums: Sums) -> None:
         for (state, gpu_class, course), (count, thousandths) in sums.by_state.items():
             self._leases.labels(state, gpu_class, course).set(count)
             self._held.labels(state, gpu_class, course).set(thousandths)
-        for gauge in self._gpu_gauges.values():
-            gauge.clear()
         for gpu in sums.gpus:
             for field, gauge in self._gpu_gauges.items():
                 gauge.labels(gpu["agent"], gpu["uuid"], gpu["gpu_class"]).set(gpu[field])
-        self._mismatch.set(sums.mismatch)
-        return generate_latest(self.registry)

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from gpu_kernels import __version__
-from gpu_kernels.errors import Conflict, Forbidden, InvalidRequest, NotAMember, UnknownCourse
+from gpu_kernels.errors import (
+    AuthenticationUnavailable,
+    Conflict,
+    Forbidden,
+    InvalidRequest,
+    NotActive,
+    NotAMember,
+    Unauthenticated,
+    UnknownCourse,
+)
 from gpu_kernels.pool.ledger import account_views, accounts, audit, reading
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy import refusals
@@ -135,7 +145,7 @@ class OneCourse(Handler):
 
 
 class Health(Handler):
-    """``/health``: whether the ledger can be read."""
+    """``/health``: whether the ledger can be read, and by whom."""
 
     anonymous = True
 
@@ -143,15 +153,25 @@ class Health(Handler):
         "Whether the ledger can be read",
         who="anyone on the controller's own machine whose request came through no proxy; others with a scope",
         answers={200: schemas.Health},
+        errors=[Unauthenticated, AuthenticationUnavailable, Forbidden],
+        anonymous=True,
     )
     async def get(self) -> None:
-        """`ledger_mismatch` must be 0. Also answers without `/api/v1`."""
+        """`ledger_mismatch` must be 0. A controller on standby answers too: it is well, and reads no ledger.
+        Also answers without `/api/v1`.
+        """
         await self.require_trusted(READ_USAGE, USE, AGENT)
-        mismatch = await self.service.desk.read(audit.mismatch)
+        mismatch, active = None, None
+        try:
+            mismatch = await self.service.desk.read(audit.mismatch)
+        except NotActive as error:
+            active = error.details.get("address")
         self.answer(
             {
                 "status": "ok",
                 "version": __version__,
+                "role": "standby" if mismatch is None else "active",
+                "active": active,
                 "ledger_mismatch": mismatch,
                 "groups": self._groups(),
             }
@@ -173,10 +193,14 @@ class MetricsPage(Handler):
         "Metrics for Prometheus",
         who="like `/health`; others with `custom:gpu:read:usage`",
         answers={200: "text/plain"},
+        errors=[Unauthenticated, AuthenticationUnavailable, Forbidden],
+        anonymous=True,
     )
     async def get(self) -> None:
         """Also answers without `/api/v1`."""
         await self.require_trusted(READ_USAGE)
-        sums = await self.service.desk.read(reading.sums)
+        sums: reading.Sums | None = None
+        with suppress(NotActive):
+            sums = await self.service.desk.read(reading.sums)
         self.set_header("Content-Type", CONTENT_TYPE_LATEST)
         self.finish(self.service.metrics.text(sums))

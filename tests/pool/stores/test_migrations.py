@@ -95,9 +95,16 @@ class TestSchema:
         assert revision_of(database) == "9999"
 
 
+def alone(opened: Callable[[], SqlStore]) -> SqlStore:
+    """A controller that knows it is the only one: no other may be running on a ledger without terms."""
+    store = opened()
+    store.lead("one", "", alone=True)
+    return store
+
+
 class TestUpgrade:
     def test_it_carries_everything_over(self, old: Database, opened: Callable[[], SqlStore]) -> None:
-        store = opened()
+        store = alone(opened)
         leases = {lease.id: lease for lease in store.every(Lease)}
         assert set(leases) == {row["id"] for row in ROWS["leases"]}
         active = leases["active"]
@@ -115,7 +122,7 @@ class TestUpgrade:
     def test_courses_become_accounts_with_a_hard_limit(
         self, old: Database, opened: Callable[[], SqlStore]
     ) -> None:
-        store = opened()
+        store = alone(opened)
         assert {(a.name, a.kind, a.parent, a.created_at) for a in store.every(Account)} == {
             ("institution", "institution", None, T - 5),
             ("ml101", "course", "institution", T),
@@ -133,12 +140,12 @@ class TestUpgrade:
     ) -> None:
         with migrating(old) as connection:
             connection.execute(text("INSERT INTO courses (name, created_at) VALUES ('institution', 1)"))
-        accounts = {a.name: (a.kind, a.parent) for a in opened().every(Account)}
+        accounts = {a.name: (a.kind, a.parent) for a in alone(opened).every(Account)}
         assert accounts["institution"] == ("course", "the institution")
         assert accounts["the institution"] == ("institution", None)
 
     def test_use_and_accounts_become_one(self, old: Database, opened: Callable[[], SqlStore]) -> None:
-        slices = {row.lease_id: row for row in opened().every(Slice)}
+        slices = {row.lease_id: row for row in alone(opened).every(Slice)}
         assert {name: (row.gpu_id, row.gpu_uuid, row.ended_at) for name, row in slices.items()} == {
             "active": (2, "GPU-1", None),
             "draining": (2, "GPU-1", None),
@@ -152,22 +159,29 @@ class TestUpgrade:
     def test_what_the_store_sums_is_what_the_gpus_say(
         self, old: Database, opened: Callable[[], SqlStore]
     ) -> None:
-        store = opened()
+        store = alone(opened)
         used = {gpu.id: (gpu.used_mib, gpu.used_thousandths) for gpu in store.every(Gpu) if gpu.used_mib}
         assert store.held() == used
 
     def test_an_empty_ledger_stays_empty(self, database: Database, opened: Callable[[], SqlStore]) -> None:
         to_revision(database, "0001")
-        store = opened()
-        store.lead("one", "")
+        store = alone(opened)
         assert everything(store) == set()
 
+    def test_a_ledger_without_terms_is_left_alone_while_a_controller_may_serve_it(
+        self, old: Database, opened: Callable[[], SqlStore]
+    ) -> None:
+        before = read(old)
+        with pytest.raises(Deposed):
+            opened().lead("new", "http://new")
+        assert revision_of(old) == "0001"
+        assert read(old) == before
+
     def test_a_served_database_is_left_to_the_controller_that_serves_it(
-        self, old: Database, opened: Callable[[], SqlStore], monkeypatch: pytest.MonkeyPatch
+        self, old: Database, opened: Callable[[], SqlStore]
     ) -> None:
         """The newer controller waits on standby, and upgrades when its turn comes."""
-        active = opened()
-        active.lead("old", "http://old")
+        active = alone(opened)
         with migrating(old) as connection:  # as if this were the schema of an older version than the code
             connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
         newer = opened()
@@ -237,6 +251,7 @@ class TestInterrupted:
         assert read(old) == before
         store = SqlStore(url)
         store.open()
+        store.lead("one", "", alone=True)
         assert len(store.every(Lease)) == len(ROWS["leases"])
         store.close()
 

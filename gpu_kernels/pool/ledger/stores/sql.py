@@ -14,13 +14,13 @@ from typing import Any
 from sqlalchemy import make_url
 
 from gpu_kernels.errors import GPUKernelsError, LedgerUnavailable, OutcomeUnknown
-from gpu_kernels.pool.ledger.rows import TABLES, Event, Lease, Row, Slice
+from gpu_kernels.pool.ledger.rows import TABLES, Event, Key, Lease, Row, Slice, key_of
 from gpu_kernels.pool.ledger.stores import Change, Leading, Loaded
 from gpu_kernels.pool.ledger.stores.database import Connection, Database
 from gpu_kernels.pool.ledger.stores.history import History
 from gpu_kernels.pool.ledger.stores.schema import upgrade
 from gpu_kernels.pool.ledger.stores.sqlite import SQLite
-from gpu_kernels.pool.ledger.stores.statements import Codecs
+from gpu_kernels.pool.ledger.stores.statements import Codecs, quoted
 from gpu_kernels.pool.ledger.stores.term import Leader, Terms, deposed
 
 log = logging.getLogger("gpu_kernels.pool")
@@ -159,6 +159,21 @@ class SqlStore(History):
                 values = (ended_since,)  # type: ignore[assignment]
             with self._driver_errors():
                 yield from codec.rows(self._connected().execute(query, values))
+
+    def chunks(self, kind: type[Row], size: int) -> Iterator[list[Any]]:
+        """All rows of a table, within a transaction, so many at a time; for copying a ledger."""
+        codec, m = self._codecs[kind], self._database.marker
+        key = ", ".join(quoted(name) for name in kind.KEY)
+        after = ""
+        last: Key = ()
+        while True:
+            query = f"SELECT {codec.columns} FROM {kind.TABLE} {after} ORDER BY {key} LIMIT {m}"
+            with self._driver_errors():
+                rows = list(codec.rows(self._connected().execute(query, (*last, size)).fetchall()))
+            if not rows:
+                return
+            yield rows
+            after, last = f"WHERE ({key}) > ({', '.join([m] * len(kind.KEY))})", key_of(rows[-1])
 
     def write(self, changes: Sequence[Change]) -> None:
         with self._driver_errors():

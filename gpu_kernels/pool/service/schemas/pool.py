@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -109,7 +109,9 @@ class Health(Model):
 
     status: str
     version: str
-    ledger_mismatch: int
+    role: Literal["active", "standby"]
+    active: str | None = Field(description="On standby: where the active controller is, if that is known")
+    ledger_mismatch: int | None = Field(description="Null on standby")
     groups: GroupsHealth | None = Field(description="Null without a hub")
 
 
