@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_kernels.errors import CourseLimit, PoolError
+from gpu_kernels.pool.ledger.explaining import explain
 from gpu_kernels.pool.ledger.states import HOLDING
-from tests.pool.rig import TTL, Rig
+from tests.pool.rig import TTL, Lease, Rig
 
 
 def test_a_change_of_kernel_at_the_limit_is_granted_while_the_old_one_still_runs(rig: Rig) -> None:
@@ -91,6 +92,32 @@ def test_a_larger_one_in_a_full_pool_jumps_no_queue_and_costs_nothing(rig: Rig) 
     assert other["state"] == "queued"
     new = rig.reserve(size="0.2 V100", user="ada", wait=60)
     assert (rig.state(old), new["position"]) == ("reserved", 2)
+
+
+def ends_at(rig: Rig, lease: Lease) -> int | None:
+    return rig.read(lambda tx: tx.book.leases[lease["id"]].ends_at)
+
+
+def promised_for(rig: Rig, lease: Lease) -> int | None:
+    return rig.read(lambda tx: explain(tx, tx.book.leases[lease["id"]]).promised_for)
+
+
+def test_a_change_of_kernel_does_not_put_off_what_others_are_promised(rig: Rig) -> None:
+    rig.set_limit("cv202", {"V100": 3000})
+    rig.reserve(size="0.5 V100", groups=["cv202"], user="ada")
+    second = rig.reserve(size="0.49 V100", groups=["cv202"], user="ada")
+    rig.report()
+    large = rig.reserve("big.ipynb", "1 V100", groups=["cv202"], user="zoe", wait=600)
+    for _ in range(3):
+        rig.pass_time(20_000)
+        rig.renew(second)
+        rig.keep_waiting(large)
+    assert promised_for(rig, large) == ends_at(rig, second)
+    third = rig.reserve(size="0.48 V100", groups=["cv202"], user="ada", wait=60)
+    assert (rig.state(second), rig.state(third)) == ("draining", "queued")
+    rig.report()
+    assert (rig.state(second), rig.state(third)) == ("released", "reserved")
+    assert ends_at(rig, third) == ends_at(rig, second) == promised_for(rig, large)
 
 
 class Swapper:

@@ -167,10 +167,16 @@ def _queue_or_refuse(
         place=str(Place.WAITING),
         turn=turn,
         promised_at=tx.now if turn < lease.turn else None,
+        ends_at=in_slot[-1].ends_at if turn < lease.turn and _somebody_is_promised(tx) else None,
     )
     if queued.promised_at is not None:
         advance_queue(tx)
     return tx.book.leases[queued.id]
+
+
+def _somebody_is_promised(tx: Transaction) -> bool:
+    """Whether a promise may reckon with the end of the slot's lease: then the new one takes over that too."""
+    return any(waiting.promised_at is not None for waiting in tx.book.waiting)
 
 
 def _turn_if_ended_for_the_new(tx: Transaction, lease: Lease, in_slot: Sequence[Lease]) -> int | None:

@@ -8,8 +8,7 @@ from gpu_kernels.pool.ledger.capacity import adopted
 from gpu_kernels.pool.ledger.ending import REPLACED, drain
 from gpu_kernels.pool.ledger.fair_shares import settle
 from gpu_kernels.pool.ledger.rows import Lease, Slice
-from gpu_kernels.pool.ledger.ruling import longest_life
-from gpu_kernels.pool.ledger.scene import ask, may_overlap, scene_of
+from gpu_kernels.pool.ledger.scene import ask, life_of, may_overlap, scene_of
 from gpu_kernels.pool.ledger.seats import seat_for
 from gpu_kernels.pool.ledger.states import Place, State, Who, move
 from gpu_kernels.pool.ledger.transaction import Transaction
@@ -42,7 +41,7 @@ def grant(tx: Transaction, lease: Lease, placement: Placement) -> tuple[Lease, b
         thousandths=placement.thousandths,
         granted_at=tx.now,
         expires_at=tx.now + tx.timing.lease_ttl,
-        ends_at=tx.now + longest_life(tx, lease.course),
+        ends_at=tx.now + life_of(tx, lease),
         preempt_at=placement.preempt_at,
         promised_at=None,
     )
@@ -163,8 +162,11 @@ def _note_promises(tx: Transaction, decision: Decision) -> None:
         lease = tx.book.leases.get(lease_id)
         if lease is None or lease.turn < lease.created_at:
             continue
-        if (lease_id in decision.promises) != (lease.promised_at is not None):
-            tx.change(lease, promised_at=tx.now if lease_id in decision.promises else None)
+        holds = lease_id in decision.promises or (
+            lease.promised_at is not None and lease_id in decision.claims
+        )
+        if holds != (lease.promised_at is not None):
+            tx.change(lease, promised_at=tx.now if holds else None)
 
 
 def settle_queue(tx: Transaction) -> None:

@@ -100,7 +100,7 @@ def ask(tx: Transaction, lease: Lease) -> Ask:
 
 def ask_without_overlap(tx: Transaction, lease: Lease) -> Ask:
     known = tx.book.asks.of(lease)
-    life = longest_life(tx, lease.course)
+    life = life_of(tx, lease)
     if known is not None and known.life == life:
         return known
     made = Ask(
@@ -115,6 +115,14 @@ def ask_without_overlap(tx: Transaction, lease: Lease) -> Ask:
         preemptible=lease.preemptible,
     )
     return tx.book.asks.keep(lease, made) if lease.id in tx.book.leases else made
+
+
+def life_of(tx: Transaction, lease: Lease) -> int:
+    """How many milliseconds the lease may last if it is granted now. A request that took over its slot's turn
+    may have taken over that lease's end.
+    """
+    life = longest_life(tx, lease.course)
+    return life if lease.ends_at is None else max(1, min(life, lease.ends_at - tx.now))
 
 
 def next_turn(tx: Transaction) -> int:

@@ -19,7 +19,7 @@ from heapq import heapify, heappop, heappush
 
 from gpu_kernels.pool.policy.agenda_model import Stay
 from gpu_kernels.pool.policy.model import Ask, Gpu, Promise
-from gpu_kernels.pool.policy.promises import KNOWN
+from gpu_kernels.pool.policy.promises import KNOWN, give_back
 from gpu_kernels.pool.policy.scene import Held, Scene
 from gpu_kernels.units import Slice, slice_of
 
@@ -130,7 +130,7 @@ class _Replay:
         if event.held is not None:
             held = event.held
             self._given[held.user] -= 1
-            self._scene.tree.add_use(held.course, held.gpu_class, -held.counted)
+            give_back(self._scene.tree, held.course, held.gpu_class, held.counted)
             for gpu_id, part in held.parts:
                 self._stays[gpu_id].remove(held)
                 gpu = self._scene.index.gpu(gpu_id)

@@ -8,13 +8,14 @@ it out anew can only find an earlier one.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpu_kernels.pool.policy.agenda_model import FOREVER, Stay
 from gpu_kernels.pool.policy.model import Ask, Gpu, Promise
-from gpu_kernels.pool.policy.scene import Scene
+from gpu_kernels.pool.policy.quota import Tree
+from gpu_kernels.pool.policy.scene import Held, Scene
 from gpu_kernels.units import THOUSANDTHS, Size, Slice, slice_of
 
 KNOWN = FOREVER >> 2
@@ -35,6 +36,15 @@ class Hold:
         return self.promise.at
 
 
+@dataclass(slots=True)
+class Later:
+    """The quotas at the instant of the promise of a class, with what is promised taken."""
+
+    at: int
+    tree: Tree
+    rooms: dict[str, int] = field(default_factory=dict)
+
+
 class Outlook:
     """What will be free when, of the pool as it is within one decision."""
 
@@ -42,6 +52,7 @@ class Outlook:
         self._scene = scene
         self._new: dict[int, list[Stay]] = defaultdict(list)
         self._seats: dict[tuple[int, int], Mapping[int, Slice]] = {}
+        self._by_end: list[Held] = []
         self._parts: dict[tuple[int, int], Slice] = {}
 
     def granted(self, gpu_id: int, stay: Stay) -> None:
@@ -62,6 +73,36 @@ class Outlook:
             if found is not None and (best is None or (found.at, found.agent) < (best.at, best.agent)):
                 best = found
         return best
+
+    def quota_at(self, ask: Ask, gpu_class: str, asked: int) -> int | None:
+        """When quota that others use now will be the ask's, at the latest; None where nobody knows."""
+        tree = self._scene.tree
+        with tree.trial():
+            for held in self._ends(gpu_class):
+                if held.until >= KNOWN:
+                    return None
+                give_back(tree, held.course, gpu_class, held.counted)
+                if asked <= within(ask, gpu_class, tree.room(ask.course, gpu_class)):
+                    return max(self._scene.now, held.until)
+        return None
+
+    def look_ahead(self, ask: Ask, promise: Promise, asked: int) -> Later:
+        """The quotas as they are when the promise is kept, should all others stay as long as they may."""
+        tree, gpu_class = self._scene.tree.copy(), promise.gpu_class
+        over: Counter[str] = Counter()
+        for held in self._ends(gpu_class):
+            if held.until > promise.at:
+                break
+            over[held.course] += held.counted
+        for course, thousandths in over.items():
+            give_back(tree, course, gpu_class, thousandths)
+        tree.add_use(ask.course, gpu_class, beyond(ask, gpu_class, asked))
+        return Later(promise.at, tree)
+
+    def _ends(self, gpu_class: str) -> list[Held]:
+        if not self._by_end:
+            self._by_end = sorted(self._scene.held(), key=lambda held: held.until)
+        return [held for held in self._by_end if held.gpu_class == gpu_class]
 
     def hold(self, ask: Ask, promise: Promise) -> Hold:
         """What is to be kept free now, so that the promise is kept.
@@ -171,6 +212,23 @@ class Outlook:
 
 def _until(stay: Stay) -> int:
     return stay.until
+
+
+def within(ask: Ask, gpu_class: str, room: int) -> int:
+    """A lease that replaces another may always be as large as that one, even where a limit was lowered."""
+    replaced = ask.replaces.get(gpu_class, 0) if ask.replaces else 0
+    return replaced + max(0, room) if replaced else room
+
+
+def beyond(ask: Ask, gpu_class: str, thousandths: int) -> int:
+    """What it counts in its course's quota beyond the lease that it replaces."""
+    return max(0, thousandths - ask.replaces.get(gpu_class, 0))
+
+
+def give_back(tree: Tree, course: str, gpu_class: str, thousandths: int) -> None:
+    """What a course's leases count is over; a course that is gone from the tree counts nothing."""
+    if course in tree:
+        tree.add_use(course, gpu_class, -min(thousandths, tree.use(course, gpu_class)))
 
 
 def held_back(holds: Iterable[Hold], until: int, seats: Mapping[int, Slice]) -> Mapping[int, Slice]:

@@ -30,10 +30,10 @@ from gpu_kernels.pool.policy.model import (
     TooFull,
     Verdict,
 )
-from gpu_kernels.pool.policy.promises import KNOWN, Hold, Outlook, held_back
-from gpu_kernels.pool.policy.quota import COURSE, INSTITUTION, MOST, Tree
+from gpu_kernels.pool.policy.promises import Hold, Later, Outlook, beyond, held_back, within
+from gpu_kernels.pool.policy.quota import COURSE, INSTITUTION, MOST
 from gpu_kernels.pool.policy.reasons import reasons
-from gpu_kernels.pool.policy.scene import Held, Scene
+from gpu_kernels.pool.policy.scene import Scene
 from gpu_kernels.units import Size, Slice
 
 NOBODY: frozenset[str] = frozenset()
@@ -47,11 +47,14 @@ _WAITS = {held_by: Verdict(held_by=held_by, may_wait=True) for held_by in (QUOTA
 class Decision:
     """``verdicts`` by ask, in the order in which they were reached: grants are made in this order.
     ``waiting``: who goes on waiting, first the next. ``promises``: all that are in force now, by ask.
+    ``claims``: who had a promise that cannot be named now (a server is silent), and stays the first to get
+    one.
     """
 
     verdicts: Mapping[str, Verdict]
     waiting: tuple[str, ...]
     promises: Mapping[str, Promise]
+    claims: frozenset[str] = NOBODY
 
     @property
     def granted(self) -> dict[str, Placement]:
@@ -64,15 +67,6 @@ class _Shape:
 
     demands: Mapping[str, int]
     fails: dict[object, int] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _Later:
-    """The quotas at the instant of the promise of a class, with what is promised taken."""
-
-    at: int
-    tree: Tree
-    rooms: dict[str, int] = field(default_factory=dict)
 
 
 def line(asks: Collection[Ask], scene: Scene) -> list[Ask]:
@@ -102,11 +96,10 @@ class Pass:
         self._held: dict[tuple[int, bool], Mapping[int, Slice]] = {}
         self._taken: set[str] = set()
         """GPU classes of which somebody holds the promise."""
-        self._later: dict[str, _Later] = {}
+        self._later: dict[str, Later] = {}
         self._given: Counter[str] = Counter()
         self._own: dict[tuple[str, str, int], bool] = {}
         self._full: dict[tuple[str, str, int], bool] = {}
-        self._by_end: list[Held] = []
         self._hopeless: set[tuple[int, str, int]] = set()
         self._out = {s.name: s for s in scene.servers.values() if not s.takes(0) or s.ends_at is not None}
 
@@ -119,8 +112,15 @@ class Pass:
             waiting = [ask for ask in order if verdicts[ask.id].placement is None]
             for ask, promise in self._new_promises(waiting, verdicts):
                 verdicts[ask.id] = replace(verdicts[ask.id], promise=promise)
-        promises = {ask.id: v.promise for ask in waiting if (v := verdicts[ask.id]).promise is not None}
-        return Decision(verdicts, tuple(ask.id for ask in waiting), promises)
+            promises = {ask.id: v.promise for ask in waiting if (v := verdicts[ask.id]).promise is not None}
+            claims = {
+                ask.id
+                for ask in waiting
+                if ask.promised_at is not None
+                and ask.id not in promises
+                and self._may_claim(ask, verdicts[ask.id])
+            }
+        return Decision(verdicts, tuple(ask.id for ask in waiting), promises, frozenset(claims))
 
     def line(self, asks: Collection[Ask]) -> list[Ask]:
         holders = sorted((ask for ask in asks if ask.promised_at is not None), key=_promised)
@@ -176,7 +176,7 @@ class Pass:
         room = self._rooms.get(key)
         if room is None:
             room = self._rooms[key] = self.scene.tree.room(*key)
-        return _with_replaced(ask, gpu_class, room)
+        return within(ask, gpu_class, room)
 
     def room_later(self, ask: Ask, gpu_class: str) -> int:
         """The same at the instant of the promise of the class, should the ask still be there then."""
@@ -186,7 +186,7 @@ class Pass:
         room = later.rooms.get(ask.course)
         if room is None:
             room = later.rooms[ask.course] = later.tree.room(ask.course, gpu_class)
-        return _with_replaced(ask, gpu_class, room)
+        return within(ask, gpu_class, room)
 
     def rule(self, ask: Ask) -> RuleBinds | None:
         return self.scene.rules(ask, self._given[ask.user])
@@ -250,7 +250,7 @@ class Pass:
         self.scene.index.take(placement)
         self._given[ask.user] += 1
         until = placement.preempt_at or self.scene.now + ask.life
-        more = _more(ask, placement.gpu_class, placement.thousandths)
+        more = beyond(ask, placement.gpu_class, placement.thousandths)
         self.scene.tree.add_use(ask.course, placement.gpu_class, more)
         self._rooms.clear()
         self._own.clear()
@@ -276,27 +276,22 @@ class Pass:
         self._taken.update(free)
         self.holds.append(self.outlook.hold(ask, best))
         self._held.clear()
-        self._later[best.gpu_class] = self._look_ahead(ask, best)
+        self._later[best.gpu_class] = self.outlook.look_ahead(ask, best, self.demands(ask)[best.gpu_class])
         return best
 
-    def _look_ahead(self, ask: Ask, promise: Promise) -> _Later:
-        """The quotas as they are when the promise is kept, should all others stay as long as they may."""
-        tree, gpu_class = self.scene.tree.copy(), promise.gpu_class
-        over: Counter[str] = Counter()
-        for held in self._ends(gpu_class):
-            if held.until > promise.at:
-                break
-            over[held.course] += held.counted
-        for course, thousandths in over.items():
-            tree.add_use(course, gpu_class, -thousandths)
-        tree.add_use(ask.course, gpu_class, _more(ask, gpu_class, self.demands(ask)[gpu_class]))
-        return _Later(promise.at, tree)
+    def _may_claim(self, ask: Ask, verdict: Verdict) -> bool:
+        """Whether nothing of its own stands against it: then others are to wait for it."""
+        own = all(self.held_by_own_course(ask, gpu_class) for gpu_class in self.demands(ask))
+        return verdict.held_by in (QUOTA, GPUS) and not own
 
     def _earliest(self, ask: Ask, gpu_class: str) -> Promise | None:
         key = (id(self._shape(ask.size)), gpu_class, ask.life)
         if key in self._hopeless:
             return None
-        since = self._quota_at(ask, gpu_class)
+        asked = self.demands(ask)[gpu_class]
+        since: int | None = self.scene.now
+        if asked > self.room(ask, gpu_class):
+            since = self.outlook.quota_at(ask, gpu_class, asked)
         found = None if since is None else self.outlook.earliest(ask, gpu_class, since)
         if found is None and since == self.scene.now:
             self._hopeless.add(key)
@@ -344,25 +339,6 @@ class Pass:
             self._full[key] = found
         return found
 
-    def _quota_at(self, ask: Ask, gpu_class: str) -> int | None:
-        """When quota that others use now will be the ask's, at the latest; None where nobody knows."""
-        asked, tree = self.demands(ask)[gpu_class], self.scene.tree
-        if asked <= self.room(ask, gpu_class):
-            return self.scene.now
-        with tree.trial():
-            for held in self._ends(gpu_class):
-                if held.until >= KNOWN:
-                    return None
-                tree.add_use(held.course, gpu_class, -held.counted)
-                if asked <= _with_replaced(ask, gpu_class, tree.room(ask.course, gpu_class)):
-                    return max(self.scene.now, held.until)
-        return None
-
-    def _ends(self, gpu_class: str) -> list[Held]:
-        if not self._by_end:
-            self._by_end = sorted(self.scene.held(), key=lambda held: held.until)
-        return [held for held in self._by_end if held.gpu_class == gpu_class]
-
     # Sizes
 
     def _shape(self, size: Size) -> _Shape:
@@ -393,17 +369,6 @@ def worth_waiting(facts: Iterable[Fact]) -> bool:
             if freed and not any(isinstance(other, RuleBinds) for other in facts):
                 return True
     return False
-
-
-def _with_replaced(ask: Ask, gpu_class: str, room: int) -> int:
-    """A lease that replaces another may always be as large as that one, even where a limit was lowered."""
-    replaced = ask.replaces.get(gpu_class, 0) if ask.replaces else 0
-    return replaced + max(0, room) if replaced else room
-
-
-def _more(ask: Ask, gpu_class: str, thousandths: int) -> int:
-    """What it counts in its course's quota beyond the lease that it replaces."""
-    return max(0, thousandths - ask.replaces.get(gpu_class, 0))
 
 
 def _promised(ask: Ask) -> tuple[int, tuple[int, str]]:

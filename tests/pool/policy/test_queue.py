@@ -457,3 +457,26 @@ def test_a_stream_of_small_requests_never_starves_a_large_one(large: str, data: 
     assert ask.id in pool.leases
     granted_at = pool.leases[ask.id][2] - ask.life
     assert granted_at <= promised
+
+
+class TestClaims:
+    def test_a_promise_that_cannot_be_named_now_stays_its_holders_claim(self) -> None:
+        pool = Pool.of(gpus())
+        fill(pool, "1 V100", [HOUR])
+        ask = pool.ask("1 V100", asked_at=START - MINUTE, promised_at=START)
+        pool.servers = {"server1": Server("server1", answering=False)}
+        decision = decide([ask], pool.scene())
+        assert (decision.promises, decision.claims) == ({}, {ask.id})
+
+    def test_a_course_at_its_own_limit_has_no_claim(self) -> None:
+        pool = Pool.of(gpus(), {"ml101": 500, "cv202": None})
+        fill(pool, "0.5 V100", [HOUR], course="ml101")
+        ask = pool.ask("0.5 V100", asked_at=START - MINUTE, promised_at=START)
+        assert not decide([ask], pool.scene()).claims
+
+    def test_a_lease_of_a_course_that_is_gone_stops_nothing(self) -> None:
+        pool = Pool.of(gpus(), ["ml101", "cv202"])
+        fill(pool, "1 V100", [HOUR])
+        ask = pool.ask("1 V100", asked_at=START - MINUTE)
+        gone = [replace(held, course="dropped") for held in pool.held()]
+        assert not decide([ask], replace(pool.scene(), held=lambda: gone)).promises
