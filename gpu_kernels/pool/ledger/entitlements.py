@@ -28,8 +28,8 @@ FOLLOWS: tuple[Any, ...] = (Account, Quota, Gpu, Lease, Slice)
 class Entitlements:
     """Kept up with every change of a row, in either direction.
 
-    Accounts and quotas change seldom: the tree is made anew at the first question after one did. Capacity
-    and use are kept up as they change.
+    The tree follows each change where it can, and is made anew at the next question where it cannot: when
+    the institution changes, or rows make no tree while they are undone one by one.
     """
 
     def __init__(self, holdings: Holdings, zone: ZoneInfo = UTC) -> None:
@@ -45,17 +45,17 @@ class Entitlements:
 
     def change(self, before: Row | None, after: Row | None) -> None:
         """A row was made, changed, or dropped."""
+        if isinstance(after or before, Account | Quota):
+            self._follow(before, after)
+            return
         for row, sign in ((before, -1), (after, 1)):
             if isinstance(row, Lease):
                 self._touched.add((row.course, row.gpu_class or ""))
             elif isinstance(row, Slice):
                 self._count(row, sign, forgotten=after is None)
-            elif isinstance(row, Gpu):
-                if takes_slices(row):
-                    self._capacity[row.gpu_class] = self._capacity.get(row.gpu_class, 0) + sign * THOUSANDTHS
-                    self._resized.add(row.gpu_class)
-            elif isinstance(row, Account | Quota):
-                self._keep(row, sign)
+            elif isinstance(row, Gpu) and takes_slices(row):
+                self._capacity[row.gpu_class] = self._capacity.get(row.gpu_class, 0) + sign * THOUSANDTHS
+                self._resized.add(row.gpu_class)
 
     def remember(self, closed: Iterable[Slice]) -> None:
         """Take in slices of history that the book does not hold, for the budgets."""
@@ -100,14 +100,19 @@ class Entitlements:
     def _classes_held(self, course: str) -> set[str]:
         return {*self._holdings.settled.get(course, {}), *self._holdings.ending.get(course, {})}
 
-    def _keep(self, row: Account | Quota, sign: int) -> None:
+    def _follow(self, before: Any, after: Any) -> None:
+        row: Account | Quota = after or before
         table: dict[Any, Any] = self._accounts if isinstance(row, Account) else self._quotas
-        if sign > 0:
-            table[key_of(row)] = row
-        else:
+        if after is None:
             table.pop(key_of(row), None)
-        self._tree = None
+        else:
+            table[key_of(row)] = after
         self._rules.clear()
+        if self._tree is not None:
+            try:
+                _change(self._tree, before, after)
+            except (PoolError, ValueError):
+                self._tree = None
 
     def _count(self, part: Slice, sign: int, *, forgotten: bool) -> None:
         """A slice is paid for from when it first ran. One that has ended is never undone by itself: where
@@ -117,6 +122,27 @@ class Entitlements:
             return
         share = sign * part.thousandths
         self.budgets.add(part.course, part.user, share, part.active_at, part.ended_at)
+
+
+def _change(tree: Tree, before: Account | Quota | None, after: Account | Quota | None) -> None:
+    """Carry a change of a row into the tree. Raises ``PoolError`` or ``ValueError`` where it makes none."""
+    row = after or before
+    assert row is not None
+    if isinstance(row, Quota):
+        if after is None:
+            tree.drop_quota(row.account, row.gpu_class)
+        else:
+            tree.put_quota(row.account, row.gpu_class, _limits(row))
+    elif row.kind == INSTITUTION:
+        raise ValueError("another root")
+    elif after is None:
+        tree.drop_account(row.name)
+    else:
+        tree.put_account(row.name, row.kind, row.parent or tree.root, _defaults(row))
+
+
+def _limits(quota: Quota) -> Limits:
+    return Limits(quota.nominal, quota.borrowing_limit, quota.lending_limit, quota.hard_limit)
 
 
 def tree_of(accounts: Iterable[Account], quotas: Iterable[Quota]) -> Tree:
@@ -134,9 +160,8 @@ def tree_of(accounts: Iterable[Account], quotas: Iterable[Quota]) -> Tree:
     for name in rows:
         _put(made, rows, name, root)
     for quota in quotas:
-        limits = Limits(quota.nominal, quota.borrowing_limit, quota.lending_limit, quota.hard_limit)
         try:
-            made.put_quota(quota.account, quota.gpu_class, limits)
+            made.put_quota(quota.account, quota.gpu_class, _limits(quota))
         except PoolError as error:
             log.error("the quota of %s for %s is left out: %s", quota.account, quota.gpu_class, error.message)
     return made

@@ -7,8 +7,9 @@ Where a text is gone, what it had set is taken back; what was set through the AP
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from gpu_kernels.errors import PoolError
@@ -39,7 +40,10 @@ from gpu_kernels.pool.policy.roles import INSTRUCTOR
 
 HUB = "hub"
 """Who makes these changes, in the audit trail."""
+LONGEST_GROUP = 255
 ORDER = {INSTITUTION: 0, FACULTY: 1, COURSE: 2}
+PLACING = tuple(made.name for made in PROPERTIES.values() if made.quota is None)
+QUOTAS = tuple(made.name for made in PROPERTIES.values() if made.quota is not None)
 Properties = Mapping[str, object]
 
 
@@ -73,7 +77,7 @@ def apply(tx: Transaction, told: Mapping[str, Properties]) -> int:
     ``told``: every group of the hub that has properties, with all of them; others than ``gpu_*`` are left
     alone.
     """
-    classes = {gpu.gpu_class for gpu in tx.book.gpus.values() if gpu.offered}
+    classes = frozenset(gpu.gpu_class for gpu in tx.book.gpus.values() if gpu.offered)
     groups = _read_all(tx, told, classes)
     subjects: dict[str, str] = {}
     for group in sorted(groups, key=lambda group: (ORDER[_kind(group.values)], group.name)):
@@ -81,15 +85,22 @@ def apply(tx: Transaction, told: Mapping[str, Properties]) -> int:
         if account is not None:
             subjects[account] = group.name
     named = {group.name: group for group in groups}
-    pending = [(account, named[name]) for account, name in subjects.items()]
+    pending = {account: named[name] for account, name in subjects.items()}
     while pending:
-        ready = [(account, group) for account, group in pending if not _waits(group, pending)]
-        for account, group in ready or pending:
+        waiting = {
+            account
+            for account, group in pending.items()
+            if (parent := group.values.get("gpu_parent", account)) in pending and parent != account
+        }
+        for account in sorted(pending.keys() - waiting or pending.keys()):
+            group = pending.pop(account)
             _apply_account(tx, account, group)
             _apply_quotas(tx, account, group)
-        pending = [pair for pair in pending if pair not in ready] if ready else []
+    rows: dict[str, dict[str, GroupProperty]] = {}
+    for row in tx.book.group_properties.values():
+        rows.setdefault(row.group, {})[row.name] = row
     for group in groups:
-        _keep(tx, group)
+        _keep(tx, group, rows.get(group.name, {}))
     return sum(len(group.faults) for group in groups)
 
 
@@ -98,7 +109,7 @@ def faults(tx: Transaction) -> int:
     return sum(row.fault is not None for row in tx.book.group_properties.values())
 
 
-def _read_all(tx: Transaction, told: Mapping[str, Properties], classes: Collection[str]) -> list[Group]:
+def _read_all(tx: Transaction, told: Mapping[str, Properties], classes: frozenset[str]) -> list[Group]:
     before: dict[str, dict[str, str]] = {}
     for row in tx.book.group_properties.values():
         before.setdefault(row.group, {})
@@ -106,22 +117,31 @@ def _read_all(tx: Transaction, told: Mapping[str, Properties], classes: Collecti
             before[row.group][row.name] = row.value
     groups = []
     for name in sorted(before.keys() | told.keys()):
+        if len(name) > LONGEST_GROUP:
+            continue
         ours = {key: value for key, value in told.get(name, {}).items() if key.startswith(PREFIX)}
         if ours or name in before:
             groups.append(_read(name, before.get(name, {}), ours, classes))
     return groups
 
 
-def _read(name: str, before: dict[str, str], told: Properties, classes: Collection[str]) -> Group:
+def _read(name: str, before: dict[str, str], told: Properties, classes: frozenset[str]) -> Group:
     group = Group(name, before, {})
     for key in sorted(told)[:MOST_PROPERTIES]:
         shown = key[:LONGEST_NAME]
         group.texts[shown] = str(told[key])[:LONGEST_TEXT]
         try:
-            group.values[shown] = read(key, told[key], classes)
+            value = told[key]
+            group.values[shown] = (
+                _read_text(key, value, classes) if isinstance(value, str) else read(key, value, classes)
+            )
         except BadProperty as error:
             group.refuse([shown], str(error))
     return group
+
+
+_read_text = lru_cache(maxsize=65536)(read)
+"""The same texts come again and again."""
 
 
 def _kind(values: Mapping[str, str]) -> str:
@@ -151,14 +171,8 @@ def _subject(tx: Transaction, group: Group, taken: Mapping[str, str]) -> str | N
     return account
 
 
-def _waits(group: Group, pending: Iterable[tuple[str, Group]]) -> bool:
-    """Whether the group's parent has yet to be made."""
-    parent = wanted(group.values).parent
-    return any(account == parent and other is not group for account, other in pending)
-
-
 def _apply_account(tx: Transaction, name: str, group: Group) -> None:
-    names = [p.name for p in PROPERTIES.values() if p.quota is None]
+    names = PLACING
     while name not in tx.book.accounts or group.changed(names):
         account = _account(tx, name, group)
         try:
@@ -193,7 +207,7 @@ def _account(tx: Transaction, name: str, group: Group) -> Account:
 
 def _apply_quotas(tx: Transaction, name: str, group: Group) -> None:
     """Carry out all classes' quotas, but for those texts that speak of a class whose quota is refused."""
-    names = [p.name for p in PROPERTIES.values() if p.quota is not None]
+    names = QUOTAS
     if name not in tx.book.accounts:
         return
     while changed := group.changed(names):
@@ -237,9 +251,8 @@ def _quotas(
     return found
 
 
-def _keep(tx: Transaction, group: Group) -> None:
+def _keep(tx: Transaction, group: Group, rows: Mapping[str, GroupProperty]) -> None:
     """Write what is in force and what is wrong, where either changed."""
-    rows = {row.name: row for row in tx.book.group_properties.values() if row.group == group.name}
     for name in sorted(rows.keys() | group.texts.keys()):
         row = rows.get(name)
         if name not in group.texts:

@@ -410,6 +410,8 @@ class Tree:
             why = f"cannot belong to {parent}, which is a course"
         elif name in self.path(parent):
             why = f"cannot belong to {parent}, which itself belongs to {name}"
+        elif before is not None and before.parent == parent:
+            pass
         elif len(self.path(parent)) + (self._height(name) if before else 1) > MOST_LEVELS:
             why = f"would stand too deep: {MOST_LEVELS} levels from the institution to a course at most"
         if why is not None:

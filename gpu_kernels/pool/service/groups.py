@@ -155,6 +155,10 @@ class GroupReader:
         self._read_at: float | None = None
         self._fault: str | None = None
         self._faulty = 0
+        self._known: tuple[str, Mapping[str, Properties]] | None = None
+        """What was carried out last, under which term. Within a term nobody else changes what properties
+        set, so that it need not be carried out again.
+        """
         self._reading = asyncio.Lock()
 
     @property
@@ -190,7 +194,12 @@ class GroupReader:
                     log_message=f"groups: {error}",
                     retry_after=self._interval,
                 ) from None
+            known = self._desk.ledger.incarnation, told
+            if known == self._known and self._faulty == 0:
+                self._read_at, self._fault = self._monotonic(), None
+                return 0
             faulty = await self._desk.write(lambda tx: groups.apply(tx, told))
+            self._known = known
             if self._fault is not None:
                 log.info("the hub's groups can be read again")
             if faulty != self._faulty:
