@@ -24,7 +24,7 @@ test: $(READY)
 	@$(PY) -m pytest $(PYTEST_ARGS)
 
 bench: $(READY)
-	@for name in forwarding kernel_start pool softgpu; do \
+	@for name in forwarding kernel_start pool queue softgpu; do \
 	  echo; echo "== $$name"; $(PY) -m benchmarks.$$name || exit 1; done
 
 .venv/.ready: requirements/all.txt pyproject.toml

@@ -52,7 +52,7 @@ class Outlook:
         self._scene = scene
         self._new: dict[int, list[Stay]] = defaultdict(list)
         self._seats: dict[tuple[int, int], Mapping[int, Slice]] = {}
-        self._by_end: list[Held] = []
+        self._by_end: dict[str, list[Held]] | None = None
         self._parts: dict[tuple[int, int], Slice] = {}
 
     def granted(self, gpu_id: int, stay: Stay) -> None:
@@ -100,9 +100,12 @@ class Outlook:
         return Later(promise.at, tree)
 
     def _ends(self, gpu_class: str) -> list[Held]:
-        if not self._by_end:
-            self._by_end = sorted(self._scene.held(), key=lambda held: held.until)
-        return [held for held in self._by_end if held.gpu_class == gpu_class]
+        """What is held of the class, in the order in which it ends."""
+        if self._by_end is None:
+            self._by_end = defaultdict(list)
+            for held in sorted(self._scene.held(), key=lambda held: held.until):
+                self._by_end[held.gpu_class].append(held)
+        return self._by_end[gpu_class]
 
     def hold(self, ask: Ask, promise: Promise) -> Hold:
         """What is to be kept free now, so that the promise is kept.
