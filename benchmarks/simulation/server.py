@@ -1,5 +1,5 @@
-"""GPU servers for the machine: the agent's own rules for what may be served, its disk, its workers, and its
-messages as values that can be lost, delayed and repeated.
+"""A GPU server without its processes: the agent's own rules for what may be served, its disk, its workers,
+and its messages as values that can be lost, delayed and repeated.
 
 A server's clock is the machine's true time in seconds, which only goes on; the store's clock may be set.
 """
