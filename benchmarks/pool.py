@@ -1,43 +1,39 @@
-"""The pool: reserve and release pairs a second, at the ledger and over HTTP, beside what the disk can do.
+"""The pool: grants, renewals and answers a second; at the ledger on SQLite and PostgreSQL, and over HTTP.
 
-A pair is a reserve and a release, each its own transaction; an agent confirms the ends in batches beside
-that. Each figure has the raw rate of SQLite commits of the same run next to it: one durable row a
-transaction is the physical limit, and a pair needs two.
+At the ledger a *grant* is a job that reserves; what was granted is released and confirmed between two rounds,
+beside the clock. "One at a time" is one commit for each grant, so it can be no faster than the disk's own
+durable commits, which stand next to it, measured in the same rounds. "As they queue" is what a controller
+does: whatever came while one commit ran shares the next one.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import asyncio
+import math
+import random
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.figures import Figure, main, median
-from gpu_kernels.client import PoolClient, Slot
-from gpu_kernels.pool.ledger import Ledger, agents, asking, reading
-from gpu_kernels.units import parse_size
+from benchmarks.pool_rig import SIZE, Controller, LedgerRig
+from gpu_kernels.client import AsyncPoolClient, Lease, Slot
+from gpu_kernels.pool.ledger.stores.sql import SqlStore
 
 ROUNDS = 5
-RAW_COMMITS = 400
-LEDGER_PAIRS = 100
-HTTP_PAIRS = 60
-CLIENTS = 4
-GPU = {
-    "index": 0,
-    "gpu_class": "V100",
-    "device": "software",
-    "name": "Software GPU",
-    "total_mib": 32768,
-    "allocatable_mib": 32768,
-}
-SIZE = "0.001 V100"
-LIMIT = 1_000_000
+RAW_COMMITS = 300
+GRANTS = 200
+QUEUED = 100
+"""Askers at once, where grants come as they queue."""
+RENEWED = 10_000
+STUDENTS, WITHIN = 500, 60.0
+HTTP_PAIRS = 100
+CLIENTS = 8
+SMALL, LARGE = (12, 400), (120, 4_000)
+"""GPU servers (eight GPUs each) and leases in force, before and after they grew tenfold."""
 
 
 def rate(count: int, work: Callable[[], None]) -> float:
@@ -46,12 +42,12 @@ def rate(count: int, work: Callable[[], None]) -> float:
     return count / (time.perf_counter() - started)
 
 
-def raw_commits(folder: Path, number: int) -> float:
+def raw_commits(folder: Path) -> float:
     """Durable one-row transactions a second, without anything of ours."""
-    database = sqlite3.connect(folder / f"raw{number}.sqlite", isolation_level=None)
+    database = sqlite3.connect(folder / "raw.sqlite", isolation_level=None)
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
-    database.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, text TEXT)")
+    database.execute("CREATE TABLE IF NOT EXISTS rows (id INTEGER PRIMARY KEY, text TEXT)")
 
     def commit() -> None:
         for _ in range(RAW_COMMITS):
@@ -64,113 +60,140 @@ def raw_commits(folder: Path, number: int) -> float:
     return found
 
 
-class AtTheLedger:
-    """One thread that runs the transactions one after another."""
+@contextmanager
+def databases(folder: Path) -> Iterator[dict[str, str]]:
+    """The URLs of new databases by their kind."""
+    from tests.pool.stores.postgresql import running_server
 
-    def __init__(self, folder: Path) -> None:
-        self.ledger = Ledger(f"sqlite:///{folder / 'ledger.sqlite'}")
-        self.ledger.start({"bench": {"V100": LIMIT}})
-        offered = [agents.OfferedGpu(uuid="GPU-0", **GPU)]  # type: ignore[arg-type]
-        self.ledger.write(
-            lambda tx: agents.register(
-                tx, "gpu0", owner="bench", may_take_over=False, boot_id="1", address="tcp://x:1",
-                version="1", gpus=offered,
-            )
-        )  # fmt: skip
-        self.count = 0
-
-    def pair(self) -> None:
-        self.count += 1
-        wish = asking.Wish(
-            "ada", ["bench"], "bench", parse_size(SIZE), str(self.count), "", str(self.count), "h", 0, {}
-        )
-        lease_id, _ = self.ledger.write(lambda tx: asking.reserve(tx, wish).id)
-        self.ledger.write(lambda tx: asking.release(tx, "ada", lease_id, "h").id)
-
-    def confirm(self) -> None:
-        newest = self.ledger.read(lambda tx: reading.agent_target(tx, "gpu0")[0])
-        self.ledger.write(
-            lambda tx: agents.report(tx, "gpu0", owner="bench", boot_id="1", done_seq=newest, alive={})
-        )
-
-    def measure(self) -> float:
-        found = rate(LEDGER_PAIRS, lambda: [self.pair() for _ in range(LEDGER_PAIRS)] and None)
-        self.confirm()
-        return found
+    with running_server() as server:
+        yield {"SQLite": f"sqlite:///{folder / 'ledger.sqlite'}", "PostgreSQL": server.new_database()}
 
 
-class OverHttp:
-    """A controller in a process of its own, on a loopback port; the clients are threads of this one."""
+def grants(rig: LedgerRig) -> tuple[float, float, float]:
+    """Grants a second: one at a time, and as they queue; and seconds of a processor for one of these."""
+    alone = rate(GRANTS, lambda: rig.reserve(GRANTS, together=1))
+    rig.end_new()
+    before = time.process_time()
+    queued = rate(2 * GRANTS, lambda: rig.reserve(2 * GRANTS, together=QUEUED))
+    worked = (time.process_time() - before) / (2 * GRANTS)
+    rig.end_new()
+    return alone, queued, worked
 
-    def __init__(self, folder: Path) -> None:
-        state = folder / "state"
-        state.mkdir(mode=0o700)
-        entry = {"name": "ada", "groups": ["bench"], "scopes": ["custom:gpu:use", "custom:gpu:agent"]}
-        tokens, url_file, config = state / "tokens.json", state / "url", state / "config.json"
-        tokens.touch(mode=0o600)
-        tokens.write_text(json.dumps({hashlib.sha256(b"bench").hexdigest(): entry}))
-        courses = {"bench": {"V100": {"thousandths": LIMIT}}}
-        settings = {
-            "state_dir": str(state),
-            "port": 0,
-            "courses": courses,
-            "log_level": "WARN",
-            "max_requests": 1e6,
-            "url_file": str(url_file),
-        }
-        config.write_text(json.dumps({"PoolController": settings}))
-        self.process = subprocess.Popen([sys.executable, "-m", "gpu_kernels.pool", f"--config={config}"])
-        while not url_file.exists():
-            if self.process.poll() is not None:
-                raise RuntimeError("the controller did not start")
-            time.sleep(0.02)
-        self.client = PoolClient(url_file.read_text(), "bench")
-        self.client.register_agent(
-            "gpu0", boot_id="1", address="tcp://x:1", version="1", gpus=[{"uuid": "GPU-0", **GPU}]
-        )
-        self.count = 0
 
-    def close(self) -> None:
-        self.client.close()
-        self.process.terminate()
-        self.process.wait()
+def at_the_ledger(folder: Path) -> list[Figure]:
+    figures: list[Figure] = []
+    aims = {"SQLite": 500.0, "PostgreSQL": 300.0}
+    with databases(folder) as urls:
+        rigs = {name: LedgerRig(SqlStore(url), *SMALL) for name, url in urls.items()}
+        samples: dict[str, list[tuple[float, float, float]]] = {name: [] for name in rigs}
+        raw = []
+        for _ in range(ROUNDS):
+            raw.append(raw_commits(folder))
+            for name, rig in rigs.items():
+                samples[name].append(grants(rig))
+        figures.append(Figure("durable commits of this disk, raw (SQLite)", median(raw), "1/s", "higher"))
+        for name, rig in rigs.items():
+            alone, queued, worked = (median(column) for column in zip(*samples[name], strict=True))
+            figures += [
+                Figure(f"grants at the ledger, {name}, as they queue", queued, "1/s", "higher", aims[name]),
+                Figure(f"processor time of such a grant, {name}", 1000 * worked, "ms", "lower"),
+                Figure(f"grants at the ledger, {name}, one at a time", alone, "1/s", "higher", aims[name]),
+            ]
+            rig.hold(RENEWED)
+            for users, text in ((1, "one call"), (RENEWED // 2, "two to a call")):
+                seconds = median(rig.renew_everything(users) for _ in range(3))
+                figures.append(
+                    Figure(f"renewal of {RENEWED} leases, {name}, {text}", seconds, "s", "lower", 1.0)
+                )
+            rig.close()
+    return figures
 
-    def pair(self, number: int) -> None:
-        name = str(number)
-        lease = self.client.ask(SIZE, key=name, slot=Slot("", name), holder="h")
-        self.client.release(lease.id, "h")
 
-    def measure(self, clients: int) -> float:
-        numbers = range(self.count, self.count + HTTP_PAIRS * clients)
-        self.count = numbers.stop
-        with ThreadPoolExecutor(clients) as pool:
-            found = rate(len(numbers), lambda: list(pool.map(self.pair, numbers)) and None)
-        newest = self.client.report_agent("gpu0", boot_id="1", target_seq=0, leases=[]).target_seq
-        self.client.report_agent("gpu0", boot_id="1", target_seq=newest, leases=[])
-        return found
+def tenfold(folder: Path) -> list[Figure]:
+    """Grants as they queue, with ten times the servers and leases."""
+    found = {}
+    for name, size in (("small", SMALL), ("large", LARGE)):
+        rig = LedgerRig(SqlStore(f"sqlite:///{folder / name}.sqlite"), *size)
+        found[name] = median(grants(rig)[1] for _ in range(3))
+        rig.close()
+    text = f"{SMALL[0]} servers and {SMALL[1]} leases to {LARGE[0]} and {LARGE[1]}"
+    return [
+        Figure(
+            f"grants as they queue, {LARGE[0]} servers, {LARGE[1]} leases", found["large"], "1/s", "higher"
+        ),
+        Figure(f"slower by, from {text}", found["small"] / found["large"], "times", "lower"),
+    ]
+
+
+async def pairs(url: str, clients: int) -> float:
+    """Reserve and release pairs a second."""
+    numbers = iter(range(10**9))
+
+    async def one(client: AsyncPoolClient) -> None:
+        for _ in range(HTTP_PAIRS // clients):
+            name = f"{clients}-{next(numbers)}"
+            lease = await client.ask(SIZE, key=name, slot=Slot("", name), holder="h")
+            await client.release(lease.id, "h")
+
+    users = [AsyncPoolClient(url, f"student{number}") for number in range(clients)]
+    started = time.perf_counter()
+    await asyncio.gather(*(one(client) for client in users))
+    seconds = time.perf_counter() - started
+    for client in users:
+        await client.aclose()
+    return HTTP_PAIRS // clients * clients / seconds
+
+
+async def class_begins(url: str) -> tuple[list[float], list[str]]:
+    """Each student opens one GPU notebook within a minute: how long each waits for the answer, in seconds,
+    and what was refused.
+    """
+    arrivals = random.Random(1)
+    waited: list[float] = []
+    refused: list[str] = []
+
+    async def student(number: int) -> None:
+        await asyncio.sleep(arrivals.uniform(0, WITHIN))
+        client = AsyncPoolClient(url, f"student{number}", timeout=30.0)
+        started = time.perf_counter()
+        lease: Lease | None = None
+        try:
+            lease = await client.ask(SIZE, key="class", slot=Slot("", "class.ipynb"), holder="h")
+        except Exception as error:
+            refused.append(str(error))
+        waited.append(time.perf_counter() - started)
+        if lease is not None and not lease.in_force:
+            refused.append(f"{lease.id} is {lease.state}")
+        await client.aclose()
+
+    await asyncio.gather(*(student(number) for number in range(STUDENTS)))
+    return sorted(waited), refused
+
+
+def over_http(folder: Path) -> list[Figure]:
+    with Controller(folder, STUDENTS) as controller:
+        one = asyncio.run(pairs(controller.url, 1))
+        many = asyncio.run(pairs(controller.url, CLIENTS))
+        controller.confirm()
+        waited, refused = asyncio.run(class_begins(controller.url))
+    for text in refused[:3]:
+        print(f"refused: {text}")
+    text = f"{STUDENTS} students asking within {WITHIN:g} s over HTTP"
+    return [
+        Figure("pairs over HTTP, one client", one, "pairs/s", "higher"),
+        Figure(f"pairs over HTTP, {CLIENTS} clients", many, "pairs/s", "higher"),
+        Figure(f"{text}: p50", 1000 * waited[len(waited) // 2], "ms", "lower"),
+        Figure(f"{text}: p99", 1000 * waited[math.ceil(0.99 * len(waited)) - 1], "ms", "lower", 250.0),
+        Figure(f"{text}: refused wrongly", len(refused), "requests", "lower", 0.0),
+    ]
 
 
 def measure() -> list[Figure]:
-    """Rounds of all four in turn, so that a noisy moment of the machine hits all alike."""
-    samples: dict[str, list[float]] = {"raw": [], "ledger": [], "http": [], "http_many": []}
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        ledger, http = AtTheLedger(folder), OverHttp(folder)
-        for number in range(ROUNDS):
-            samples["raw"].append(raw_commits(folder, number))
-            samples["ledger"].append(ledger.measure())
-            samples["http"].append(http.measure(1))
-            samples["http_many"].append(http.measure(CLIENTS))
-        http.close()
-        ledger.ledger.close()
-    raw, pairs = median(samples["raw"]), median(samples["ledger"])
-    return [
-        Figure("SQLite commits, raw", raw, "1/s", "higher"),
-        Figure("pairs at the ledger", pairs, "pairs/s", "higher"),
-        Figure("pairs over HTTP, one client", median(samples["http"]), "pairs/s", "higher"),
-        Figure(f"pairs over HTTP, {CLIENTS} clients", median(samples["http_many"]), "pairs/s", "higher"),
-        Figure("a pair at the ledger, in raw commits", raw / pairs, "commits", "lower"),
-    ]
+    figures = []
+    for part in (at_the_ledger, tenfold, over_http):
+        with tempfile.TemporaryDirectory() as name:
+            figures += part(Path(name))
+    return figures
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from gpu_kernels.pool.ledger import Caps, Ledger, Timing, Watch
 from gpu_kernels.pool.ledger.house import House
 from gpu_kernels.pool.ledger.stores.sql import SqlStore
 from gpu_kernels.pool.ledger.watch import PART_OF_TTL
+from gpu_kernels.pool.memory import count_references
 from gpu_kernels.pool.policy.fairness import Policy
 from gpu_kernels.pool.policy.placement import POLICIES, Catalogue
 from gpu_kernels.pool.policy.roles import Patterns
@@ -318,6 +319,7 @@ class PoolController(Application):
 
     async def _serve(self) -> None:
         async with self.serving() as url:
+            count_references()
             self._announce(url)
             await _told_to_stop()
             self.log.info("stopping")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
+from gpu_kernels.pool.ledger.copying import changed
 from gpu_kernels.pool.ledger.rows import Gpu
 
 
@@ -12,9 +12,9 @@ def adopted(gpu: Gpu, **fields: Any) -> Gpu:
     """The GPU with these fields, counted as closely to what is offered as what is in use allows: its memory
     is never below what is in use, and its class stays while anything is.
     """
-    gpu = replace(gpu, **fields)
+    gpu = changed(gpu, **fields)
     gpu_class = gpu.offered_class if gpu.used_mib == 0 else gpu.gpu_class
-    return replace(gpu, allocatable_mib=max(gpu.offered_mib, gpu.used_mib), gpu_class=gpu_class)
+    return changed(gpu, allocatable_mib=max(gpu.offered_mib, gpu.used_mib), gpu_class=gpu_class)
 
 
 def takes_slices(gpu: Gpu) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from gpu_kernels.pool.ledger.book import Book
+from gpu_kernels.pool.ledger.copying import changed
 from gpu_kernels.pool.ledger.house import House
 from gpu_kernels.pool.ledger.rows import Event, Row
 from gpu_kernels.pool.ledger.stores import Store
@@ -108,7 +109,7 @@ class Transaction:
 
     def change(self, row: R, **fields: Any) -> R:
         """Put the row with these fields; the row as it is now."""
-        return self.book.put(replace(row, **fields))
+        return self.book.put(changed(row, **fields))
 
     def drop(self, row: Row) -> None:
         self.book.drop(row)

@@ -5,6 +5,7 @@ what changed rings the bells.
 from __future__ import annotations
 
 import asyncio
+import logging
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -13,12 +14,13 @@ from functools import partial
 from typing import Any, TypeVar
 
 from gpu_kernels.errors import LedgerUnavailable, PoolUnavailable
-from gpu_kernels.pool.ledger import Changes, Job, Ledger, Outcome, Transaction
+from gpu_kernels.pool.ledger import Batch, Changes, Job, Ledger, Outcome, Transaction
 from gpu_kernels.pool.ledger.stores import Deposed
 from gpu_kernels.pool.service.feed import Feed, Told, concerning
 from gpu_kernels.pool.service.waiting import EVENTS, Bells, agent_topic, lease_topic
 
 T = TypeVar("T")
+log = logging.getLogger("gpu_kernels.pool")
 
 MOST_WAITING = 2000
 MOST_A_BATCH = 200
@@ -114,11 +116,20 @@ class Desk:
                     following = asked
                 else:
                     batch.append(asked)
-            done = self.ledger.run([asked.job for asked in batch if asked.job is not None])
-            told = concerning(self.ledger.book, done.changes.events)
-            first.loop.call_soon_threadsafe(self._answer, batch, done.outcomes, done.changes, told)
+            self._run(batch)
             if stop:
                 return
+
+    def _run(self, batch: list[_Asked]) -> None:
+        """One batch; whatever happens, all who asked are answered, and the thread goes on."""
+        told: Sequence[Told] = ()
+        try:
+            done = self.ledger.run([asked.job for asked in batch if asked.job is not None])
+            told = concerning(self.ledger.book, done.changes.events)
+        except Exception as error:
+            log.exception("a batch failed")
+            done = Batch([Outcome(error=error) for _ in batch])
+        batch[0].loop.call_soon_threadsafe(self._answer, batch, done.outcomes, done.changes, told)
 
     def _do(self, asked: _Asked, work: Callable[[], Any]) -> None:
         try:
