@@ -148,6 +148,18 @@ def test_a_quota_that_contradicts_itself_blames_the_texts_of_that_class_alone(hu
     assert hub.quota("ds200") == Quota(account="ds200", gpu_class=V100, nominal=600, hard_limit=700)
 
 
+def test_a_text_that_others_need_is_not_taken_away_without_them(hub: Hub) -> None:
+    hub.type("ds200", gpu_nominal="0.3", gpu_lending="0.1")
+    assert hub.type("ds200", gpu_nominal=None) == 1
+    fault = hub.fault("ds200", "gpu_nominal")
+    assert fault is not None
+    assert fault.startswith("It was taken away and stays in force: ds200 cannot lend 0.1 V100")
+    assert hub.quota("ds200") == Quota(account="ds200", gpu_class=V100, nominal=300, lending_limit=100)
+    assert hub.type("ds200", gpu_lending=None) == 0
+    assert hub.quota("ds200") is None
+    assert hub.rig.rows(GroupProperty) == []
+
+
 def test_a_bare_number_stays_in_force_when_the_pool_gets_a_second_class(hub: Hub) -> None:
     hub.type("ds200", gpu_limit="0.5")
     hub.rig.agent("gpu2", gpu_class="A100")

@@ -60,9 +60,10 @@ class Group:
     faults: dict[str, str] = field(default_factory=dict)
 
     def refuse(self, names: Iterable[str], why: str) -> None:
-        """These texts cannot be carried out: the ones before stay in force."""
+        """These texts cannot be carried out, or taken back: the ones before stay in force."""
         for name in names:
-            self.faults.setdefault(name, why)
+            gone = "" if name in self.texts else "It was taken away and stays in force: "
+            self.faults.setdefault(name, f"{gone}{why}")
             self.values.pop(name, None)
             if name in self.before:
                 self.values[name] = self.before[name]
@@ -252,17 +253,19 @@ def _quotas(
 
 
 def _keep(tx: Transaction, group: Group, rows: Mapping[str, GroupProperty]) -> None:
-    """Write what is in force and what is wrong, where either changed."""
+    """Write what is in force and what is wrong, where either changed. A text that is gone may be in force
+    still: a nominal cannot go while another text lends it.
+    """
     for name in sorted(rows.keys() | group.texts.keys()):
         row = rows.get(name)
-        if name not in group.texts:
+        if name not in group.texts and name not in group.faults:
             assert row is not None
             tx.drop(row)
             tx.event(HUB, "property", group.name, {"name": name, "from": row.value or None, "to": None})
             continue
         fault = group.faults.get(name)
         value = group.values.get(name, "")
-        faulty = group.texts[name] if fault is not None else None
+        faulty = group.texts.get(name) if fault is not None else None
         if row is not None and (row.value, row.fault, row.faulty_value) == (value, fault, faulty):
             continue
         tx.put(
