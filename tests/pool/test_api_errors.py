@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from gpu_kernels.errors import InvalidRequest
-from gpu_kernels.pool.service.operations import operations_of
+from gpu_kernels.pool.service.identity import AGENT, USE
+from gpu_kernels.pool.service.operations import Operation, operations_of
 from gpu_kernels.pool.service.routes import ROUTES, example_of
 from tests.pool.controller import GPU, Agent, ThreadedController, error_of, token
 
@@ -17,6 +18,14 @@ from tests.pool.controller import GPU, Agent, ThreadedController, error_of, toke
 def addresses() -> list[tuple[str, str]]:
     """Every endpoint: method and address with something in its place for names."""
     return sorted((method, example_of(path)) for path, handler in ROUTES for method in operations_of(handler))
+
+
+def made_of(method: str, path: str) -> Operation:
+    return next(operations_of(handler)[method] for known, handler in ROUTES if example_of(known) == path)
+
+
+def takes_a_body(method: str, path: str) -> bool:
+    return made_of(method, path).body is not None
 
 
 @pytest.mark.parametrize(("method", "path"), addresses())
@@ -48,25 +57,42 @@ def test_a_token_without_rights_may_do_nothing(
         "/leases/release": {"server": ""},
         "/leases/renew": {"leases": []},
         "/courses/gpu1": {"limit": {}},
+        "/accounts/gpu1": {"kind": "course"},
+        "/class-hours": {
+            "course": "ml101",
+            "size": "0.1 V100",
+            "seats": 1,
+            "weekdays": ["monday"],
+            "start": "10:00",
+            "minutes": 60,
+            "last_date": "2030-01-01",
+        },
     }
     response = httpx.request(
         method, f"{controller.url}/api/v1{path}", headers=headers, json=bodies.get(path, {})
     )
     if (method, path) == ("GET", "/courses"):
         assert [course["name"] for course in response.json()["courses"]] == ["ml101"]
-        return
-    assert error_of(response)["code"] in ("forbidden", "not_a_member", "unknown_lease")
+    elif (method, path) == ("GET", "/class-hours"):
+        assert response.json()["class_hours"] == []
+    else:
+        assert error_of(response)["code"] in (
+            "forbidden",
+            "not_a_member",
+            "unknown_lease",
+            "unknown_class_hour",
+        )
 
 
 @pytest.mark.parametrize(
     "body",
     [b"", b"{", b"[]", b"null", b'"text"', b"\xff\xfe", b'{"wait": NaN}', b"[" * 100_000, b'{"a": 1}'],
 )
-@pytest.mark.parametrize(("method", "path"), [a for a in addresses() if a[0] != "GET"])
+@pytest.mark.parametrize(("method", "path"), [address for address in addresses() if takes_a_body(*address)])
 def test_bodies_that_make_no_sense_are_refused_in_the_one_shape(
     controller: ThreadedController, method: str, path: str, body: bytes
 ) -> None:
-    name = "gpu-server" if "agents" in path else "root" if "revoke" in path else "grace"
+    name = {AGENT: "gpu-server", USE: "grace"}.get(made_of(method, path).scope or "", "root")
     headers = {"Authorization": f"token {token(name)}"}
     response = httpx.request(method, f"{controller.url}/api/v1{path}", headers=headers, content=body)
     assert response.status_code == 400
@@ -113,7 +139,7 @@ def test_versions_are_listed_and_another_one_is_refused(controller: ThreadedCont
 def test_an_unknown_or_repeated_query_is_refused(controller: ThreadedController) -> None:
     headers = {"Authorization": f"token {token('ada')}"}
     for query, text in (
-        ("everyone=1", "Unknown in the query: 'everyone'; known are all, course, ended"),
+        ("everyone=1", "Unknown in the query: 'everyone'; known are after, all, course, ended, limit"),
         ("course=a&course=b", "'course' is in the query 2 times"),
         ("course=%ff", "'course' in the query is not UTF-8"),
         ("ended=perhaps", "'ended' in the query must be 1 (true) or 0 (false), not 'perhaps'"),

@@ -20,8 +20,6 @@ NOT_OF_ONE_CALL = {
     "not_found",
     "method_not_allowed",
     "unknown_version",
-    "unknown_account",
-    "unknown_class_hour",
 }
 """Codes of addresses and methods that are not there."""
 

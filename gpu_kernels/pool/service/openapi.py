@@ -10,7 +10,7 @@ from typing import Any
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from gpu_kernels import __version__
-from gpu_kernels.errors import BY_CODE, PoolError
+from gpu_kernels.errors import BY_CODE, NotFound, PoolError
 from gpu_kernels.pool.service.operations import Operation, operations_of
 from gpu_kernels.pool.service.routes import PARAMETERS, ROUTES
 from gpu_kernels.pool.service.schemas.pool import Error
@@ -72,13 +72,14 @@ def _schemas() -> tuple[Mapping[Key, Json], Json]:
 
 
 def _operation(made: Operation, path: str, schemas: Mapping[Key, Json]) -> Json:
+    errors = (*made.errors, NotFound) if "{" in path and NotFound not in made.errors else made.errors
     told: Json = {
         "operationId": made.name,
         "summary": made.summary,
         "description": made.description,
         "tags": [path.split("/")[1]],
         "parameters": [*_path_parameters(path), *_query_parameters(made)],
-        "responses": {**_answers(made, schemas), **_errors(made.errors, schemas)},
+        "responses": {**_answers(made, schemas), **_errors(errors, schemas)},
     }
     if made.scope is not None or made.who is not None:
         told["x-who"] = made.who or f"the scope {made.scope}"

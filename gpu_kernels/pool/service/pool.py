@@ -100,8 +100,8 @@ class OneCourse(Handler):
     )
     async def get(self, name: str) -> None:
         """`held` counts leases that have ended until their agent confirms it. `quota` and `rules` are what is
-        in force, also what comes from accounts above; `budgets` are the course's and the asker's own; `faults`
-        are group properties of the hub that cannot be carried out, for instructors.
+        in force, also what comes from accounts above; `budgets` are the course's and the asker's own;
+        `faults` are group properties of the hub that cannot be carried out, for instructors.
         """
         self._check_visible(name)
         self.answer(await self.service.desk.read(lambda tx: course_view(tx, name, self.identity)))

@@ -65,8 +65,8 @@ class Reserve(Model):
     )
     preemptible: bool = Field(
         False,
-        description="Whether it may be granted on what a class hour needs before its longest life is over; it "
-        "is told when it makes way (`preempt_in`)",
+        description="Whether it may be granted on what a class hour needs before its longest life is over; "
+        "it is told when it makes way (`preempt_in`)",
     )
     labels: dict[Label, Label] = Field(
         default_factory=dict, max_length=MOST_LABELS, description="Texts by name, told with the lease"
