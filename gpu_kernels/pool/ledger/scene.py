@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 from gpu_kernels.pool.ledger.agenda_index import leaves_at, stays
 from gpu_kernels.pool.ledger.rows import Gpu, Lease
@@ -31,14 +32,27 @@ def scene_of(tx: Transaction, newest: Lease | None = None) -> Scene:
         shares=book.fair.shares,
         servers=book.places.servers(tx.now, tx.timing.agent_ttl),
         agenda=book.agenda,
-        stays=stays(tx),
-        expected=expected(tx),
+        stays=_kept(tx, "stays", stays(tx)),
+        expected=_kept(tx, "expected", expected(tx)),
         held=lambda: held(tx),
         ending=lambda course, gpu_class: book.holdings.ending.get(course, {}).get(gpu_class, 0),
         rules=ruling(tx, newest),
         settings=house.settings,
         zone=house.zone,
     )
+
+
+def _kept(tx: Transaction, name: str, on: Stays) -> Stays:
+    """The same, each GPU looked at once while nothing changes."""
+
+    def kept(gpu_id: int) -> Sequence[Stay]:
+        found: dict[Any, Sequence[Stay]] = tx.book.kept.at(tx.now)
+        key = (name, gpu_id)
+        if key not in found:
+            found[key] = tuple(on(gpu_id))
+        return found[key]
+
+    return kept
 
 
 def expected(tx: Transaction) -> Stays:
@@ -52,8 +66,15 @@ def expected(tx: Transaction) -> Stays:
     return on
 
 
-def held(tx: Transaction) -> Iterator[Held]:
-    """All that is held now, and until when as far as one can look ahead."""
+def held(tx: Transaction) -> Sequence[Held]:
+    """All that is held now, and until when as far as one can look ahead; what ends first in front."""
+    found: dict[Any, Sequence[Held]] = tx.book.kept.at(tx.now)
+    if "held" not in found:
+        found["held"] = sorted(_held(tx), key=lambda held: held.until)
+    return found["held"]
+
+
+def _held(tx: Transaction) -> Iterator[Held]:
     for name in sorted(tx.book.agents):
         for group in (tx.book.in_force.of(name), tx.book.ending.of(name)):
             for lease in group.values():
@@ -95,7 +116,8 @@ def ask(tx: Transaction, lease: Lease) -> Ask:
         return plain
     if not may_overlap(tx, lease.user):
         return plain
-    return replace(plain, replaces={current.gpu_class or "": current.thousandths})
+    replaces = {current.gpu_class or "": current.thousandths}
+    return replace(plain, replaces=replaces, replaced_until=leaves_at(current))
 
 
 def ask_without_overlap(tx: Transaction, lease: Lease) -> Ask:

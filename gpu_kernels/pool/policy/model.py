@@ -109,9 +109,10 @@ class Ask:
     ``turn`` is first come, first served. ``life`` is how long the lease may last at the most, in
     milliseconds: all predictions stand on it. ``asked_at`` is when it was asked for first: repeating a
     request does not change it. ``replaces`` is what the lease that this one would replace counts in its
-    course, by GPU class: the slot counts once, so that much is not counted a second time. ``window`` is the
-    class hour's window that is open for its course, if any. ``promised_at``: since when it holds a promise
-    (see ``queue``). ``preemptible``: it agrees to make way for a class hour.
+    course, by GPU class: the slot counts once, so that much is not counted a second time; that one is over
+    by ``replaced_until``. ``window`` is the class hour's window that is open for its course, if any.
+    ``promised_at``: since when it holds a promise (see ``queue``). ``preemptible``: it agrees to make way for
+    a class hour.
     """
 
     id: str
@@ -125,6 +126,7 @@ class Ask:
     window: str | None = None
     promised_at: int | None = None
     preemptible: bool = False
+    replaced_until: int = 0
 
 
 @dataclass(frozen=True, slots=True)

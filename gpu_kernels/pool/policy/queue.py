@@ -186,7 +186,7 @@ class Pass:
         room = later.rooms.get(ask.course)
         if room is None:
             room = later.rooms[ask.course] = later.tree.room(ask.course, gpu_class)
-        return within(ask, gpu_class, room)
+        return within(ask, gpu_class, room) if ask.replaced_until > later.at else room
 
     def rule(self, ask: Ask) -> RuleBinds | None:
         return self.scene.rules(ask, self._given[ask.user])
@@ -257,7 +257,8 @@ class Pass:
         self._full.clear()
         later = self._later.get(placement.gpu_class)
         if later is not None and until > later.at:
-            later.tree.add_use(ask.course, placement.gpu_class, more)
+            counts = more if ask.replaced_until > later.at else placement.thousandths
+            later.tree.add_use(ask.course, placement.gpu_class, counts)
             later.rooms.clear()
         for gpu, part in placement.parts:
             self.outlook.granted(gpu.id, Stay(part, until))

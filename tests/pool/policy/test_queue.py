@@ -480,3 +480,25 @@ class TestClaims:
         ask = pool.ask("1 V100", asked_at=START - MINUTE)
         gone = [replace(held, course="dropped") for held in pool.held()]
         assert not decide([ask], replace(pool.scene(), held=lambda: gone)).promises
+
+
+class TestSwaps:
+    @pytest.mark.parametrize("until", [2 * HOUR, HOUR])
+    @pytest.mark.parametrize(("size", "granted"), [("0.5 V100", True), ("0.6 V100", False)])
+    def test_a_swap_leaves_its_course_the_quota_that_a_classmate_is_promised(
+        self, until: int, size: str, granted: bool
+    ) -> None:
+        """Whether or not the lease that it replaces would have been over by then."""
+        pool = Pool.of(gpus(3), {"ml101": 1000, "cv202": None})
+        pool.ask("0.5 V100", life=until)
+        pool.decide()
+        fill(pool, "0.5 V100", [HOUR])
+        fill(pool, "1 V100", [HOUR, HOUR])
+        large = pool.ask("0.5 V100", user="bob", asked_at=START - MINUTE)
+        assert pool.decide().promises[large.id].at == START + HOUR
+        pool.index.put(gpus(4)[3])  # a server joins that only the swap may use
+        pool.tree.set_capacity("V100", 4000)
+        pool.waiting[large.id] = replace(pool.waiting[large.id], life=10 * LIFE)
+        pool.servers = {"server4": Server("server4", ends_at=START + 2 * LIFE)}
+        swap = pool.ask(size, replaces={"V100": 500}, replaced_until=START + until)
+        assert (swap.id in pool.decide().granted) == granted
