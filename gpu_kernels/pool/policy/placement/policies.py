@@ -6,7 +6,7 @@ servers that changed, and once for servers that are alike. Ties go to the lowest
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gpu_kernels.pool.policy.placement.prices import Worth
 from gpu_kernels.pool.policy.placement.servers import Score, View, Want, gap
@@ -14,10 +14,14 @@ from gpu_kernels.units import THOUSANDTHS, Slice
 
 Policy = Callable[[View, Want, int | None], Score | None]
 
-BROKEN_FIRST = 0.1
-"""How much of its worth a place may lose more than another, in GPUs, if it is on an entirely used GPU and
-server and the other on empty ones: worth counts on what will be asked for, empty room does not need to.
-"""
+BROKEN_GPU_FIRST = 0.1
+"""How much more worth, in GPUs, a request may cost on a GPU's last gap than on an empty GPU. Worth counts on
+what will be asked for; room that nobody has broken yet does not need to."""
+SMALL_SERVER_FIRST = 0.0125
+"""The same for each free GPU of the server: the large ones stay for those who want several GPUs."""
+WHOLE_SERVERS_LAST = 0.05
+"""What an empty GPU is worth besides, where its server has enough of them for a shape of several GPUs, if all
+demand were for that shape."""
 DIGITS = 9
 """Worths that are equal but for the order of additions are to be equal."""
 
@@ -71,14 +75,19 @@ class Gradient:
 
     A server's fragmentation is its free room less its worth (see ``prices``): the room that nothing of what
     will be asked for can use. A request goes where that rises least, that is where the worth falls least;
-    places that differ by less than ``BROKEN_FIRST`` go to what is broken already; ties go to the best fit,
-    then to the lowest name.
+    places that differ by little (``BROKEN_..._FIRST``) go to what is broken already; ties go to the best fit
+    (the server with the least left, then the GPU), then to the lowest name.
     """
 
-    def __init__(self, worth: Worth, host_unit: tuple[int, float]) -> None:
-        """``host_unit``: which host amount has a price, and how much of it is one unit."""
+    def __init__(
+        self, worth: Worth, host_unit: tuple[int, float], several: Mapping[str, Mapping[int, float]]
+    ) -> None:
+        """``host_unit``: which host amount has a price, and how much of it is one unit. ``several``: by
+        class, which part of the demand wants so many GPUs of one server.
+        """
         self.worth = worth
         self.host_at, self.host_scale = host_unit
+        self.several = several
 
     def __call__(self, view: View, want: Want, most: int | None) -> Score | None:
         if not view.host_suffices(want):
@@ -95,20 +104,24 @@ class Gradient:
             return None
         gpu_class = view.unit[1]
         before, sums, prices = self._before(view, want)
-        broken = self._room(view)
+        bias = SMALL_SERVER_FIRST * sum(view.gaps) / THOUSANDTHS
+        spoiled = self._spoiled(view, 1)
         best: tuple[float, int, int, int] | None = None
         for position, part in fitting:
             old = self.worth.of_gap(gpu_class, view.gaps[position])
             left = _left_over(view, (position, part))
             new = self.worth.of_gap(gpu_class, gap(left[1], left[0], view.gpus[position].allocatable_mib))
             after = min([p + s - o + n for p, s, o, n in zip(prices, sums, old, new, strict=True)])
-            lost = before - after + BROKEN_FIRST * (broken + view.gaps[position] / THOUSANDTHS)
+            lost = before - after + bias + BROKEN_GPU_FIRST * view.gaps[position] / THOUSANDTHS
+            if view.empty[position]:
+                lost += spoiled
             key = (round(lost, DIGITS), left[0], left[1], position)
             if best is None or key < best:
                 best = key
         assert best is not None
         lost, thousandths, mib, position = best
-        return Score((lost, thousandths, mib), (thousandths, mib), (position,))
+        rank = (lost, self._left_on_server(view), thousandths, mib)
+        return Score(rank, (thousandths, mib), (position,))
 
     def _whole(self, view: View, want: Want, most: int | None) -> Score | None:
         positions, empty = _whole(view, want, most)
@@ -119,13 +132,14 @@ class Gradient:
         one = self.worth.of_gap(gpu_class, THOUSANDTHS)
         count = len(positions)
         after = min([p + s - count * o for p, s, o in zip(prices, sums, one, strict=True)])
-        lost = before - after + BROKEN_FIRST * self._room(view)
-        return Score((round(lost, DIGITS), empty, sum(view.gaps)), (empty, 0), positions)
+        lost = before - after + SMALL_SERVER_FIRST * sum(view.gaps) / THOUSANDTHS
+        lost += self._spoiled(view, count)
+        return Score((round(lost, DIGITS), self._left_on_server(view), empty), (empty, 0), positions)
 
     def _host_alone(self, view: View, want: Want) -> Score:
         before, sums, prices = self._before(view, want)
         after = min([p + s for p, s in zip(prices, sums, strict=True)])
-        return Score((round(before - after, DIGITS), sum(view.gaps), sum(view.host)), (0, 0), ())
+        return Score((round(before - after, DIGITS), self._left_on_server(view)), (0, 0), ())
 
     def _before(self, view: View, want: Want) -> tuple[float, Sequence[float], list[float]]:
         """The server's worth now, the sum of its gaps' at each host price, and there what its host amount is
@@ -138,6 +152,20 @@ class Gradient:
         before = self.worth.of_server(sums, have / self.host_scale)
         return before, sums, [price * left for price in self.worth.host_prices]
 
-    @staticmethod
-    def _room(view: View) -> float:
-        return sum(view.gaps) / (THOUSANDTHS * view.count)
+    def _left_on_server(self, view: View) -> float:
+        """Free GPUs, and the free host amount in the unit of one."""
+        host = view.host[self.host_at] / self.host_scale if view.host else 0.0
+        return round(sum(view.gaps) / THOUSANDTHS + host, DIGITS)
+
+    def _spoiled(self, view: View, taken: int) -> float:
+        """What the server's empty GPUs are worth less to those who want several, with so many taken."""
+        several = self.several.get(view.unit[1])
+        if not several:
+            return 0.0
+        empty = sum(view.empty)
+        left = empty - taken
+        lost = sum(
+            part * ((empty if empty >= count else 0) - (left if left >= count else 0))
+            for count, part in several.items()
+        )
+        return WHOLE_SERVERS_LAST * lost

@@ -49,11 +49,27 @@ def gradient(catalogue: Catalogue, fleet: Fleet) -> Gradient:
     wishes: dict[tuple[tuple[tuple[str, int], ...], float], float] = defaultdict(float)
     for shape in catalogue.shapes:
         count = 1 if shape.size is None else shape.size.count
-        thousandths = _thousandths(shape, fleet, at)
+        thousandths = _thousandths(shape, fleet)
         if thousandths or shape.size is None:
             wishes[tuple(sorted(thousandths.items())), host(shape.host) / count] += shape.weight * count
     worth = worth_of(kinds, [Wish(dict(key[0]), key[1], weight) for key, weight in sorted(wishes.items())])
-    return Gradient(worth, (at, unit))
+    return Gradient(worth, (at, unit), _several(catalogue, fleet))
+
+
+def _several(catalogue: Catalogue, fleet: Fleet) -> dict[str, dict[int, float]]:
+    """By class, which part of the demand for its GPUs wants so many of one server."""
+    total: dict[str, float] = defaultdict(float)
+    found: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    for shape in catalogue.shapes:
+        count = 0 if shape.size is None else shape.size.count
+        for gpu_class, thousandths in _thousandths(shape, fleet).items():
+            total[gpu_class] += shape.weight * count * thousandths
+            if count > 1:
+                found[gpu_class][count] += shape.weight * count * thousandths
+    return {
+        gpu_class: {count: demand / total[gpu_class] for count, demand in sorted(counts.items())}
+        for gpu_class, counts in found.items()
+    }
 
 
 def _scarcest(catalogue: Catalogue, fleet: Fleet) -> tuple[int, float]:
@@ -70,7 +86,7 @@ def _scarcest(catalogue: Catalogue, fleet: Fleet) -> tuple[int, float]:
     return best
 
 
-def _thousandths(shape: Shape, fleet: Fleet, at: int) -> dict[str, int]:
+def _thousandths(shape: Shape, fleet: Fleet) -> dict[str, int]:
     """What the shape takes of a GPU of each class that has a server where it fits when that is empty."""
     found: dict[str, int] = {}
     if shape.size is None:

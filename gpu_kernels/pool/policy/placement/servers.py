@@ -36,8 +36,7 @@ class View:
     """One server's GPUs of one class, lowest index first, with what is free of each for this request.
 
     ``gaps``: the thousandths of each GPU that can be used, the lesser of its free compute and memory.
-    ``count``: how many GPUs of the class it has, with those that are silent or shut. ``state``: all that
-    a policy looks at, the same for servers that differ in their names only.
+    ``state``: all that a policy looks at, the same for servers that differ in their names only.
     """
 
     unit: Unit
@@ -47,7 +46,6 @@ class View:
     empty: tuple[bool, ...]
     gaps: tuple[int, ...]
     host: Host
-    count: int
     state: State
 
     def fitting(self, want: Want, most: int | None) -> list[tuple[int, Slice]]:
@@ -93,8 +91,8 @@ def view(
     empty = tuple(gpu.empty and part == none for gpu, part in zip(usable, parts, strict=True))
     allocatable = tuple(gpu.allocatable_mib for gpu in usable)
     gaps = tuple(map(gap, mib, thousandths, allocatable))
-    state = (mib, thousandths, allocatable, empty, host, len(gpus))
-    return View(unit, usable, mib, thousandths, empty, gaps, host, len(gpus), state)
+    state = (mib, thousandths, allocatable, empty, host)
+    return View(unit, usable, mib, thousandths, empty, gaps, host, state)
 
 
 def gap(free_mib: int, free_thousandths: int, allocatable_mib: int) -> int:
