@@ -19,6 +19,7 @@ from gpu_kernels.pool.ledger.forecasts import Forecasts
 from gpu_kernels.pool.ledger.holdings import Holdings
 from gpu_kernels.pool.ledger.house import House
 from gpu_kernels.pool.ledger.indexes import Due, Follower, Groups, Ordered, Unique
+from gpu_kernels.pool.ledger.kept import Kept
 from gpu_kernels.pool.ledger.places import Places
 from gpu_kernels.pool.ledger.rows import (
     TABLES,
@@ -124,6 +125,7 @@ class Book:
         self.follow(Gpu, self.places)
         self.follow(Agent, self.places)
         self.asks = self.follow(Lease, Asks())
+        self.kept = self.follow(Lease, Kept())
         self.forecasts = Forecasts()
         self.agenda = BookAgenda(self.class_hours)
         """What windows hold on which GPU, and when."""

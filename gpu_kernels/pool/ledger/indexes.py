@@ -140,8 +140,8 @@ class Due(Generic[R]):
         due: list[tuple[int, Any]] = []
         while self._heap and self._heap[0][0] <= now and len(due) < most:
             at, key = heapq.heappop(self._heap)
-            if self._known.get(key) != at:
-                continue
+            if self._known.get(key) != at or (due and due[-1] == (at, key)):
+                continue  # an entry that a later one has taken the place of
             real = self._times.get(key)
             if real is None:
                 del self._known[key]
