@@ -17,7 +17,7 @@ from gpu_kernels.errors import ClassHourFull, InvalidRequest, PoolError, Refused
 from gpu_kernels.pool.ledger.rows import ClassHour, Lease
 from gpu_kernels.pool.ledger.states import IN_FORCE, Place
 from gpu_kernels.pool.policy.agenda_model import FOREVER
-from tests.pool.school import HOUR, MINUTE, School
+from tests.pool.school import HOUR, MINUTE, TIMING, School
 
 SIZES = ("0.1 V100", "0.1 GPU", "0.25 V100", "1000 MiB", "0.5 V100", "1 V100")
 COURSES = ("ml101", "cv202", "open")
@@ -31,7 +31,7 @@ class ClassHours(RuleBasedStateMachine):
         for name in self.servers:
             self.school.server(name, gpus)
         self.told: dict[str, int] = {}
-        self.swept = True
+        self.school.class_hour(weekdays="1234567", first_date="2027-03-27", last_date="2027-03-30")
 
     @property
     def book(self) -> Any:
@@ -115,6 +115,41 @@ class ClassHours(RuleBasedStateMachine):
                 f"student{student}", size, course=course, path=notebook, wait=wait, preemptible=preemptible
             )
 
+    @rule(
+        guest=st.integers(1, 3), size=st.sampled_from(["1 V100", "0.5 V100"]), notebook=st.sampled_from("abc")
+    )
+    def fill_the_pool(self, guest: int, size: str, notebook: str) -> None:
+        with suppress(Refused):
+            self.school.ask(f"guest{guest}", size, course="open", path=notebook, preemptible=True)
+
+    @precondition(lambda self: any(True for _ in self.book.agenda.in_lead(self.school.now)))
+    @rule(data=st.data(), student=st.integers(1, 12), notebook=st.sampled_from("ab"), wait=st.booleans())
+    def come_to_class(self, data: st.DataObject, student: int, notebook: str, wait: bool) -> None:
+        on = sorted(self.book.agenda.in_lead(self.school.now), key=lambda span: span.rank)
+        span = data.draw(st.sampled_from(on))
+        size = self.book.class_hours[self.book.windows[span.id].class_hour].size
+        user = f"student{student}"
+        sure = span.starts_at <= self.school.now and self.sure_of_a_seat(user, span.id)
+        try:
+            lease = self.school.ask(user, size, course=span.course, path=notebook, wait=3600 * wait)
+        except Refused:
+            assert not sure
+        else:
+            assert lease.window is not None or not sure
+
+    def sure_of_a_seat(self, user: str, window: str) -> bool:
+        """Whether the user has no lease at all, and a seat is clear on a server that answers."""
+        if self.book.living.of(user):
+            return False
+        for seat in self.school.seats(self.book.windows[window], "held"):
+            gpu = self.book.gpus[seat.gpu_id]
+            agent = self.book.agents[gpu.agent_name]
+            clear = gpu.used_mib + seat.mib <= gpu.offered_mib
+            clear = clear and gpu.used_thousandths + seat.thousandths <= 1000
+            if clear and agent.reported_at > self.school.now - TIMING.agent_ttl:
+                return True
+        return False
+
     @precondition(lambda self: self.in_force())
     @rule(data=st.data(), lingers=st.booleans())
     def release(self, data: st.DataObject, lingers: bool) -> None:
@@ -127,7 +162,7 @@ class ClassHours(RuleBasedStateMachine):
     def what_lingered_stops(self) -> None:
         self.school.holding_on.clear()
 
-    @rule(minutes=st.integers(0, 400))
+    @rule(minutes=st.integers(0, 150))
     def time_passes(self, minutes: int) -> None:
         self.school.now += minutes * MINUTE
         self.sweep()
@@ -158,7 +193,6 @@ class ClassHours(RuleBasedStateMachine):
 
     def sweep(self) -> None:
         self.school.sweep()
-        self.swept = True
         self.windows_are_as_the_clock_says()
         for lease in self.in_force():
             if lease.preempt_at is not None:
@@ -222,7 +256,7 @@ class ClassHours(RuleBasedStateMachine):
 
 ClassHours.TestCase.settings = settings(
     max_examples=60,
-    stateful_step_count=30,
+    stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

@@ -26,7 +26,7 @@ from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.ledger.windows import HORIZON, close, put_seats, retell, window_id
 from gpu_kernels.pool.policy import calendar
 from gpu_kernels.pool.policy.agenda import Agenda
-from gpu_kernels.pool.policy.agenda_model import FOREVER, Bench, Demand, Plan, Seating, Stays
+from gpu_kernels.pool.policy.agenda_model import FOREVER, Bench, Demand, Plan, Seating, Span, Stays
 from gpu_kernels.pool.policy.seating import make_room, settle
 from gpu_kernels.units import parse_size
 
@@ -34,8 +34,8 @@ MOST_IN_COURSE = 50
 """Class hours that are not over, of one course."""
 SHOWN, MOST_TIMES = 5, 3
 """So many of the meetings that lack seats, and of the times that would do, are named in a refusal."""
-STEP, MOST_STEPS = 30 * calendar.MINUTE, 8
-"""Other times to begin at are looked for in these steps."""
+STEP, MOST_STEPS = 30, 8
+"""Other times to begin at are looked for in steps of so many minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,7 +288,7 @@ def _full(
     most = min(fit.values())
     for demand in demands:
         trial.agenda.drop_window(demand.span.id)
-    others = _other_starts(row, trial, demands)
+    others = _other_starts(row, trial, len(demands))
     lines = [
         f"{row.course} cannot have {row.seats} seats of {row.size} "
         f"at {_meetings_text(row, demands, lacking)}.",
@@ -351,27 +351,33 @@ def _listed(texts: Sequence[str]) -> str:
     return " or ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
 
 
-def _other_starts(row: ClassHour, trial: _Trial, demands: Sequence[Demand]) -> Sequence[str]:
-    """Times near the wanted one, between 7:00 and 22:00, at which every meeting would have all seats."""
+def _other_starts(row: ClassHour, trial: _Trial, meetings: int) -> Sequence[str]:
+    """Times near the wanted one, between 7:00 and 22:00, at which all of so many meetings would have all
+    seats.
+    """
     found: list[str] = []
     first = int(row.start[:2]) * 60 + int(row.start[3:])
     nearest_first = sorted(range(-MOST_STEPS, MOST_STEPS + 1), key=abs)[1:]
     for by in nearest_first:
-        begins = first + by * STEP // calendar.MINUTE
-        in_the_day = begins >= 7 * 60 and begins + row.minutes <= 22 * 60
-        if in_the_day and all(_fits_at(trial, demand, by * STEP) for demand in demands):
-            found.append(f"{begins // 60:02d}:{begins % 60:02d}")
+        begins = first + by * STEP
+        if begins < 7 * 60 or begins + row.minutes > 22 * 60:
+            continue
+        start = f"{begins // 60:02d}:{begins % 60:02d}"
+        if _fits_as(replace(row, start=start), trial, meetings):
+            found.append(start)
             if len(found) == MOST_TIMES:
                 break
     return sorted(found)
 
 
-def _fits_at(trial: _Trial, demand: Demand, by: int) -> bool:
-    span = demand.span
-    if span.lead_at + by <= trial.now:
+def _fits_as(row: ClassHour, trial: _Trial, meetings: int) -> bool:
+    size = parse_size(row.size)
+    to_come = [m for m in calendar.meetings(row, trial.now, trial.now + HORIZON) if trial.now < m.late_at]
+    if len(to_come) < meetings:
         return False
-    moved = replace(
-        span, id="", starts_at=span.starts_at + by, ends_at=span.ends_at + by, lead_at=span.lead_at + by
-    )
-    plan = trial.agenda.plan(replace(demand, span=moved), trial.here, trial.there, now=trial.now)
-    return not plan.short
+    for meeting in to_come:
+        span = Span("", row.course, meeting.starts_at, meeting.ends_at, meeting.lead_at, (trial.now, ""))
+        plan = trial.agenda.plan(Demand(span, size, row.seats), trial.here, trial.there, now=trial.now)
+        if plan.short:
+            return False
+    return True
