@@ -259,7 +259,7 @@ class PoolController(Application):
     def _checked_time_zone(self, proposal: Any) -> str:
         try:
             ZoneInfo(proposal["value"])
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, KeyError) as error:
             raise TraitError(f"PoolController.time_zone: {error}") from None
         return str(proposal["value"])
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from traitlets import TraitError
 
 from gpu_kernels.client import PoolClient
 from gpu_kernels.errors import BudgetSpent, SizeLimit, TooMany
@@ -210,3 +211,40 @@ class TestRulesHold:
             reserve(ada)
         root.put("/accounts/uni/rules", {"user_hours_per_week": 1})
         reserve(ada)
+
+
+def test_courses_go_by_the_names_that_a_course_tool_gives_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scopes = ["custom:gpu:use"]
+    monkeypatch.setitem(TOKENS, "ada", {"groups": ["nbgrader-ml101"], "scopes": scopes})
+    monkeypatch.setitem(TOKENS, "grace", {"groups": ["formgrade-ml101", "nbgrader-cv202"], "scopes": scopes})
+    monkeypatch.setitem(TOKENS, "eve", {"groups": ["ml101", "ml101-instructors"], "scopes": scopes})
+    monkeypatch.setitem(
+        TOKENS, "dean", {"scopes": ["custom:gpu:admin:quota!group=nbgrader-ml101", "custom:gpu:use"]}
+    )
+    with ThreadedController(tmp_path / "nbgrader", course_groups="nbgrader") as controller:
+        Agent(controller.client("gpu-server")).register()
+        ada, grace, dean = (Api(controller, name) for name in ("ada", "grace", "dean"))
+        assert reserve(controller.client("ada")).course == "ml101"
+        assert [course["name"] for course in grace.get("/courses")["courses"]] == ["cv202", "ml101"]
+        assert grace.get("/courses/ml101")["instructor"] is True
+        assert ada.get("/courses/ml101")["instructor"] is False
+        limit = {"limit": {"V100": {"thousandths": 50}}}
+        assert dean.put("/courses/ml101", limit)["instructor"] is True
+        assert dean.refused("PUT", "/courses/cv202", limit)["code"] == "not_a_member"
+        assert Api(controller, "eve").refused("GET", "/courses/ml101")["code"] == "not_a_member"
+
+
+@pytest.mark.parametrize(
+    ("trait", "value", "why"),
+    [
+        ("course_groups", "moodle", "'moodle' is no preset"),
+        ("course_groups", [["x", "student"]], "which part is the course"),
+        ("time_zone", "Mars/Olympus", "time_zone"),
+        ("groups_interval", 0, "groups_interval must be more than 0"),
+    ],
+)
+def test_a_bad_setting_is_refused_at_the_start(tmp_path: Path, trait: str, value: Any, why: str) -> None:
+    with pytest.raises(TraitError, match=why):
+        ThreadedController(tmp_path / "state", **{trait: value})
