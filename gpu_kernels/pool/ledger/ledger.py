@@ -201,7 +201,7 @@ class Ledger:
         writes = any(not job.reads for job in jobs)
         decided = _Decided(line=self._setting.line)
         try:
-            now = self.store.begin(writes=writes)
+            now = self.store.begin(writes=writes or self._stale)
             if self._stale:
                 self._load(now)
             if writes:

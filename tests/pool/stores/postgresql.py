@@ -118,6 +118,10 @@ class Server:
                 assert time.monotonic() < end, (self.folder / "log").read_text()
                 time.sleep(0.05)
 
+    @property
+    def running(self) -> bool:
+        return self._process is not None
+
     def stop(self, *, crash: bool = False) -> None:
         """Stop it in order, or at once and without a checkpoint as by a crash."""
         assert self._process is not None
@@ -125,6 +129,7 @@ class Server:
         self._process.wait(60)
         assert self._process.stdin is not None
         self._process.stdin.close()
+        self._process = None
 
     def url(self, database: str) -> str:
         return f"postgresql://postgres@/{database}?host={self.folder}"
@@ -132,14 +137,15 @@ class Server:
     def new_database(self) -> str:
         """The URL of a database that is empty."""
         name = f"ledger_{os.getpid()}_{next(self._numbers)}"
-        self._execute(f"CREATE DATABASE {name}")
+        self.execute(f"CREATE DATABASE {name}")
         return self.url(name)
 
     def drop_database(self, url: str) -> None:
         name = urlsplit(url).path.removeprefix("/")
-        self._execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        self.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
-    def _execute(self, statement: str) -> None:
+    def execute(self, statement: str) -> None:
+        """Run a statement as the server's administrator."""
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(statement)  # type: ignore[arg-type]
 
@@ -157,7 +163,8 @@ def running_server() -> Iterator[Server]:
         try:
             yield server
         finally:
-            server.stop()
+            if server.running:
+                server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -22,8 +22,8 @@ class Database(Protocol):
     """What stands for a parameter."""
     now: str
     """An expression: milliseconds since 1970 by the database's clock."""
-    has_terms: str
-    """A query: whether there is a table ``leadership``."""
+    has_table: str
+    """A query: whether there is a table of the name given."""
     url: str
     """As SQLAlchemy reads it, for migrations."""
     errors: tuple[type[Exception], ...]
@@ -37,6 +37,11 @@ class Database(Protocol):
 
     def begin(self, connection: Connection, writes: bool, query: str) -> Sequence[Any] | None:
         """Begin a transaction (``writes``: as the one writer) and give the first row of ``query`` in it."""
+
+    def evict(self, connection: Connection, older_than: int) -> int:
+        """End others' write transactions that began so many milliseconds ago, where the database can do that;
+        how many.
+        """
 
     def write(self, connection: Connection, batches: Iterable[Batch]) -> None:
         """Run the statements in their order. Raises ``RowMissing`` where one did not find all its rows."""

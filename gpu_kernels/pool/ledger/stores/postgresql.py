@@ -6,7 +6,9 @@ it sees all that was committed before it. Its statements travel together (pipeli
 costs three round trips, however much it writes.
 
 A controller that is stopped, or cut off, in the middle of a transaction must not hold the lock for longer
-than its term: the server ends such a session (``idle_in_transaction_session_timeout``).
+than its term: the server ends a session that has begun and says nothing
+(``idle_in_transaction_session_timeout``), and whoever may take the next term ends what else is left of an
+older one (``evict``).
 """
 
 from __future__ import annotations
@@ -42,6 +44,17 @@ LOST_AFTER = {
 """libpq's options by which a server that is gone, or is a replica, is noticed; the URL may say otherwise."""
 
 
+EVICT = """
+SELECT pg_terminate_backend(locks.pid) FROM pg_locks AS locks
+JOIN pg_stat_activity AS sessions ON sessions.pid = locks.pid
+JOIN pg_database AS here ON here.oid = locks.database AND here.datname = current_database()
+WHERE locks.locktype = 'advisory' AND locks.granted AND locks.pid <> pg_backend_pid()
+  AND locks.classid::bigint = %s::bigint >> 32 AND locks.objid::bigint = %s::bigint & 4294967295
+  AND sessions.xact_start < clock_timestamp() - %s * interval '1 millisecond'
+"""
+"""Ends the sessions that hold the writers' lock for too long."""
+
+
 class TooOld(GPUKernelsError):
     """The PostgreSQL server is older than what this software is tested with."""
 
@@ -53,7 +66,7 @@ class PostgreSQL:
 
     marker = "%s"
     now = "CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS BIGINT)"
-    has_terms = "SELECT to_regclass('leadership') IS NOT NULL"
+    has_table = "SELECT to_regclass(%s) IS NOT NULL"
     errors: tuple[type[Exception], ...] = (psycopg.Error,)
 
     def __init__(self, url: URL, idle_ms: int) -> None:
@@ -98,12 +111,17 @@ class PostgreSQL:
         return not connection.closed and not connection.broken
 
     def begin(self, connection: psycopg.Connection[Any], writes: bool, query: str) -> Sequence[Any] | None:
-        with connection.pipeline():
-            connection.execute("BEGIN" if writes else "BEGIN READ ONLY")
-            if writes:
-                connection.execute(f"SELECT pg_advisory_xact_lock({WRITERS_LOCK})")
-            first = connection.execute(query)
-        return first.fetchone()
+        """All in one message. (Not in pipeline mode: at a pipeline's end the driver sends a flush, by which
+        the server forgets how long the session may stand still.)
+        """
+        lock = f"SELECT pg_advisory_xact_lock({WRITERS_LOCK});" if writes else ""
+        cursor = connection.execute(f"BEGIN{'' if writes else ' READ ONLY'}; {lock} {query}")
+        while cursor.nextset():
+            pass
+        return cursor.fetchone()
+
+    def evict(self, connection: psycopg.Connection[Any], older_than: int) -> int:
+        return len(connection.execute(EVICT, (WRITERS_LOCK, WRITERS_LOCK, older_than)).fetchall())
 
     def write(self, connection: psycopg.Connection[Any], batches: Iterable[Batch]) -> None:
         done = []

@@ -7,7 +7,7 @@ leaves the old state; two controllers that start at once take turns.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,8 @@ def migrating(database: Database) -> Iterator[Connection]:
     except DBAPIError as error:
         refusal = database.refusal(error.orig) if isinstance(error.orig, Exception) else None
         raise refusal or error from error
+    except database.errors as error:
+        raise database.refusal(error) or error from error
     finally:
         engine.dispose()
 
@@ -74,6 +76,8 @@ def upgrade(database: Database, terms: Terms, *, alone: bool = False) -> bool:
     config = configuration()
     script = ScriptDirectory.from_config(config)
     known = {revision.revision for revision in script.walk_revisions()}
+    if versions(database) == set(script.get_heads()):
+        return True
     with migrating(database) as connection:
         present = set(MigrationContext.configure(connection).get_current_heads())
         if not present <= known:
@@ -88,6 +92,17 @@ def upgrade(database: Database, terms: Terms, *, alone: bool = False) -> bool:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
         return True
+
+
+def versions(database: Database) -> set[str]:
+    """What the database says of its schema, without waiting for a writer."""
+    with closing(database.connect()) as connection:
+        try:
+            if not connection.execute(database.has_table, ("alembic_version",)).fetchone()[0]:
+                return set()
+            return {row[0] for row in connection.execute("SELECT version_num FROM alembic_version")}
+        except database.errors as error:
+            raise database.refusal(error) or error from error
 
 
 def _served(connection: Connection, terms: Terms) -> bool:

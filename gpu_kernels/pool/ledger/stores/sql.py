@@ -76,6 +76,11 @@ class SqlStore(History):
     def lead(self, holder: str, address: str, *, alone: bool = False) -> Leading:
         if not alone:
             self._wait_for_the_end()
+            with self._driver_errors():
+                if ended := self._database.evict(self._connected(), self._terms.ttl):
+                    log.warning(
+                        "%d session(s) stood still in a transaction of the ledger, and were ended", ended
+                    )
         if not upgrade(self._database, self._terms, alone=alone):
             raise deposed(None)
         try:
@@ -105,7 +110,7 @@ class SqlStore(History):
 
     def leader(self) -> tuple[Leader | None, int]:
         """Who holds the term, and the store's time. From any thread, also before ``open``."""
-        if not self._read(self._database.has_terms)[0][0]:
+        if not self._read(self._database.has_table, ("leadership",))[0][0]:
             return None, 0
         now, leader = self._terms.parse(self._read(self._terms.query)[0])
         return leader, now

@@ -31,7 +31,7 @@ class SQLite:
 
     marker = "?"
     now = "CAST(ROUND((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)"
-    has_terms = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'leadership')"
+    has_table = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = ?)"
     errors: tuple[type[Exception], ...] = (sqlite3.Error,)
 
     def __init__(self, path: str) -> None:
@@ -56,6 +56,10 @@ class SQLite:
         connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
         first: Sequence[Any] | None = connection.execute(query).fetchone()
         return first
+
+    def evict(self, connection: sqlite3.Connection, older_than: int) -> int:
+        """A file's lock is its process's for as long as that is there."""
+        return 0
 
     def write(self, connection: sqlite3.Connection, batches: Iterable[Batch]) -> None:
         for statement, values, _ in batches:
