@@ -14,9 +14,12 @@ from gpu_kernels.errors import GPUKernelsError
 COMMANDS = {
     "run": ("gpu_kernels.cli.run", "run a command on a slice of a GPU, and give the slice back"),
     "status": ("gpu_kernels.cli.status", "show your leases, the pool and your courses"),
+    "why": ("gpu_kernels.cli.why", "what does a request wait for, and how long?"),
+    "usage": ("gpu_kernels.cli.usage", "show who used how many GPU-hours"),
     "course": ("gpu_kernels.cli.course", "show a course, or set what it may hold at once"),
     "account": ("gpu_kernels.cli.account", "show the quota tree, or change an account of it"),
     "class-hours": ("gpu_kernels.cli.class_hours", "reserve seats for a course at the same times each week"),
+    "agents": ("gpu_kernels.cli.agents", "show, cordon and drain GPU servers (for admins)"),
     "check": ("gpu_kernels.cli.check", "find out what works here, and what to do about what does not"),
     "kernelspec": ("gpu_kernels.cli.kernelspec", "install, list and remove the GPU kernel specs"),
 }

@@ -24,8 +24,8 @@ NOT_CALLS = {
     ("GET", "/metrics"),
     ("GET", "/courses/{name}/class-hours"),
 }
-"""``follow`` reads the first; the next are for machines that are no clients; ``class_hours`` asks for the last
-by another address.
+"""``follow`` reads the first; the next are for machines that are no clients; ``class_hours`` asks for the
+last by another address.
 """
 GIVEN: dict[str, Any] = {
     "slot": Slot("", "a"),
