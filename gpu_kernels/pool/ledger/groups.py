@@ -105,11 +105,6 @@ def apply(tx: Transaction, told: Mapping[str, Properties]) -> int:
     return sum(len(group.faults) for group in groups)
 
 
-def faults(tx: Transaction) -> int:
-    """How many properties cannot be read or carried out."""
-    return sum(row.fault is not None for row in tx.book.group_properties.values())
-
-
 def _read_all(tx: Transaction, told: Mapping[str, Properties], classes: frozenset[str]) -> list[Group]:
     before: dict[str, dict[str, str]] = {}
     for row in tx.book.group_properties.values():

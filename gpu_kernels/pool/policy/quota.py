@@ -305,15 +305,8 @@ class Tree:
         node = self._node(account, gpu_class)
         return max(0, node.use - node.limits.nominal)
 
-    def room(self, course: str, gpu_class: str, *, less: int = 0) -> int:
-        """What the course may take now; below 1 it may take nothing.
-
-        ``less``: as if the course used so much less, such as what is just being given back.
-        """
-        if less:
-            with self.trial():
-                self.add_use(course, gpu_class, -less)
-                return self.room(course, gpu_class)
+    def room(self, course: str, gpu_class: str) -> int:
+        """What the course may take now; below 1 it may take nothing."""
         node: _Node | None = self._node(course, gpu_class)
         smallest: int | None = None
         unseen = 0

@@ -167,13 +167,6 @@ def test_levels_name_the_binding_account() -> None:
     assert [level.account for level in made.levels("nlp", V100) if level.binding] == ["nlp"]
 
 
-def test_less_asks_for_the_room_after_something_was_given_back() -> None:
-    made = tree(1000, ml=Limits(hard_limit=100))
-    made.add_use("ml", V100, 100)
-    assert made.room("ml", V100, less=40) == 40
-    assert made.room("ml", V100) == 0
-
-
 def test_a_trial_leaves_nothing_and_a_copy_is_its_own() -> None:
     made = tree(1000, ml=Limits(nominal=300, lending_limit=0), film=FREE)
     before = rooms(made)
