@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.documents import ROOT, blocks
+from tests.pool.stores.postgresql import running_server
 
 HOW_TO = ROOT / "docs" / "how-to"
 PROGRAM = """
@@ -166,3 +167,45 @@ def test_a_class_hour(folder):
         assert f'"id": "{class_hour}"' in typed(f"{export}\n{look}", folder)
         cancelled = typed(f"{export}\n{cancel.replace('4f0c9a1b2d3e4f50', class_hour)}", folder)
         assert "cancelled" in cancelled
+
+
+def test_two_controllers(folder):
+    tokens, *_ = blocks(HOW_TO / "set-up-a-pool-without-a-hub.md")
+    first, second = str(free_port()), str(free_port())
+    folders, active, standby, use = (
+        block.strip().replace("8250", first).replace("8251", second)
+        for block in blocks(HOW_TO / "run-two-controllers.md")
+    )
+    typed(tokens, folder)
+    typed(folders, folder)
+    export = use.splitlines()[0]
+    health = f"""python -c "from httpx import get; print(get('http://127.0.0.1:{second}/health').json())" """
+    with running(active, folder):
+        wait_until_it_says("ml101", f"{export}\njupyter gpu course ml101", folder)
+        with running(standby, folder):
+            wait_until_it_says("'role': 'standby'", health, folder)
+            typed(use, folder)
+    with running(standby, folder):
+        wait_until_it_says("'role': 'active'", health, folder)
+        assert "ml101" in typed(f"{export}\njupyter gpu course ml101", folder)
+
+
+def test_a_ledger_in_postgresql(folder, monkeypatch):
+    port = str(free_port())
+    with running_server(fsync=False) as server:
+        monkeypatch.setenv("PATH", f"{server.binaries}{os.pathsep}{os.environ['PATH']}")
+        monkeypatch.setenv("PGHOST", str(server.folder))
+        monkeypatch.setenv("PGUSER", "postgres")
+        tokens, sqlite, _, use = blocks(HOW_TO / "set-up-a-pool-without-a-hub.md")
+        database, controller, move = (
+            block.strip().replace("8250", port).replace("/var/run/postgresql", str(server.folder))
+            for block in blocks(HOW_TO / "use-postgresql.md")
+        )
+        ask = f"{use.splitlines()[0]}\njupyter gpu course ml101".replace("8250", port)
+        typed(tokens, folder)
+        typed(database, folder)
+        with running(sqlite.strip().replace("8250", port), folder):
+            wait_until_it_says("ml101", ask, folder)
+        assert "rows copied" in typed(move, folder)
+        with running(controller, folder):
+            wait_until_it_says("ml101", ask, folder)

@@ -2,13 +2,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from shutil import copy
 
+import psycopg
 import pytest
 
 from gpu_kernels.pool.ledger.stores import Store
 from gpu_kernels.pool.ledger.stores.memory import MemoryStore
 from gpu_kernels.pool.ledger.stores.sql import SqlStore
+from gpu_kernels.pool.ledger.stores.tables import METADATA
 from tests.pool.stores.examples import T
+from tests.pool.stores.postgresql import Server
 
 TTL = 60_000
 
@@ -38,24 +42,58 @@ def opened(url: str) -> Iterator[Callable[[], SqlStore]]:
         store.close()
 
 
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ledger with nothing in it, to be copied: making one takes longer than most tests."""
+    path = tmp_path_factory.mktemp("migrated") / "ledger.sqlite"
+    store = SqlStore(f"sqlite:///{path}")
+    store.open()
+    store.close()
+    return path
+
+
+@pytest.fixture(scope="session")
+def migrated_database(postgresql_server: Server) -> str:
+    """The same in PostgreSQL, to be emptied before each use."""
+    url = postgresql_server.new_database()
+    store = SqlStore(url)
+    store.open()
+    store.close()
+    return url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def migrated_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A ledger of each kind with nothing in it."""
+    return ready(request.param, request, tmp_path)
+
+
+def ready(kind: str, request: pytest.FixtureRequest, folder: Path) -> str:
+    if kind == "sqlite":
+        copy(request.getfixturevalue("migrated_file"), folder / "ledger.sqlite")
+        return f"sqlite:///{folder / 'ledger.sqlite'}"
+    url: str = request.getfixturevalue("migrated_database")
+    tables = ", ".join(f'"{table.name}"' for table in METADATA.sorted_tables)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"TRUNCATE {tables}")  # type: ignore[arg-type]
+    return url
+
+
 @pytest.fixture
-def sql_store(opened: Callable[[], SqlStore]) -> SqlStore:
+def sql_store(migrated_url: str) -> Iterator[SqlStore]:
     """A SQL store that leads."""
-    store = opened()
+    store = SqlStore(migrated_url)
+    store.open()
     store.lead("one", "http://one")
-    return store
+    yield store
+    store.close()
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """A store of each kind that leads."""
-    made: Store
-    if request.param == "memory":
-        made = MemoryStore(lambda: T)
-    elif request.param == "sqlite":
-        made = SqlStore(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
-    else:
-        made = SqlStore(request.getfixturevalue("postgresql_url"))
+    memory = request.param == "memory"
+    made: Store = MemoryStore(lambda: T) if memory else SqlStore(ready(request.param, request, tmp_path))
     made.open()
     made.lead("one", "http://one")
     yield made

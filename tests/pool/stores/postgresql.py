@@ -34,7 +34,7 @@ SETTINGS = {
     "log_min_messages": "fatal",
     "log_min_error_statement": "panic",
 }
-"""Nothing that makes a commit less safe: what the tests show must hold as it is deployed."""
+"""Nothing here makes a commit less safe."""
 WATCHED = """
 import json, os, signal, subprocess, sys
 server = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, **json.loads(sys.argv[1]))
@@ -77,8 +77,9 @@ def account() -> pwd.struct_passwd:
 class Server:
     """One server, and as many databases as are asked for."""
 
-    def __init__(self, folder: Path, binaries: Path) -> None:
+    def __init__(self, folder: Path, binaries: Path, *, fsync: bool = True) -> None:
         self.folder, self.binaries = folder, binaries
+        self._settings = {**SETTINGS, "fsync": "on" if fsync else "off"}
         self.data = folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
         self._numbers = count(1)
@@ -98,7 +99,7 @@ class Server:
 
     def start(self) -> None:
         command = [str(self.binaries / "postgres"), "-D", str(self.data), "-k", str(self.folder)]
-        command += [f"--{name}={value}" for name, value in SETTINGS.items()]
+        command += [f"--{name}={value}" for name, value in self._settings.items()]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", WATCHED, json.dumps(self._as_account()), *command],
@@ -151,20 +152,23 @@ class Server:
 
 
 @contextmanager
-def running_server() -> Iterator[Server]:
-    """A server of the caller's own, so that it may be stopped and started."""
+def running_server(*, fsync: bool = True) -> Iterator[Server]:
+    """A server of the caller's own, so that it may be stopped and started.
+
+    ``fsync`` False: for tests that kill processes, and cut no power.
+    """
     folder = Path(tempfile.mkdtemp(prefix="pg-"))
     try:
         if not os.geteuid():
             os.chown(folder, account().pw_uid, account().pw_gid)
-        server = Server(folder, reachable_programs(folder))
+        server = Server(folder, reachable_programs(folder), fsync=fsync)
         server.initialise()
         server.start()
         try:
             yield server
         finally:
             if server.running:
-                server.stop()
+                server.stop(crash=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -182,7 +186,7 @@ def reachable_programs(folder: Path) -> Path:
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[Server]:
     """One server for the whole session; for databases, not for stopping."""
-    with running_server() as server:
+    with running_server(fsync=False) as server:
         yield server
 
 

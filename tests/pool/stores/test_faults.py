@@ -113,7 +113,7 @@ def test_a_row_that_somebody_took_away_is_noticed(sql_store: SqlStore) -> None:
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[Server]:
     """A server to be stopped, for these tests alone."""
-    with running_server() as server:
+    with running_server(fsync=False) as server:
         yield server
 
 
