@@ -76,6 +76,7 @@ class _Replay:
         self._parts: dict[tuple[int, int], Slice] = {}
         self._stays: dict[int, list[Held]] = defaultdict(list)
         self._events: list[_End] = []
+        self._seats: dict[tuple[int, int], Mapping[int, Slice]] = {}
         for held in sorted(scene.held(), key=lambda held: (held.until, held.lease)):
             self._add(held)
         self._servers: dict[str, list[int]] = defaultdict(list)
@@ -108,6 +109,7 @@ class _Replay:
 
     def _add(self, held: Held) -> None:
         """A lease that will be over; one whose end nobody knows stays for good."""
+        self._seats.clear()
         for gpu_id, _ in held.parts:
             self._stays[gpu_id].append(held)
         if held.until < KNOWN:
@@ -117,18 +119,21 @@ class _Replay:
     def _add_instants(self) -> None:
         """Budgets that begin anew, and class hours that are over."""
         everywhere = tuple(gpu.id for gpu in self._scene.index.gpus())
+        last = max((event.at for event in self._events), default=self._scene.now)
+        longest = 0
         for ask in (ask for line in self._lines.values() for ask in line.asks):
+            longest = max(longest, ask.life)
             rule = self._scene.rules(ask, 0)
             if rule is not None and rule.until is not None:
                 self._rule_ends[ask.id] = rule.until
-        last = max((event.at for event in self._events), default=self._scene.now)
-        spans = {span.ends_at for span in self._scene.agenda.spans(self._scene.now, last)}
+        spans = {span.ends_at for span in self._scene.agenda.spans(self._scene.now, last + longest)}
         for at in spans | {at for at in self._rule_ends.values() if at is not None}:
             heappush(self._events, _End(at, len(self._events), None, everywhere))
 
     def _over(self, event: _End) -> Iterable[int]:
         if event.held is not None:
             held = event.held
+            self._seats.clear()
             self._given[held.user] -= 1
             give_back(self._scene.tree, held.course, held.gpu_class, held.counted)
             for gpu_id, part in held.parts:
@@ -222,8 +227,15 @@ class _Replay:
             return False
         if not len(self._scene.agenda):
             return True
-        seats = self._scene.agenda.held_for(now, now + ask.life, self._stays_on).get(gpu.id)
+        seats = self._seats_at(now, now + ask.life).get(gpu.id)
         return seats is None or gpu.with_part(seats).holds(part)
+
+    def _seats_at(self, now: int, until: int) -> Mapping[int, Slice]:
+        """What class hours hold, as of the last that started or ended."""
+        found = self._seats.get((now, until))
+        if found is None:
+            found = self._seats[now, until] = self._scene.agenda.held_for(now, until, self._stays_on)
+        return found
 
     def _stays_on(self, gpu_id: int) -> Iterable[Stay]:
         return [

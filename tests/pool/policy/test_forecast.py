@@ -90,10 +90,23 @@ def test_the_end_of_a_class_hour_is_an_instant_too() -> None:
     pool = Pool.of(gpus())
     pool.agenda.put_window(Span("w1", "cv202", START, START + HOUR, START, (1, "w1")))
     pool.agenda.put_seat("w1", 1, 1, Slice(32_000, 1000))
-    full(pool, "0.1 V100", [])
     ask = pool.ask("0.1 V100")
-    pool.agenda.put_window(Span("w2", "cv202", START + 9 * HOUR, START + 10 * HOUR, START, (1, "w2")))
-    assert predicted(pool) in ({}, {ask.id: START + HOUR})
+    assert predicted(pool) == {ask.id: START + HOUR}
+
+
+def test_what_would_meet_the_next_class_hour_waits_for_its_end() -> None:
+    pool = Pool.of(gpus())
+    full(pool, "1 V100", [HOUR])
+    starts = START + 2 * HOUR
+    pool.agenda.put_window(Span("w1", "cv202", starts, starts + HOUR, starts, (1, "w1")))
+    pool.agenda.put_seat("w1", 1, 1, Slice(16_000, 500))
+    small, large = pool.ask("0.5 V100", user="ada"), pool.ask("1 V100", user="bob", life=HOUR)
+    brief = pool.ask("1 V100", course="cv202", user="cyd", life=HOUR)
+    assert predicted(pool) == {
+        small.id: START + HOUR,
+        large.id: START + HOUR + LIFE,
+        brief.id: START + 2 * HOUR + LIFE,
+    }
 
 
 def test_what_has_no_known_end_has_no_prediction() -> None:
