@@ -97,7 +97,8 @@ class _Market:
         self.kinds = kinds
         self.classes = sorted({kind.gpu_class for kind in kinds})
         self.wishes = [wish for wish in wishes if wish.thousandths and wish.weight > 0]
-        self.step = math.gcd(THOUSANDTHS, *(t for wish in self.wishes for t in wish.thousandths.values()))
+        taken = {part for wish in self.wishes for part in wish.thousandths.values()}
+        self.step = math.gcd(THOUSANDTHS, *taken) if taken else 1
         sizes = [sum(wish.thousandths.values()) / len(wish.thousandths) for wish in self.wishes]
         total = sum(wish.weight * size for wish, size in zip(self.wishes, sizes, strict=True))
         per_gpu = THOUSANDTHS / total if total else 0.0
