@@ -52,11 +52,15 @@ def main(measure: Callable[[], list[Figure]], description: str | None) -> None:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--json", metavar="FILE", help="write the figures there ('-': standard output)")
     arguments = parser.parse_args()
-    figures = measure()
+    emit(measure(), arguments.json)
+
+
+def emit(figures: list[Figure], target: str | None) -> None:
+    """Print the table; or JSON, where ``target`` is '-'; or both, JSON to the file of that name."""
     text = json.dumps([asdict(figure) for figure in figures], indent=2)
-    if arguments.json == "-":
+    if target == "-":
         sys.stdout.write(text + "\n")
         return
-    if arguments.json:
-        Path(arguments.json).write_text(text + "\n")
+    if target:
+        Path(target).write_text(text + "\n")
     print(table(figures))

@@ -1,0 +1,1 @@
+"""Replays of traces in openb's format: servers, pods, the policies compared, with and without departures."""
