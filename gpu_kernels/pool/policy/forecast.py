@@ -69,7 +69,7 @@ class _Replay:
         self._lines: dict[tuple[int, int], _Line] = {}
         self._left = 0
         for ask in line:
-            if ask.id not in promises:
+            if ask.id not in promises and ask.course in scene.tree:
                 self._join(ask)
         self._given: Counter[str] = Counter()
         self._rule_ends: dict[str, int | None] = {}

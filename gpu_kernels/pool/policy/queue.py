@@ -148,6 +148,8 @@ class Pass:
         shape = self._shape(ask.size)
         if not shape.demands:
             return _NEVER
+        if ask.course not in self.scene.tree:
+            return _WAITS[QUOTA]
         rooms = {c: self.room(ask, c) for c in shape.demands}
         if not any(asked <= rooms[c] for c, asked in shape.demands.items()):
             return _WAITS[GPUS if any(self.pool_is_full(ask, c) for c in shape.demands) else QUOTA]
@@ -321,6 +323,8 @@ class Pass:
         asked = self.demands(ask)[gpu_class] - ask.replaces.get(gpu_class, 0)
         key = (ask.course, gpu_class, asked)
         found = self._own.get(key)
+        if found is None and ask.course not in self.scene.tree:
+            found = self._own[key] = True
         if found is None:
             levels = self.scene.tree.levels(ask.course, gpu_class)
             rooms = [level.room for level in levels if level.kind == COURSE and level.room is not None]

@@ -27,6 +27,8 @@ def reasons(ask: Ask, deciding: Pass) -> tuple[Fact, ...]:
     demands = deciding.demands(ask)
     if not demands:
         return (Impossible(),)
+    if ask.course not in deciding.scene.tree:
+        return tuple(QuotaBinds(ask.course, COURSE, c, asked, 0, 0) for c, asked in demands.items())
     facts: list[Fact] = []
     for gpu_class in demands:
         if demands[gpu_class] > deciding.room(ask, gpu_class) and not deciding.pool_is_full(ask, gpu_class):

@@ -53,7 +53,8 @@ def _classes(ask: Ask, scene: Scene) -> Mapping[str, int]:
 
 
 def _shares(course: str, scene: Scene) -> dict[str, int | None]:
-    return {c: scene.tree.limits(course, c).ceiling for c in scene.tree.classes(course)}
+    classes = scene.tree.classes(course) if course in scene.tree else ()
+    return {c: scene.tree.limits(course, c).ceiling for c in classes}
 
 
 def told(
@@ -142,7 +143,9 @@ def in_full(ask: Ask, decision: Decision, scene: Scene, asks: Mapping[str, Ask])
         ],
         "shares": shares_compared(ask, scene),
         "quota": {
-            c: [asdict(level) for level in scene.tree.levels(ask.course, c)] for c in _classes(ask, scene)
+            c: [asdict(level) for level in scene.tree.levels(ask.course, c)]
+            for c in _classes(ask, scene)
+            if ask.course in scene.tree
         },
         "gpus": gpus_considered(ask, deciding),
         "promises": [asdict(promise) for promise in decision.promises.values()],

@@ -153,6 +153,16 @@ class TestRefusals:
                 assert 2 <= len(lines) <= 3
                 assert all(len(line) <= 130 for line in lines)
 
+    def test_a_course_without_an_account_has_no_share_and_stops_nobody(self) -> None:
+        pool = Pool.of(gpus())
+        ask = pool.ask("0.1 V100", course="lost", asked_at=START - HOUR)
+        other = pool.ask("0.1 V100", user="bob")
+        assert refused(pool, ask).message.startswith("lost has no share of V100.")
+        decision = decide(list(pool.waiting.values()), pool.scene(), frozenset({ask.id}))
+        assert set(decision.granted) == {other.id}
+        assert why.in_full(ask, decision, pool.scene(), dict(pool.waiting))["quota"] == {}
+        assert forecast([ask], pool.scene()) == {}
+
     def test_no_server_has_joined(self) -> None:
         pool = Pool.of([])
         error = refused(pool, pool.ask("0.1 V100"))
