@@ -121,6 +121,20 @@ class TestWhoMay:
             ):
                 assert teacher.refused(method, path, body)["code"] == "forbidden", path
 
+    def test_an_instructor_stays_within_what_is_above(
+        self, root: Api, controller: ThreadedController
+    ) -> None:
+        root.put("/accounts/science/rules", {"course_limit": {"": 200}})
+        teacher = Api(controller, "grace")
+        teacher.put("/courses/ml101", {"limit": {"V100": {"thousandths": 200}}})
+        too_much = {"limit": {"V100": {"thousandths": 201}}}
+        error = teacher.refused("PUT", "/courses/ml101", too_much)
+        assert error["message"].startswith(
+            "ml101 may not hold 0.201 V100: what stands above it allows each course 0.2 V100."
+        )
+        root.put("/courses/ml101", too_much)
+        teacher.put("/courses/ml101", too_much)
+
     def test_a_right_above_an_account_is_one_for_what_is_below_it(
         self, root: Api, controller: ThreadedController, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -18,8 +18,8 @@ from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy.properties import HEAVIEST, LIGHTEST, PROPERTIES, wanted
 from gpu_kernels.pool.policy.quota import COURSE, INSTITUTION, Limits, Tree
 from gpu_kernels.pool.policy.roles import choose_course
-from gpu_kernels.pool.policy.rules import looser, read_rules
-from gpu_kernels.units import valid_class
+from gpu_kernels.pool.policy.rules import looser, of_class, read_rules
+from gpu_kernels.units import thousandths_text, valid_class
 
 CONFIGURATION = "configuration"
 NAME = re.compile(r"[^\s\x00-\x1f!=/,][^\x00-\x1f!=/,]{0,199}")
@@ -214,12 +214,21 @@ def drop_quota(tx: Transaction, name: str, gpu_class: str, *, actor: str) -> Non
         remove_quota(tx, before, actor=actor)
 
 
-def set_limit(tx: Transaction, name: str, limit: Mapping[str, int], *, actor: str, create: bool) -> None:
+def set_limit(
+    tx: Transaction,
+    name: str,
+    limit: Mapping[str, int],
+    *,
+    actor: str,
+    create: bool,
+    tighten: bool = False,
+) -> None:
     """Replace the hard limits of a course: thousandths by GPU class. One that has a hard limit and is not
     named is not for the course any more; what an admin has given it besides stays.
 
+    ``tighten``: whoever teaches a course may not exceed what the accounts above it allow each course.
     Raises ``UnknownCourse`` for a course that does not exist unless ``create``, ``InvalidRequest`` for a
-    limit below the nominal, ``Conflict`` where a group property says another.
+    limit below the nominal, ``Forbidden``, ``Conflict`` where a group property says another.
     """
     account = tx.book.accounts.get(name)
     if account is not None and account.kind != COURSE:
@@ -232,6 +241,8 @@ def set_limit(tx: Transaction, name: str, limit: Mapping[str, int], *, actor: st
     before = {c: row.hard_limit for c, row in rows.items() if row.hard_limit is not None}
     if before == dict(limit) and account is not None:
         return
+    if tighten:
+        _check_within(tx, name, {c: most for c, most in limit.items() if most > before.get(c, 0)})
     for gpu_class in sorted(before.keys() - limit.keys()):
         row = rows[gpu_class]
         _check_not_said(tx, name, [f"hard_limit {gpu_class}"])
@@ -251,6 +262,19 @@ def set_limit(tx: Transaction, name: str, limit: Mapping[str, int], *, actor: st
             tx.put(quota)
     tx.event(actor, "limit", name, {"from": before, "to": dict(limit)})
     tx.capacity_changed()
+
+
+def _check_within(tx: Transaction, name: str, limit: Mapping[str, int]) -> None:
+    allowed = tx.book.entitlements.rules(_parent(tx, name)).course_limit
+    for gpu_class, thousandths in sorted(limit.items()):
+        most = of_class(allowed, gpu_class)
+        if most is not None and thousandths > most:
+            raise Forbidden(
+                f"{name} may not hold {thousandths_text(thousandths, gpu_class)}: what stands above it "
+                f"allows each course {thousandths_text(most, gpu_class)}.\n"
+                "Ask whoever runs the pool for more.",
+                details={"course": name, "gpu_class": gpu_class, "most": most},
+            )
 
 
 def quota_row(name: str, gpu_class: str, limits: Limits) -> Quota:

@@ -19,57 +19,31 @@ everywhere after an admission, whatever was changed before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from gpu_kernels.errors import Conflict, InvalidRequest
+from gpu_kernels.pool.policy.limits import (
+    COURSE,
+    EVERY_CLASS,
+    FACULTY,
+    INSTITUTION,
+    KINDS,
+    MOST,
+    NOTHING,
+    PASSING,
+    Limits,
+    check_limits,
+    least,
+)
+from gpu_kernels.pool.policy.quota_node import Node, guarantee
 from gpu_kernels.units import thousandths_text
 
-INSTITUTION = "institution"
-FACULTY = "faculty"
-COURSE = "course"
-KINDS = (INSTITUTION, FACULTY, COURSE)
+__all__ = ["COURSE", "EVERY_CLASS", "FACULTY", "INSTITUTION", "KINDS", "MOST", "Level", "Limits", "Tree"]
+
 MOST_LEVELS = 8
 """Accounts from the root to a course: more would be a mistake, and each costs every decision."""
-MOST = 10**9
-"""Thousandths in any one quota: a million GPUs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """An account's quota of one GPU class."""
-
-    nominal: int = 0
-    borrowing_limit: int | None = None
-    lending_limit: int | None = None
-    hard_limit: int | None = None
-
-    @property
-    def ceiling(self) -> int | None:
-        """The most that the account may use."""
-        return least(self.hard_limit, plus(self.nominal, self.borrowing_limit))
-
-    @property
-    def guaranteed(self) -> int:
-        """What of the nominal is never lent."""
-        return 0 if self.lending_limit is None else self.nominal - self.lending_limit
-
-
-NOTHING = Limits(hard_limit=0)
-"""A course without a quota of a class has no share of it."""
-PASSING = Limits()
-"""A faculty without a quota of a class passes on what its parent has."""
-
-
-def plus(one: int | None, other: int | None) -> int | None:
-    """A sum in which "no limit" stays "no limit"."""
-    return None if one is None or other is None else one + other
-
-
-def least(*limits: int | None) -> int | None:
-    """The smallest limit that there is."""
-    return min((limit for limit in limits if limit is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,44 +64,6 @@ class Level:
     demand: int
     room: int | None
     binding: bool = False
-
-
-@dataclass(slots=True)
-class _Node:
-    """An account's counters of one class."""
-
-    parent: _Node | None
-    limits: Limits
-    ceiling: int | None
-    guaranteed: int = 0
-    demand: int = 0
-    use: int = 0
-
-    @property
-    def idle(self) -> int:
-        """What is guaranteed and not claimed: what the account may take without its parent noticing."""
-        return max(0, self.guaranteed - self.demand)
-
-    def add(self, delta: int) -> None:
-        """Change the use; each account on the way up sees what its child claims more or less."""
-        node: _Node | None = self
-        claimed = delta
-        while node is not None:
-            before = max(node.guaranteed, node.demand)
-            node.use += delta
-            node.demand += claimed
-            claimed = max(node.guaranteed, node.demand) - before
-            node = node.parent
-
-    def leaves(self, unseen: int) -> int | None:
-        """What may be taken here by a descendant that takes the first ``unseen`` of it from guarantees
-        below.
-        """
-        if self.ceiling is None:
-            return None
-        claimable = self.ceiling - self.demand + unseen
-        unclaimed = min(unseen, self.ceiling - self.use)
-        return max(claimable, unclaimed) if unclaimed > 0 else claimable
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +87,7 @@ class Tree:
         self._quotas: dict[str, dict[str, Limits]] = {}
         self._capacity: dict[str, int] = {}
         self._uses: dict[str, dict[str, int]] = {}
-        self._planes: dict[str, dict[str, _Node]] = {}
+        self._planes: dict[str, dict[str, Node]] = {}
         self._trials: list[list[tuple[str, str, int]]] = []
 
     # --- accounts and quotas
@@ -159,8 +95,8 @@ class Tree:
     def put_account(
         self, name: str, kind: str, parent: str | None = None, defaults: Mapping[str, int] | None = None
     ) -> None:
-        """Make an account, or change its parent and ``defaults``: hard limits, by GPU class, of the courses
-        below it that have no quota of their own. Raises ``InvalidRequest``.
+        """Make an account, or change its parent and ``defaults``: hard limits, by GPU class ("" for every
+        other one), of the courses below it that have no quota of their own. Raises ``InvalidRequest``.
         """
         self._check_idle()
         account = _Account(name, kind, parent, dict(defaults or {}))
@@ -293,8 +229,9 @@ class Tree:
 
     def classes(self, course: str) -> tuple[str, ...]:
         """The GPU classes of which the course has a share."""
-        names = set(self._quotas) | {c for name in self.path(course) for c in self._accounts[name].defaults}
-        return tuple(sorted(c for c in names if self.limits(course, c).ceiling != 0))
+        names = {*self._quotas, *self._capacity}
+        names |= {c for name in self.path(course) for c in self._accounts[name].defaults}
+        return tuple(sorted(c for c in names - {EVERY_CLASS} if self.limits(course, c).ceiling != 0))
 
     def use(self, account: str, gpu_class: str) -> int:
         """What is held below the account."""
@@ -307,7 +244,7 @@ class Tree:
 
     def room(self, course: str, gpu_class: str) -> int:
         """What the course may take now; below 1 it may take nothing."""
-        node: _Node | None = self._node(course, gpu_class)
+        node: Node | None = self._node(course, gpu_class)
         smallest: int | None = None
         unseen = 0
         while node is not None:
@@ -422,12 +359,13 @@ class Tree:
         if account.kind != COURSE:
             return PASSING
         for name in reversed(self.path(account.parent)):
-            default = self._accounts[name].defaults.get(gpu_class)
+            defaults = self._accounts[name].defaults
+            default = defaults.get(gpu_class, defaults.get(EVERY_CLASS))
             if default is not None:
                 return Limits(hard_limit=default)
         return NOTHING
 
-    def _node(self, account: str, gpu_class: str) -> _Node:
+    def _node(self, account: str, gpu_class: str) -> Node:
         plane = self._planes.get(gpu_class)
         if plane is None:
             plane = self._planes[gpu_class] = self._plan(gpu_class)
@@ -436,16 +374,16 @@ class Tree:
         except KeyError:
             raise ValueError(f"there is no account {account!r}") from None
 
-    def _plan(self, gpu_class: str) -> dict[str, _Node]:
+    def _plan(self, gpu_class: str) -> dict[str, Node]:
         """Work out all accounts' counters of a class anew."""
         order = sorted(self._accounts.values(), key=lambda account: len(self.path(account.name)))
-        plane: dict[str, _Node] = {}
+        plane: dict[str, Node] = {}
         for account in order:
             limits = self._limits(account, gpu_class)
             parent = plane[account.parent] if account.parent is not None else None
             ceiling = limits.ceiling if parent is not None else least(limits.nominal, limits.hard_limit)
-            plane[account.name] = _Node(parent, limits, ceiling, limits.guaranteed)
-        _guarantee([plane[account.name] for account in order])
+            plane[account.name] = Node(parent, limits, ceiling, limits.guaranteed)
+        guarantee([plane[account.name] for account in order])
         for account in reversed(order):
             node = plane[account.name]
             if account.kind == COURSE:
@@ -454,55 +392,6 @@ class Tree:
                 node.parent.use += node.use
                 node.parent.demand += max(node.guaranteed, node.demand)
         return plane
-
-
-def _guarantee(nodes: Sequence[_Node]) -> None:
-    """Settle what each is guaranteed, parents before children in ``nodes``: an account keeps at least what
-    its children are guaranteed; where it cannot have that, its children's guarantees shrink in proportion.
-    """
-    promised: dict[int, int] = {}
-    for node in reversed(nodes):
-        node.guaranteed = max(node.guaranteed, promised.get(id(node), 0))
-        if node.parent is not None:
-            promised[id(node.parent)] = promised.get(id(node.parent), 0) + node.guaranteed
-    for node in nodes:
-        if node.parent is None:
-            node.guaranteed = node.ceiling or 0
-            continue
-        wished, has = promised[id(node.parent)], node.parent.guaranteed
-        if wished > has:
-            node.guaranteed = node.guaranteed * has // wished
-        node.guaranteed = least(node.guaranteed, node.ceiling) or 0
-
-
-def check_limits(account: str, gpu_class: str, limits: Limits, *, root: bool = False) -> None:
-    """Refuse a quota that contradicts itself. Raises ``InvalidRequest``."""
-    details = {"account": account, "gpu_class": gpu_class}
-    named = {
-        "nominal": limits.nominal,
-        "borrowing limit": limits.borrowing_limit,
-        "lending limit": limits.lending_limit,
-        "hard limit": limits.hard_limit,
-    }
-    for name, value in named.items():
-        if value is not None and not 0 <= value <= MOST:
-            raise InvalidRequest(
-                f"The {name} of {account} must be 0 to {MOST // 1000} GPUs, not "
-                f"{thousandths_text(value, gpu_class) if value > 0 else value}.",
-                details=details,
-            )
-    nominal = thousandths_text(limits.nominal, gpu_class)
-    why = None
-    if root and limits.borrowing_limit:
-        why = "has nobody to borrow from: it is the institution. Leave its borrowing limit out"
-    elif limits.lending_limit is not None and limits.lending_limit > limits.nominal:
-        lent = thousandths_text(limits.lending_limit, gpu_class)
-        why = f"cannot lend {lent}: its nominal is {nominal}. The lending limit is at most the nominal"
-    elif limits.hard_limit is not None and limits.hard_limit < limits.nominal:
-        most = thousandths_text(limits.hard_limit, gpu_class)
-        why = f"cannot be sure of {nominal} (nominal) and never hold more than {most} (hard limit)"
-    if why is not None:
-        raise InvalidRequest(f"{account} {why}.", details=details)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 from gpu_kernels.errors import BudgetSpent, InvalidRequest, Refused, SizeLimit, TooMany
 from gpu_kernels.pool.policy.model import RuleBinds
+from gpu_kernels.pool.policy.quota import EVERY_CLASS
 from gpu_kernels.pool.policy.refusals import WITHOUT_GPU
 from gpu_kernels.units import ANY_CLASS, THOUSANDTHS, Size, thousandths_text, valid_class
 
@@ -28,8 +29,6 @@ MOST_LEASES = 10_000
 MOST_HOURS = 10_000_000
 MOST_CLASSES = 64
 MOST_THOUSANDTHS = 100_000 * THOUSANDTHS
-EVERY_CLASS = ""
-"""Stands for each class that is not named."""
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 

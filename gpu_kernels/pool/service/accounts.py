@@ -23,17 +23,22 @@ from gpu_kernels.pool.service.schemas import accounts as schemas
 ABOVE = "`custom:gpu:admin:quota`; with `!group=` of an account, for what is below it"
 
 
-def check_may_change(tx: Transaction, identity: Identity, name: str, parent: str | None = None) -> None:
-    """Refuse whoever may not say what an account has: that is for those who have a right above it, and
-    above where it is to belong. Raises ``Forbidden``.
+def may_change(tx: Transaction, identity: Identity, name: str, parent: str | None = None) -> bool:
+    """Whether somebody may say what an account has: that is for those who have a right above it, and above
+    where it is to belong.
     """
     if identity.may(ADMIN_QUOTA):
-        return
+        return True
     tree = tx.book.entitlements.tree
     places = [tree.path(name)[:-1]] if name in tree else []
     if parent is not None or name not in tree:
         places.append(tree.path(parent) if parent is not None and parent in tree else ())
-    if not all(any(identity.may(ADMIN_QUOTA, course=above) for above in path) for path in places):
+    return all(any(identity.may(ADMIN_QUOTA, course=above) for above in path) for path in places)
+
+
+def check_may_change(tx: Transaction, identity: Identity, name: str, parent: str | None = None) -> None:
+    """Raises ``Forbidden`` where somebody may not say what an account has."""
+    if not may_change(tx, identity, name, parent):
         raise Forbidden(
             f"{identity.name} may not say what {name[:100]} has: that takes the scope {ADMIN_QUOTA} for an "
             "account above it.",
@@ -150,15 +155,11 @@ class AccountRules(Handler):
         identity = self.identity
 
         def change(tx: Transaction) -> dict[str, Any]:
-            teaches = identity.teaches(name)
-            try:
+            tighten = not may_change(tx, identity, name)
+            if tighten and not identity.teaches(name):
                 check_may_change(tx, identity, name)
-                teaches = False
-            except Forbidden:
-                if not teaches:
-                    raise
             rules = body.model_dump(exclude_unset=True)
-            accounts.set_rules(tx, name, rules, actor=identity.name, tighten=teaches)
+            accounts.set_rules(tx, name, rules, actor=identity.name, tighten=tighten)
             return account_views.account(tx, name)
 
         self.answer(await self.service.desk.write(change))

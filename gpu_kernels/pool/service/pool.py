@@ -22,6 +22,7 @@ from gpu_kernels.errors import (
 from gpu_kernels.pool.ledger import account_views, accounts, audit, reading
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy import refusals
+from gpu_kernels.pool.service.accounts import may_change
 from gpu_kernels.pool.service.base import Handler
 from gpu_kernels.pool.service.identity import ADMIN_QUOTA, AGENT, READ_USAGE, USE, Identity
 from gpu_kernels.pool.service.operations import operation
@@ -133,7 +134,8 @@ class OneCourse(Handler):
         identity = self.identity
 
         def change(tx: Transaction) -> dict[str, Any]:
-            accounts.set_limit(tx, name, limit, actor=identity.name, create=create)
+            tighten = not may_change(tx, identity, name)
+            accounts.set_limit(tx, name, limit, actor=identity.name, create=create, tighten=tighten)
             return course_view(tx, name, identity)
 
         self.answer(await self.service.desk.write(change))

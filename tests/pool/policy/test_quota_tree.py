@@ -106,6 +106,8 @@ def test_a_class_without_a_quota_is_not_for_the_course_unless_an_account_above_s
     assert made.room("ml", V100) == 100
     made.put_account("science", FACULTY, "uni", {V100: 250})
     assert (made.room("ml", V100), made.room("film", V100)) == (250, 100)
+    made.put_account("arts", FACULTY, "uni", {"": 70, "A100": 5})
+    assert (made.room("film", V100), made.classes("film")) == (70, ("A100", V100))
     made.put_quota("ml", V100, Limits(hard_limit=20))
     assert made.room("ml", V100) == 20
     assert made.classes("ml") == (V100,)
