@@ -97,7 +97,7 @@ def at_the_ledger(folder: Path) -> list[Figure]:
             figures += [
                 Figure(f"grants at the ledger, {name}, as they queue", queued, "1/s", "higher", aims[name]),
                 Figure(f"processor time of such a grant, {name}", 1000 * worked, "ms", "lower"),
-                Figure(f"grants at the ledger, {name}, one at a time", alone, "1/s", "higher", aims[name]),
+                Figure(f"grants at the ledger, {name}, one at a time", alone, "1/s", "higher"),
             ]
             rig.hold(RENEWED)
             for users, text in ((1, "one call"), (RENEWED // 2, "two to a call")):

@@ -43,7 +43,6 @@ from gpu_kernels.pool.policy.quota import KINDS
 
 R = TypeVar("R", bound=Row)
 F = TypeVar("F", bound=Follower[Any])
-Slot = tuple[str, str, str]
 Key = Any
 """A row's key in its table: one value for a key of one column, else a tuple."""
 
@@ -106,9 +105,7 @@ class Book:
         self.claims = follow(Gpu, Groups[Gpu](lambda row: row.uuid if row.offered else None, KEYS[Gpu]))
         """By UUID: the GPUs of this UUID that agents offer."""
         self.quotas_of = follow(Quota, Groups[Quota](attrgetter("account"), attrgetter("gpu_class")))
-        self.accounts_below = follow(Account, Groups[Account](attrgetter("parent"), KEYS[Account]))
         self.seats_of = follow(Seat, Groups[Seat](attrgetter("window"), attrgetter("number")))
-        self.seats_on = follow(Seat, Groups[Seat](attrgetter("gpu_id"), KEYS[Seat]))
         self.windows_of = follow(Window, Groups[Window](attrgetter("class_hour"), KEYS[Window]))
 
     def _follow_for_policy(self, house: House) -> None:

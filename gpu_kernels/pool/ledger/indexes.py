@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Iterator, Mapping, Set
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -48,9 +48,6 @@ class Groups(Generic[R]):
     def of(self, group: Hashable) -> Mapping[Any, R]:
         """The group's rows by their key. It changes with the book: copy it before changing rows."""
         return self._rows.get(group, NOTHING)
-
-    def groups(self) -> Set[Hashable]:
-        return self._rows.keys()
 
 
 class Unique(Generic[R]):
@@ -101,9 +98,6 @@ class Ordered(Generic[R]):
 
     def last(self) -> R | None:
         return self._rows[self._ranks[-1]] if self._ranks else None
-
-    def first(self) -> R | None:
-        return self._rows[self._ranks[0]] if self._ranks else None
 
 
 class Due(Generic[R]):
