@@ -68,4 +68,6 @@ def replay(nodes: Sequence[Node], pods: Sequence[Pod], policy: str, seed: int) -
         for percent in DEMANDS:
             if percent not in allocated and demand * 100 >= percent * total:
                 allocated[percent] = 100 * used / total
+        if len(allocated) == len(DEMANDS):
+            break
     return Replay(allocated, seconds, refused, asked)
