@@ -138,6 +138,13 @@ class PoolController(Application):
         The same for all controllers of a ledger.
         """,
     ).tag(config=True)
+    other_key = Bool(
+        False,
+        help="""Take over from a controller whose key of the lease secrets is another one, and lost.
+
+        For one start. The leases in force cannot be used any more.
+        """,
+    ).tag(config=True)
     lease_ttl = Float(60.0, help="Seconds that a lease lives after its last renewal.").tag(config=True)
     agent_ttl = Float(30.0, help="Seconds of silence after which nothing new is placed on a GPU server.").tag(
         config=True
@@ -337,7 +344,12 @@ class PoolController(Application):
             for listening in sockets:
                 stack.callback(listening.close)
             url = f"http://{self.address}:{sockets[0].getsockname()[1]}{self.prefix.rstrip('/')}"
-            store = SqlStore(self.database_url, term_ttl=int(self.term_ttl * 1000))
+            proofs = Proofs.from_file(state / "lease-secret.key")
+            store = SqlStore(
+                self.database_url,
+                term_ttl=int(self.term_ttl * 1000),
+                key_print="" if self.other_key else proofs.fingerprint,
+            )
             ledger = Ledger(
                 store,
                 timing,
@@ -366,7 +378,7 @@ class PoolController(Application):
                     self._token_source(), self.token_cache, patterns=Patterns.of(self.course_groups)
                 ),
                 groups=self._group_reader(desk),
-                proofs=Proofs.from_file(state / "lease-secret.key"),
+                proofs=proofs,
                 metrics=Metrics(),
                 pace=Pace(self.max_requests),
                 max_wait=self.max_wait,

@@ -32,6 +32,11 @@ class Proofs:
             raise InsecureFile(f"{path} is not a key of {KEY_BYTES} bytes; remove it, and all leases end.")
         return cls(key)
 
+    @property
+    def fingerprint(self) -> str:
+        """Tells this key from others, and says nothing else of it."""
+        return hmac.digest(self._key, b"which key", "sha256").hex()[:16]
+
     def secret(self, lease_id: str, epoch: int) -> bytes:
         """The 32 bytes that a client of the lease sends."""
         return hmac.digest(self._key, f"{lease_id}:{epoch}".encode(), "sha256")

@@ -10,6 +10,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,8 @@ class Pair:
             key.chmod(0o600)
             controller.start()
 
-    def role(self, controller: ControllerProcess) -> str:
+    @staticmethod
+    def role(controller: ControllerProcess) -> str:
         try:
             return str(httpx.get(f"{controller.url}/health", timeout=5).json().get("role", ""))
         except httpx.TransportError:
@@ -286,3 +288,40 @@ def holds_the_lock(controller: ControllerProcess) -> bool:
     finally:
         probe.close()
     return False
+
+
+class TestOneStateFolder:
+    """Two on one machine: the folder's lock tells the second that the first is dead."""
+
+    @pytest.fixture
+    def first(self, tmp_path: Path) -> Iterator[ControllerProcess]:
+        with ControllerProcess(tmp_path / "state", free_port(), term_ttl=3600.0) as controller:
+            yield controller
+
+    @pytest.fixture
+    def second(self, first: ControllerProcess) -> Iterator[ControllerProcess]:
+        second = ControllerProcess(first.state, free_port(), term_ttl=3600.0)
+        with second:
+            yield second
+
+    def test_the_second_takes_over_without_waiting(
+        self, first: ControllerProcess, second: ControllerProcess
+    ) -> None:
+        role = partial(Pair.role, second)
+        assert role() == "standby"
+        first.kill()
+        eventually(lambda: role() == "active", "the second one takes over")
+
+    def test_the_first_goes_on_where_it_was_when_it_is_started_again(self, first: ControllerProcess) -> None:
+        client = first.client("eve")
+        Agent(first.client("gpu-server")).register()
+        lease = reserve(client)
+        first.kill()
+        first.start()
+        assert client.get(lease.id).secret == lease.secret
+
+
+def test_one_with_another_key_does_not_start(pair: Pair, tmp_path: Path) -> None:
+    stranger = ControllerProcess(tmp_path / "stranger", free_port(), database_url=pair.url, term_ttl=TERM)
+    with pytest.raises(AssertionError, match=r"lease-secret.key is not that of"):
+        stranger.start()

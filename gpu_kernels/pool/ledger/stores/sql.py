@@ -56,14 +56,16 @@ def open_database(url: str, term_ttl: int = TERM_TTL_MS) -> Database:
 
 
 class SqlStore(History):
-    """See ``Store``. ``term_ttl``: milliseconds without a renewal after which another may take the term."""
+    """See ``Store``. ``term_ttl``: milliseconds without a renewal after which another may take the term.
+    ``key_print``: tells the key of the leases' secrets from others; who has another one may not take over.
+    """
 
-    def __init__(self, url: str, *, term_ttl: int = TERM_TTL_MS) -> None:
+    def __init__(self, url: str, *, term_ttl: int = TERM_TTL_MS, key_print: str = "") -> None:
         database = open_database(url, term_ttl)
         self._codecs = Codecs(database.marker)
         super().__init__(database, self._codecs)
         self._database = database
-        self._terms = Terms(database, term_ttl)
+        self._terms = Terms(database, term_ttl, key_print)
         self._connection: Connection | None = None
         self._leading: Leading | None = None
         self._now = 0
@@ -100,6 +102,7 @@ class SqlStore(History):
     def _wait_for_the_end(self) -> None:
         """A look without the writer's lock, so that a standby is in nobody's way."""
         leader, now = self.leader()
+        self._terms.check_key(leader)
         if not self._may_take(leader, now):
             raise deposed(leader)
 

@@ -196,6 +196,7 @@ LEADERSHIP = Table(
     Column("incarnation", TEXT, nullable=False),
     Column("holder", TEXT, nullable=False),
     Column("address", TEXT, nullable=False),
+    Column("key_print", TEXT, nullable=False),
     Column("renewed_at", WHOLE, nullable=False),
     CheckConstraint("id = 1", name="single"),
 )

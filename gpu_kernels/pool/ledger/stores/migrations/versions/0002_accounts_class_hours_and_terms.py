@@ -329,6 +329,7 @@ def define_tables() -> None:
         text("incarnation"),
         text("holder"),
         text("address"),
+        text("key_print"),
         whole("renewed_at"),
         sa.CheckConstraint("id = 1", name="single"),
     )
