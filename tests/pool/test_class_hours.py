@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from gpu_kernels.errors import (
@@ -14,8 +16,10 @@ from gpu_kernels.errors import (
     UnknownClassHour,
     UnknownCourse,
 )
+from gpu_kernels.pool.ledger import agents, windows
 from gpu_kernels.pool.ledger.rows import Window
 from gpu_kernels.pool.ledger.states import IN_FORCE
+from gpu_kernels.pool.ledger.sweeping import shift
 from tests.pool.school import HOUR, MINUTE, School, at, students
 
 
@@ -31,10 +35,10 @@ def school():
 
 def test_every_meeting_of_the_term_has_its_seats_on_named_gpus(school):
     class_hour = school.class_hour()
-    windows = school.windows(class_hour)
-    assert len(windows) == 9
-    assert {len(school.seats(window)) for window in windows} == {10}
-    starts = [window.starts_at for window in windows]
+    meetings = school.windows(class_hour)
+    assert len(meetings) == 9
+    assert {len(school.seats(window)) for window in meetings} == {10}
+    starts = [window.starts_at for window in meetings]
     assert starts == [
         at(f"2027-{day} 10:00")
         for day in ("03-01", "03-08", "03-15", "03-22", "03-29", "04-05", "04-12", "04-19", "04-26")
@@ -124,6 +128,13 @@ def test_a_course_has_so_many_class_hours_at_the_most(school):
         school.class_hour(seats=1, size="0.001 V100")
     with pytest.raises(TooMany):
         school.class_hour(seats=1, size="0.001 V100")
+
+
+def test_no_class_hour_is_of_more_seats_than_one_decision_should_take():
+    school = School()
+    school.server(gpus=3)
+    with pytest.raises(InvalidRequest, match="2000 seats at 26 meetings within half a year are 52000"):
+        school.class_hour(seats=2000, size="0.001 V100", last_date="2027-12-31")
 
 
 # Before the class
@@ -376,9 +387,9 @@ def test_meetings_beyond_the_horizon_come_into_sight(school):
     class_hour = school.class_hour(first_date="2027-09-06", last_date="2027-12-20", seats=2)
     assert not school.windows(class_hour)
     school.go_to("2027-04-01 00:00", step=6 * HOUR)
-    windows = school.windows(class_hour)
-    assert len(windows) == 4
-    assert {len(school.seats(window)) for window in windows} == {2}
+    meetings = school.windows(class_hour)
+    assert len(meetings) == 4
+    assert {len(school.seats(window)) for window in meetings} == {2}
 
 
 def test_what_is_long_over_is_forgotten(school):
@@ -450,9 +461,9 @@ def test_moving_a_class_to_another_time(school):
     with pytest.raises(ClassHourFull):
         school.change(class_hour, start="13:00")
     moved = school.change(class_hour, start="12:00", weekdays="2")
-    windows = [window for window in school.windows(moved) if window.state == "planned"]
-    assert windows[0].starts_at == at("2027-03-02 12:00")
-    assert all(len(school.seats(window)) == 10 for window in windows)
+    meetings = [window for window in school.windows(moved) if window.state == "planned"]
+    assert meetings[0].starts_at == at("2027-03-02 12:00")
+    assert all(len(school.seats(window)) == 10 for window in meetings)
     school.class_hour(course="cv202")  # its old place is free
 
 
@@ -501,9 +512,41 @@ def test_a_short_silence_moves_no_seat(school):
     assert {window.short for window in school.windows(class_hour)} == {0}
 
 
-def test_seats_move_off_a_server_that_is_to_be_drained(school):
-    from gpu_kernels.pool.ledger import agents
+def test_the_next_classes_are_planned_first_when_servers_come(school, monkeypatch):
+    monkeypatch.setattr(windows, "PLAN_BATCH", 20)
+    class_hour = school.class_hour()
+    school.lose("gpu1")
+    school.go_to("2027-03-01 07:30", step=MINUTE)
+    assert {window.short for window in school.windows(class_hour)} == {10}
+    school.server("gpu2")
+    shorts = []
+    for _ in range(5):
+        school.sweep()
+        shorts.append([window.short for window in school.windows(class_hour)].count(0))
+    assert shorts == [2, 4, 6, 8, 9]
 
+
+def test_a_server_that_comes_and_goes_while_windows_are_planned(school, monkeypatch):
+    monkeypatch.setattr(windows, "PLAN_BATCH", 20)
+    class_hour = school.class_hour()
+    before = dict(school.ledger.book.seats)
+    for _ in range(6):
+        school.sweep()
+    cordon = partial(agents.set_standing, name="gpu1", actor="root")
+    school.server("gpu2")
+    school.write(lambda tx: cordon(tx, standing="cordoned") and None)
+    school.sweep()
+    moved = {seat.gpu_id for seat in school.ledger.book.seats.values()}
+    assert len(moved) == 2  # the first two meetings have moved
+    school.write(lambda tx: cordon(tx, standing="open") and None)
+    school.write(lambda tx: agents.set_standing(tx, "gpu2", "cordoned", actor="root") and None)
+    for _ in range(6):
+        school.sweep()
+    assert school.ledger.book.seats == before
+    assert {window.short for window in school.windows(class_hour)} == {0}
+
+
+def test_seats_move_off_a_server_that_is_to_be_drained(school):
     school.server("gpu2")
     class_hour = school.class_hour()
     name = school.ledger.book.gpus[school.seats(school.windows(class_hour)[0])[0].gpu_id].agent_name
@@ -572,8 +615,6 @@ def test_sweeping_again_changes_nothing(school):
 
 
 def test_time_given_back_to_leases_does_not_let_them_stand_on_seats(school):
-    from gpu_kernels.pool.ledger.sweeping import shift
-
     school.class_hour(start="15:30")
     lease = school.ask("ben", "1 V100", course="open")
     assert lease.preempt_at is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpu_kernels.pool.ledger.capacity import takes_slices
@@ -20,12 +21,30 @@ LOST_AFTER = 120_000
 who comes in one gets another seat."""
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far windows are planned for the GPUs that are ``here``: those that start before ``next_start``, all
+    of them for None. ``steady``: GPUs that have been the same since all windows were last planned.
+    """
+
+    here: tuple[Bench, ...] | None = None
+    next_start: int | None = 0
+    steady: frozenset[Bench] = frozenset()
+
+    def begun_anew(self, here: tuple[Bench, ...]) -> Progress:
+        return Progress(here, 0, self.steady & set(here))
+
+    def gone_on(self, next_start: int | None) -> Progress:
+        steady = frozenset(self.here or ()) if next_start is None else self.steady
+        return Progress(self.here, next_start, steady)
+
+
 class BookAgenda(Agenda):
     """Follows a book's windows and seats. A seat counts while it is planned or held; once taken, its lease
     counts instead.
 
-    ``rolled_at``, ``planned_for`` and ``retried_at`` say what was last done about them; a new controller
-    does it all once more.
+    ``rolled_at`` and ``retried_at`` say when that was last done, ``planned`` for which GPUs the windows are
+    planned. A new controller does it all once more.
     """
 
     def __init__(self, class_hours: Mapping[str, ClassHour]) -> None:
@@ -33,7 +52,7 @@ class BookAgenda(Agenda):
         self._class_hours = class_hours
         self.rolled_at = 0
         self.retried_at = 0
-        self.planned_for: tuple[Bench, ...] | None = None
+        self.planned = Progress()
 
     def window_changed(self, _: Window | None, after: Window | None, window: str) -> None:
         if after is not None and after.state in ("planned", "open"):
@@ -126,20 +145,29 @@ def benches(tx: Transaction) -> tuple[Bench, ...]:
 
 
 def stays(tx: Transaction, *, without: str | None = None, ending: int = FOREVER) -> Stays:
-    """The leases on each GPU as the agenda sees them, but for ``without``.
+    """The leases on each GPU as the agenda sees them, but for ``without``; as they are when first asked for.
 
     ``ending``: until when what has ended and is not confirmed may be there; nobody knows that, so a
     decision of now waits for it, and a plan for later does not.
     """
 
-    def on(gpu_id: int) -> Iterator[Stay]:
-        for part in tx.book.held.of(gpu_id).values():
-            lease = tx.book.leases[part.lease_id]
-            if lease.id != without:
-                until = ending if lease.state in ENDING else leaves_at(lease)
-                yield Stay(Slice(part.mib, part.thousandths), until)
+    known: dict[int, tuple[Stay, ...]] = {}
+
+    def on(gpu_id: int) -> tuple[Stay, ...]:
+        found = known.get(gpu_id)
+        if found is None:
+            found = known[gpu_id] = tuple(_stays(tx, gpu_id, without, ending))
+        return found
 
     return on
+
+
+def _stays(tx: Transaction, gpu_id: int, without: str | None, ending: int) -> Iterator[Stay]:
+    for part in tx.book.held.of(gpu_id).values():
+        lease = tx.book.leases[part.lease_id]
+        if lease.id != without:
+            until = ending if lease.state in ENDING else leaves_at(lease)
+            yield Stay(Slice(part.mib, part.thousandths), until)
 
 
 def leaves_at(lease: Lease) -> int:

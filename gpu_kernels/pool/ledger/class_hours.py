@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpu_kernels.errors import (
-    ClassHourFull,
     Conflict,
     InvalidRequest,
     TooMany,
@@ -21,21 +20,20 @@ from gpu_kernels.errors import (
     UnknownCourse,
 )
 from gpu_kernels.pool.ledger.agenda_index import benches, demand_of, span_of, stays
+from gpu_kernels.pool.ledger.class_hours_refusals import LOOK_AROUND, Trial, full
 from gpu_kernels.pool.ledger.rows import ClassHour, Window
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.ledger.windows import HORIZON, close, put_seats, retell, window_id
 from gpu_kernels.pool.policy import calendar
 from gpu_kernels.pool.policy.agenda import Agenda
-from gpu_kernels.pool.policy.agenda_model import FOREVER, Bench, Demand, Plan, Seating, Span, Stays
+from gpu_kernels.pool.policy.agenda_model import FOREVER, Demand, Plan, Seating
 from gpu_kernels.pool.policy.seating import make_room, settle
 from gpu_kernels.units import parse_size
 
 MOST_IN_COURSE = 50
 """Class hours that are not over, of one course."""
-SHOWN, MOST_TIMES = 5, 3
-"""So many of the meetings that lack seats, and of the times that would do, are named in a refusal."""
-STEP, MOST_STEPS = 30, 8
-"""Other times to begin at are looked for in steps of so many minutes."""
+MOST_PLANNED = 30_000
+"""A class hour's seats in all meetings within the horizon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,25 +166,17 @@ def _checked(tx: Transaction, row: ClassHour) -> ClassHour:
 # Confirming: all of it or nothing
 
 
-@dataclass(slots=True)
-class _Trial:
-    """A copy of the agenda on which a class hour is tried. ``seats``: what windows get, by window."""
-
-    agenda: Agenda
-    here: Sequence[Bench]
-    there: Stays
-    now: int
-    seats: dict[str, Mapping[int, Seating]]
-    demands: dict[str, Demand]
-
-
 def _confirm(tx: Transaction, row: ClassHour, kept: Iterable[Window]) -> None:
     """Put the class hour and all that follows from it, or raise ``ClassHourFull``.
 
     ``kept``: its windows so far that are planned or open.
     """
-    trial = _Trial(tx.book.agenda.copy(), benches(tx), stays(tx, ending=tx.now), tx.now, {}, {})
     meetings = {window_id(row, m.date): m for m in calendar.meetings(row, tx.now, tx.now + HORIZON)}
+    _check_seats(row, len(meetings))
+    near = [(m.starts_at - LOOK_AROUND, m.ends_at + LOOK_AROUND) for m in meetings.values()]
+    near += [(window.starts_at, window.ends_at) for window in kept]
+    around = tx.book.agenda.copy(*near) if near else Agenda()
+    trial = Trial(around, benches(tx), stays(tx, ending=tx.now), tx.now, {}, {})
     days = {window_id(row, day.isoformat()) for day in calendar.dates(row)}
     running = {w.id for w in kept if w.lead_at <= tx.now and w.id in days}
     moved = [w for w in kept if w.id not in running and not _same(w, meetings.get(w.id))]
@@ -206,15 +196,25 @@ def _confirm(tx: Transaction, row: ClassHour, kept: Iterable[Window]) -> None:
     demands = [Demand(span_of(window, row), size, row.seats) for window in wanted]
     lacking = _seat_all(tx, trial, demands)
     if lacking:
-        raise _full(tx, row, trial, demands, lacking)
+        raise full(row, trial, demands, lacking)
     _put(tx, row, trial, wanted, moved)
+
+
+def _check_seats(row: ClassHour, meetings: int) -> None:
+    """Refuse more seats in all than one decision should take."""
+    if row.seats * meetings > MOST_PLANNED:
+        raise InvalidRequest(
+            f"{row.seats} seats at {meetings} meetings within half a year are {row.seats * meetings} in all, "
+            f"and one class hour may have {MOST_PLANNED}.\nEnd it earlier, and make another for the rest.",
+            details={"field": "last_date"},
+        )
 
 
 def _same(window: Window, meeting: calendar.Meeting | None) -> bool:
     return meeting is not None and (window.starts_at, window.ends_at) == (meeting.starts_at, meeting.ends_at)
 
 
-def _seat_all(tx: Transaction, trial: _Trial, demands: Sequence[Demand]) -> dict[str, Plan]:
+def _seat_all(tx: Transaction, trial: Trial, demands: Sequence[Demand]) -> dict[str, Plan]:
     """Seat the windows on the trial, moving others' seats where that helps; plans of those that lack any."""
     lacking: dict[str, Plan] = {}
     for demand in demands:
@@ -228,7 +228,7 @@ def _seat_all(tx: Transaction, trial: _Trial, demands: Sequence[Demand]) -> dict
     return lacking
 
 
-def _move_others(tx: Transaction, trial: _Trial, demand: Demand) -> bool:
+def _move_others(tx: Transaction, trial: Trial, demand: Demand) -> bool:
     """Whether all of the window's seats fit after seats of others have moved; then they have."""
     others = [
         trial.demands.get(span.id) or demand_of(tx, tx.book.windows[span.id])
@@ -245,7 +245,7 @@ def _move_others(tx: Transaction, trial: _Trial, demand: Demand) -> bool:
     return True
 
 
-def _try_seats(trial: _Trial, demand: Demand, seats: Mapping[int, Seating]) -> None:
+def _try_seats(trial: Trial, demand: Demand, seats: Mapping[int, Seating]) -> None:
     window = demand.span.id
     for number in list(trial.agenda.seats(window)):
         trial.agenda.drop_seat(window, number)
@@ -255,7 +255,7 @@ def _try_seats(trial: _Trial, demand: Demand, seats: Mapping[int, Seating]) -> N
 
 
 def _put(
-    tx: Transaction, row: ClassHour, trial: _Trial, wanted: Iterable[Window], moved: Iterable[Window]
+    tx: Transaction, row: ClassHour, trial: Trial, wanted: Iterable[Window], moved: Iterable[Window]
 ) -> None:
     """Let the book be as the trial."""
     tx.put(row)
@@ -275,109 +275,3 @@ def _put(
         changed |= put_seats(tx, trial.demands[window_name], seats)
     retell(tx, changed)
     tx.capacity_changed()
-
-
-# Why not, and what instead
-
-
-def _full(
-    tx: Transaction, row: ClassHour, trial: _Trial, demands: Sequence[Demand], lacking: Mapping[str, Plan]
-) -> ClassHourFull:
-    """The refusal: how many fit, who is there, and when there would be room."""
-    fit = {window: row.seats - plan.short for window, plan in lacking.items()}
-    most = min(fit.values())
-    for demand in demands:
-        trial.agenda.drop_window(demand.span.id)
-    others = _other_starts(row, trial, len(demands))
-    lines = [
-        f"{row.course} cannot have {row.seats} seats of {row.size} "
-        f"at {_meetings_text(row, demands, lacking)}.",
-        *[_collision_text(row, demand, lacking) for demand in demands if demand.span.id in lacking][:SHOWN],
-        _advice(most, row, others),
-    ]
-    details = {
-        "wanted": row.seats,
-        "fits": most,
-        "meetings": len(demands),
-        "short": [
-            {
-                "date": calendar.wall_text(demand.span.starts_at, row.time_zone)[:10],
-                "fits": fit[demand.span.id],
-                "courses": sorted({c.course for c in lacking[demand.span.id].collisions}),
-            }
-            for demand in demands
-            if demand.span.id in lacking
-        ],
-        "starts": list(others),
-    }
-    return ClassHourFull("\n".join(lines), details=details)
-
-
-def _meetings_text(row: ClassHour, demands: Sequence[Demand], lacking: Mapping[str, Plan]) -> str:
-    if len(demands) == 1:
-        return calendar.wall_text(demands[0].span.starts_at, row.time_zone)
-    if len(demands) == len(lacking):
-        return f"any of its {len(demands)} meetings"
-    return f"{len(lacking)} of its {len(demands)} meetings"
-
-
-def _collision_text(row: ClassHour, demand: Demand, lacking: Mapping[str, Plan]) -> str:
-    plan, zone = lacking[demand.span.id], row.time_zone
-    date = calendar.wall_text(demand.span.starts_at, zone)[:10]
-    text = f"{date}: {row.seats - plan.short} fit"
-    for other in plan.collisions[:3]:
-        start, end = calendar.clock_text(other.starts_at, zone), calendar.clock_text(other.ends_at, zone)
-        text += f"; {other.course} has {other.seats} seats from {start} to {end}"
-    if plan.leases and plan.leases_until is not None and plan.leases_until < FOREVER:
-        until = calendar.wall_text(plan.leases_until, zone)
-        leases = "1 lease" if plan.leases == 1 else f"{plan.leases} leases"
-        text += f"; {leases} may run on these GPUs until {until}"
-    return f"{text}."
-
-
-def _advice(most: int, row: ClassHour, others: Sequence[str]) -> str:
-    choices = []
-    if most:
-        choices.append(f"ask for {most} seats")
-    choices.append("choose a smaller size")
-    if others:
-        choices.append(f"begin at {_listed(others)}, when all {row.seats} fit")
-    else:
-        choices.append("choose another day or time")
-    return f"You can {', '.join(choices[:-1])}, or {choices[-1]}."
-
-
-def _listed(texts: Sequence[str]) -> str:
-    return " or ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
-
-
-def _other_starts(row: ClassHour, trial: _Trial, meetings: int) -> Sequence[str]:
-    """Times near the wanted one, between 7:00 and 22:00, at which all of so many meetings would have all
-    seats.
-    """
-    found: list[str] = []
-    first = int(row.start[:2]) * 60 + int(row.start[3:])
-    nearest_first = sorted(range(-MOST_STEPS, MOST_STEPS + 1), key=abs)[1:]
-    for by in nearest_first:
-        begins = first + by * STEP
-        if begins < 7 * 60 or begins + row.minutes > 22 * 60:
-            continue
-        start = f"{begins // 60:02d}:{begins % 60:02d}"
-        if _fits_as(replace(row, start=start), trial, meetings):
-            found.append(start)
-            if len(found) == MOST_TIMES:
-                break
-    return sorted(found)
-
-
-def _fits_as(row: ClassHour, trial: _Trial, meetings: int) -> bool:
-    size = parse_size(row.size)
-    to_come = [m for m in calendar.meetings(row, trial.now, trial.now + HORIZON) if trial.now < m.late_at]
-    if len(to_come) < meetings:
-        return False
-    for meeting in to_come:
-        span = Span("", row.course, meeting.starts_at, meeting.ends_at, meeting.lead_at, (trial.now, ""))
-        plan = trial.agenda.plan(Demand(span, size, row.seats), trial.here, trial.there, now=trial.now)
-        if plan.short:
-            return False
-    return True

@@ -130,9 +130,9 @@ def advance_queue(tx: Transaction, newest: Lease | None = None) -> Verdict | Non
 def _seat_members(tx: Transaction, leases: dict[str, Lease]) -> dict[str, Placement]:
     """Grant the seats of classes that are on to members who ask for one; they leave ``leases``."""
     seated: dict[str, Placement] = {}
-    if not len(tx.book.agenda):
-        return seated
-    for lease in sorted(leases.values(), key=lambda lease: (lease.turn, lease.id)):
+    courses = {span.course for span in tx.book.agenda.in_lead(tx.now)}
+    members = [lease for lease in leases.values() if lease.course in courses] if courses else []
+    for lease in sorted(members, key=lambda lease: (lease.turn, lease.id)):
         found = seat_for(tx, lease)
         if found is not None:
             grant(tx, *found)

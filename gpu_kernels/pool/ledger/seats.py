@@ -16,12 +16,12 @@ from gpu_kernels.pool.ledger.agenda_index import stays
 from gpu_kernels.pool.ledger.capacity import takes_slices
 from gpu_kernels.pool.ledger.rows import Lease, Seat
 from gpu_kernels.pool.ledger.ruling import longest_life
-from gpu_kernels.pool.ledger.scene import policy_gpu
+from gpu_kernels.pool.ledger.scene import policy_gpu, size_of
 from gpu_kernels.pool.ledger.states import IN_FORCE
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy.agenda_model import Seating, Span
 from gpu_kernels.pool.policy.model import Gpu, Placement
-from gpu_kernels.units import Slice, parse_size, slice_of
+from gpu_kernels.units import Slice, slice_of
 
 
 def seat_for(tx: Transaction, lease: Lease) -> tuple[Lease, Placement] | None:
@@ -86,7 +86,7 @@ def not_clear_yet(course: str, seats: int) -> PoolFull:
 
 def _matches(tx: Transaction, lease: Lease, seating: Seating) -> bool:
     """Whether the seat is of the request's size, on a server that answers."""
-    row, size = tx.book.gpus[seating.gpu_id], parse_size(lease.size)
+    row, size = tx.book.gpus[seating.gpu_id], size_of(lease.size)
     if not takes_slices(row) or size.gpu_class not in (None, row.gpu_class) or size.count > 1:
         return False
     gpu = policy_gpu(tx, row)

@@ -31,6 +31,8 @@ HORIZON = 26 * 7 * DAY
 ROLL_EVERY = 3_600_000
 RETRY_EVERY = 60_000
 """How often a window that is short, and starts within a day, is looked at for what has come free."""
+PLAN_BATCH = 2000
+"""So many seats are planned anew in one sweep."""
 REMEMBER = 30 * DAY
 """Windows that are over stay in the ledger for so long."""
 CONTROLLER = "controller"
@@ -151,18 +153,46 @@ def _seating(seat: Seat) -> Seating:
 
 
 def _replan(tx: Transaction) -> None:
-    """Move seats when GPUs have come or gone, and look for those that a window lacks."""
-    agenda, now = tx.book.agenda, tx.now
-    here = benches(tx)
-    if here != agenda.planned_for:
-        windows = [tx.book.windows[span.id] for span in agenda.spans(now)]
-        retell(tx, plan(tx, [demand_of(tx, window) for window in windows]))
-        tx.when_committed(lambda: setattr(agenda, "planned_for", here))
-        return
-    if now - agenda.retried_at >= RETRY_EVERY:
+    """Move seats when GPUs have come or gone, and look for those that a window lacks.
+
+    After a change of GPUs it goes through the windows by their starts, some at a time, so that nobody waits
+    long for it: the next ones are ready first.
+    """
+    agenda, now, here = tx.book.agenda, tx.now, benches(tx)
+    progress = agenda.planned if agenda.planned.here == here else agenda.planned.begun_anew(here)
+    if progress.next_start is not None:
+        windows, following = _some(tx, progress.next_start)
+        steady = {bench.id for bench in progress.steady}
+        if any(window.short or _is_elsewhere(tx, window, steady) for window in windows):
+            retell(tx, plan(tx, [demand_of(tx, window) for window in windows]))
+        done = progress.gone_on(following)
+        tx.when_committed(lambda: setattr(agenda, "planned", done))
+    elif now - agenda.retried_at >= RETRY_EVERY:
         soon = [tx.book.windows[span.id] for span in agenda.spans(now, now + DAY)]
         plan(tx, [demand_of(tx, window) for window in soon if window.short or lost_seats(tx, window)])
         tx.when_committed(lambda: setattr(agenda, "retried_at", now))
+
+
+def _some(tx: Transaction, since: int) -> tuple[list[Window], int | None]:
+    """The windows that start from ``since`` on, some ``PLAN_BATCH`` seats, up to a time when none is open;
+    and where to go on, None where these are the last.
+    """
+    windows: list[Window] = []
+    seats = last_end = 0
+    for span in tx.book.agenda.spans(tx.now):
+        if span.starts_at < since:
+            continue
+        if seats >= PLAN_BATCH and span.starts_at >= last_end:
+            return windows, span.starts_at
+        window = tx.book.windows[span.id]
+        windows.append(window)
+        seats += tx.book.class_hours[window.class_hour].seats
+        last_end = max(last_end, span.ends_at)
+    return windows, None
+
+
+def _is_elsewhere(tx: Transaction, window: Window, gpus: Collection[int]) -> bool:
+    return any(seat.gpu_id not in gpus for seat in tx.book.seats_of.of(window.id).values())
 
 
 # A window opens, and is over

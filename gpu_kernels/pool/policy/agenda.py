@@ -56,6 +56,10 @@ class _Entry:
     seats: dict[int, Seating] = field(default_factory=dict)
     load: dict[int, _Sum] = field(default_factory=dict)
 
+    def take_over(self, other: _Entry) -> None:
+        self.seats = dict(other.seats)
+        self.load = {gpu: _Sum(load.mib, load.thousandths, load.seats) for gpu, load in other.load.items()}
+
 
 class Agenda:
     """Windows and their seats. ``put_*`` and ``drop_*`` are called for each change of a row, and for its
@@ -72,13 +76,16 @@ class Agenda:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def copy(self) -> Agenda:
-        """One to try changes on."""
+    def copy(self, *times: tuple[int, int]) -> Agenda:
+        """One to try changes on, with the windows that are open at some instant of ``times``; with all of
+        them where none is given.
+        """
         other = Agenda()
-        for entry in self._entries.values():
-            other.put_window(entry.span)
-            for number, seating in entry.seats.items():
-                _add(other._entries[entry.span.id], number, seating)
+        for since, until in times or ((0, FOREVER),):
+            for entry in self._near(since, until):
+                if entry.span.id not in other._entries:
+                    other.put_window(entry.span)
+                    other._entries[entry.span.id].take_over(entry)
         return other
 
     # Keeping it up to date

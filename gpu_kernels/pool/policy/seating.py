@@ -26,7 +26,7 @@ def replan(
     Seats stay where they are as far as they can. Where capacity lacks, the latest confirmed windows lose
     seats: a window is short only if it would be without all that were confirmed after it.
     """
-    trial = agenda.copy()
+    trial = agenda.copy(*((demand.span.starts_at, demand.span.ends_at) for demand in demands))
     settle(trial, demands, benches, stays, now=now)
     return {demand.span.id: dict(trial.seats(demand.span.id)) for demand in demands}
 
@@ -85,7 +85,7 @@ def make_room(
 
     Large seats are placed first, since small ones fit around them and not the other way round.
     """
-    trial = agenda.copy()
+    trial = agenda.copy(*((demand.span.starts_at, demand.span.ends_at) for demand in (*wanted, *movable)))
     both = [*wanted, *(demand for demand in movable if any(demand.span.meets(w.span) for w in wanted))]
     for demand in both:
         for number in list(trial.seats(demand.span.id)):
