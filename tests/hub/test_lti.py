@@ -6,6 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from jupyterhub import orm
+from jupyterhub.auth import Authenticator
 
 from gpu_kernels.pool.policy.roles import Patterns
 from spawner.lti import groups_after, groups_of_launch, join_course
@@ -58,9 +60,27 @@ def test_other_courses_and_groups_stay_and_the_newest_role_counts() -> None:
     assert groups_after(before, []) == before
 
 
-def test_the_hook_keeps_what_else_the_login_says() -> None:
-    user = SimpleNamespace(groups=[SimpleNamespace(name="lti-1-learner")])
-    handler = SimpleNamespace(find_user={"ada": user}.get)
-    model = {"name": "ada", "auth_state": launch("2", f"{MEMBER}Instructor")}
-    assert join_course(None, handler, model) == {**model, "groups": ["lti-1-learner", "lti-2-instructor"]}
+class LaunchAuthenticator(Authenticator):
+    """Logs people in by the claims of their launch, as jupyterhub-ltiauthenticator does."""
+
+    async def authenticate(self, handler: Any, data: dict[str, Any]) -> dict[str, Any]:
+        return {"name": "ada", "auth_state": data}
+
+
+async def test_a_launch_through_the_hubs_own_login_joins_the_course_and_leaves_the_others() -> None:
+    database = orm.new_session_factory("sqlite:///:memory:")()
+    ada = orm.User(name="ada", groups=[orm.Group(name="lti-1-learner"), orm.Group(name="gpu-admins")])
+    database.add(ada)
+    database.commit()
+    handler = SimpleNamespace(find_user=lambda name: orm.User.find(database, name))
+    authenticator = LaunchAuthenticator(allow_all=True, manage_groups=True, post_auth_hook=join_course)
+    login = await authenticator.get_authenticated_user(handler, launch("2", f"{MEMBER}Instructor"))
+    assert login["groups"] == ["gpu-admins", "lti-1-learner", "lti-2-instructor"]
+    login = await authenticator.get_authenticated_user(handler, {})
+    assert login["groups"] == ["gpu-admins", "lti-1-learner"], "a launch from no course changes nothing"
+    database.close()
+
+
+def test_a_new_person_without_claims_is_in_no_group() -> None:
+    handler = SimpleNamespace(find_user={}.get)
     assert join_course(None, handler, {"name": "new", "auth_state": None})["groups"] == []
