@@ -7,7 +7,7 @@ nothing of their memory, so that each has 1000 MiB of which a slice takes its th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from benchmarks.openb.trace import WHOLE, Node, Pod
@@ -16,6 +16,8 @@ from gpu_kernels.pool.policy.placement import Catalogue, Index, Shape
 from gpu_kernels.units import Size
 
 PLENTY = 10**9
+Spot = tuple[int, Placement | None]
+"""The server's place in the list, and what is used of its GPUs."""
 
 
 class Product:
@@ -23,14 +25,11 @@ class Product:
 
     def __init__(self, nodes: Sequence[Node], known: Sequence[Pod], seed: int, policy: str = "fgd") -> None:
         gpus: list[Gpu] = []
-        self.models = {node.name: node.model for node in nodes}
-        self.numbers: dict[str, range] = {}
+        self.nodes = list(nodes)
+        self.at = {node.name: at for at, node in enumerate(nodes)}
         for node in nodes:
-            self.numbers[node.name] = range(len(gpus), len(gpus) + node.gpus)
-            gpus += [
-                Gpu(number, node.name, index, node.model, WHOLE)
-                for index, number in enumerate(self.numbers[node.name])
-            ]
+            first = len(gpus)
+            gpus += [Gpu(first + index, node.name, index, node.model, WHOLE) for index in range(node.gpus)]
         counts = sorted(Counter(known).items(), key=lambda entry: _order(entry[0]))
         shapes = tuple(
             Shape(_size(pod), count, (pod.cpu, pod.memory), pod.models or None) for pod, count in counts
@@ -46,40 +45,40 @@ class Product:
         """Find the prices, which is done once and not in a decision."""
         self.index.place(Size(Fraction(1), None, None), room=lambda model: PLENTY)
 
-    def place(self, pod: Pod) -> tuple[str, Placement | None] | None:
-        """Place the pod and take what it asks for, or None."""
+    def place(self, pod: Pod, among: Callable[[int], bool] | None = None) -> Spot | None:
+        """Place the pod on one of these servers and take what it asks for, or None."""
 
         def room(model: str) -> int:
             return PLENTY if not pod.models or model in pod.models else 0
 
+        def shut(gpu: Gpu) -> bool:
+            return among is not None and not among(self.at[gpu.agent])
+
         size, host = self.sizes[pod], (pod.cpu, pod.memory)
+        closed = None if among is None else shut
         placement: Placement | None = None
         if size is None:
-            name = self.index.place_host(host, room=room)
+            name = self.index.place_host(host, room=room, shut=closed)
         else:
-            placement = self.index.place(size, room=room, host=host)
+            placement = self.index.place(size, room=room, host=host, shut=closed)
             name = None if placement is None else placement.agent
         if name is None:
             return None
         if placement is not None:
             self.index.take(placement)
         self._use(name, pod, -1)
-        return name, placement
+        return self.at[name], placement
 
-    def could(self, pod: Pod, spot: tuple[str, Placement | None]) -> bool:
-        """Whether the pod fits on the server of ``spot`` as it is now."""
-        name, _ = spot
-        cpu, memory = self.free[name]
-        if pod.cpu > cpu or pod.memory > memory or (pod.models and self.models[name] not in pod.models):
-            return False
-        gpus = (self.index.gpu(number) for number in self.numbers[name])
-        return sum(gpu is not None and gpu.free_mib >= pod.milli for gpu in gpus) >= pod.gpus
-
-    def release(self, pod: Pod, spot: tuple[str, Placement | None]) -> None:
-        name, placement = spot
+    def release(self, pod: Pod, spot: Spot) -> None:
+        at, placement = spot
         if placement is not None:
             self.index.give_back(placement)
-        self._use(name, pod, 1)
+        self._use(self.nodes[at].name, pod, 1)
+
+    @staticmethod
+    def gpus_of(spot: Spot) -> tuple[int, ...]:
+        """The numbers of the server's GPUs that the pod uses."""
+        return () if spot[1] is None else tuple(gpu.index for gpu, _ in spot[1].parts)
 
     def _use(self, name: str, pod: Pod, sign: int) -> None:
         cpu, memory = self.free[name]

@@ -8,7 +8,7 @@ the most frequent shapes that make up 95 % of the pods. Ties go to the best fit 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,9 +39,11 @@ class Published:
     def settle(self) -> None:
         """Nothing is prepared."""
 
-    def place(self, pod: Pod) -> Spot | None:
-        """Place the pod and take what it asks for, or None."""
+    def place(self, pod: Pod, among: Callable[[int], bool] | None = None) -> Spot | None:
+        """Place the pod on one of these servers and take what it asks for, or None."""
         able = np.flatnonzero(self._able(pod))
+        if among is not None:
+            able = np.array([node for node in able if among(int(node))], dtype=np.int64)
         if able.size == 0:
             return None
         node, gpu = self.choose(pod, able)
@@ -53,12 +55,13 @@ class Published:
         self._use(pod, (node, gpus), -1)
         return node, gpus
 
-    def could(self, pod: Pod, spot: Spot) -> bool:
-        """Whether the pod fits on the server of ``spot`` as it is now."""
-        return bool(self._able(pod, spot[0]))
-
     def release(self, pod: Pod, spot: Spot) -> None:
         self._use(pod, spot, 1)
+
+    @staticmethod
+    def gpus_of(spot: Spot) -> tuple[int, ...]:
+        """The numbers of the server's GPUs that the pod uses."""
+        return spot[1]
 
     def choose(self, pod: Pod, able: Ints) -> tuple[int, int]:
         """One of the servers that are able, and one of its GPUs where the pod asks for a part."""
@@ -72,12 +75,12 @@ class Published:
             self.gpus[node, gpu] += sign * pod.milli
         self.changes.append(node)
 
-    def _able(self, pod: Pod, at: Any = slice(None)) -> NDArray[np.bool_]:
-        able = (self.cpu[at] >= pod.cpu) & (self.memory[at] >= pod.memory)
+    def _able(self, pod: Pod) -> NDArray[np.bool_]:
+        able = (self.cpu >= pod.cpu) & (self.memory >= pod.memory)
         if pod.gpus:
-            able &= (self.gpus[at] >= pod.milli).sum(axis=-1) >= pod.gpus
+            able &= (self.gpus >= pod.milli).sum(axis=1) >= pod.gpus
         if pod.models:
-            able &= np.isin(self.models[at], sorted(pod.models))
+            able &= np.isin(self.models, sorted(pod.models))
         return np.asarray(able)
 
     def _left_over(self, pod: Pod, nodes: Ints) -> Floats:

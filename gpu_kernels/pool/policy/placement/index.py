@@ -131,9 +131,9 @@ class Index:
         found = self._best(Want(size, host), room, held, shut)
         return None if found is None else found.placement(Want(size), self._gpus)
 
-    def place_host(self, host: Host, *, room: Room) -> str | None:
+    def place_host(self, host: Host, *, room: Room, shut: Shut | None = None) -> str | None:
         """The agent where host amounts alone go best, or None."""
-        found = self._best(Want(None, host), room, NOTHING, None)
+        found = self._best(Want(None, host), room, NOTHING, shut)
         return None if found is None else found.view.unit[0]
 
     def demands(self, size: Size) -> dict[str, int]:
