@@ -189,8 +189,8 @@ class RuleBinds:
 class TooFull:
     """The GPUs of one class that it might use and that have not enough left now.
 
-    ``gpus`` of them answer, with ``used`` thousandths in use; ``best`` is the largest slice free on one of
-    them (thousandths, MiB), ``empty`` the most unused GPUs on one server.
+    ``gpus`` of them answer, with ``used`` thousandths in use. Of those whose servers take it, ``best`` is the
+    largest slice free on one (thousandths, MiB), ``empty`` the most unused GPUs on one server.
     """
 
     gpu_class: str

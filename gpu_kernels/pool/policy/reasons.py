@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,7 @@ def reasons(ask: Ask, deciding: Pass) -> tuple[Fact, ...]:
         facts.append(rule)
     held_by_quota = {fact.gpu_class for fact in facts if isinstance(fact, QuotaBinds)}
     for gpu_class in demands.keys() - held_by_quota:
-        facts.append(_full(gpu_class, deciding))
+        facts.append(_full(ask, gpu_class, deciding))
     if held_by_quota != demands.keys():
         facts += _kept(ask, deciding)
         facts += _out(ask, deciding)
@@ -75,25 +76,21 @@ def binding(ask: Ask, gpu_class: str, asked: int, deciding: Pass) -> Level:
     return next(level for level in levels if level.binding)
 
 
-def _full(gpu_class: str, deciding: Pass) -> TooFull:
-    scene = deciding.scene
+def _full(ask: Ask, gpu_class: str, deciding: Pass) -> TooFull:
+    scene, until = deciding.scene, deciding.scene.now + ask.life
     here = [gpu for gpu in scene.index.gpus() if gpu.gpu_class == gpu_class and scene.answers(gpu)]
-    best = (
-        max(
-            here,
-            key=lambda gpu: (min(gpu.free_thousandths, gpu.free_mib * 1000 // gpu.allocatable_mib), -gpu.id),
-        )
-        if here
-        else None
-    )
-    empty: dict[str, int] = {}
+    best, empty = (0, 0, 0), Counter[str]()
     for gpu in here:
-        empty[gpu.agent] = empty.get(gpu.agent, 0) + gpu.empty
+        server = scene.servers.get(gpu.agent)
+        if server is None or server.takes(until):
+            even = min(gpu.free_thousandths, gpu.free_mib * 1000 // gpu.allocatable_mib)
+            best = max(best, (even, gpu.free_thousandths, gpu.free_mib))
+            empty[gpu.agent] += gpu.empty
     return TooFull(
         gpu_class=gpu_class,
         gpus=len(here),
         used=sum(gpu.used_thousandths for gpu in here),
-        best=(best.free_thousandths, best.free_mib) if best is not None else (0, 0),
+        best=best[1:],
         empty=max(empty.values(), default=0),
     )
 

@@ -113,9 +113,10 @@ def pool_is_full(size: Size, facts: Sequence[Fact]) -> PoolFull:
             details=details,
         )
     in_use = thousandths_text(used, name).removesuffix(f" {name}")
-    first = f"{in_use} of {_count(gpus, name)} is in use."
+    verb = "are" if name == ANY_CLASS and gpus != 1 else "is"
+    what = "The pool is full" if not _out_of_service(facts) else "Nothing that is open has room for it"
     return PoolFull(
-        f"The pool is full: {first}\n{what_is_short(size, facts)}\n"
+        f"{what}: {in_use} of {_count(gpus, name)} {verb} in use.\n{what_is_short(size, facts)}\n"
         f"Try again in a minute, choose a smaller size, {WITHOUT_GPU}",
         retry_after=PATIENCE,
         details=details,
@@ -124,29 +125,31 @@ def pool_is_full(size: Size, facts: Sequence[Fact]) -> PoolFull:
 
 def what_is_short(size: Size, facts: Sequence[Fact]) -> str:
     """One sentence on why what is free does not do."""
-    ending = [fact for fact in facts if isinstance(fact, ServerOut) and fact.why == "ending"]
     if any(isinstance(fact, KeptByPromise) for fact in facts):
         return "What is free is promised to others who asked earlier."
     if any(isinstance(fact, KeptBySeats) for fact in facts):
         return "What is free is kept for a class hour that begins before your lease could end."
     full = [fact for fact in facts if isinstance(fact, TooFull)]
+    out = _out_of_service(facts)
     if size.whole_gpus is not None:
         empty = max((fact.empty for fact in full), default=0)
-        name = size.gpu_class or ANY_CLASS
-        short = (
-            f"{size} needs {_count(size.count, name)} on one server, each unused; {empty} at most are unused."
-        )
-    else:
-        best = max(full, key=lambda fact: (fact.best, fact.gpu_class))
-        free = thousandths_text(best.best[0], best.gpu_class)
-        short = (
-            f"The largest slice free on one GPU is {free} with {best.best[1]} MiB; {size} does not fit."
-            if min(best.best) > 0
-            else "No GPU has anything left."
-        )
+        needs = f"{size} needs {_count(size.count, size.gpu_class or ANY_CLASS)} on one server, each unused"
+        return f"{needs}; {empty} at most are unused.{out}"
+    best = max(full, key=lambda fact: (fact.best, fact.gpu_class))
+    if min(best.best) <= 0:
+        return f"No GPU {'that is open ' if out else ''}has anything left.{out}"
+    free = thousandths_text(best.best[0], best.gpu_class)
+    return f"The largest slice free on one GPU is {free} with {best.best[1]} MiB; {size} does not fit.{out}"
+
+
+def _out_of_service(facts: Sequence[Fact]) -> str:
+    """Where servers that answer take nothing, or nothing that lasts so long: how many."""
+    closed = sum(isinstance(fact, ServerOut) and fact.why in ("cordoned", "draining") for fact in facts)
+    ending = sum(isinstance(fact, ServerOut) and fact.why == "ending" for fact in facts)
+    said = f" {_count(closed, 'server')} {'takes' if closed == 1 else 'take'} nothing new." if closed else ""
     if ending:
-        short += f" {_count(len(ending), 'server')} will be gone before your lease could end."
-    return short
+        said += f" {_count(ending, 'server')} will be gone before your lease could end."
+    return said
 
 
 def unplaceable(size: Size, gpus: Sequence[Gpu]) -> Refused:

@@ -83,7 +83,7 @@ def _short(ask: Ask, verdict: Verdict) -> str:
             )
         return f"{quota.account} holds {held} of the {most} that it may hold at once."
     message = refusals.pool_is_full(ask.size, verdict.facts).message.splitlines()
-    first = message[0].removeprefix("The pool is full: ")
+    first = message[0].rpartition(": ")[2]
     return f"{first} {message[1]}"
 
 
@@ -99,6 +99,9 @@ def _when(verdict: Verdict, scene: Scene, starts_at: int | None) -> str:
             f"It is your turn {in_about(starts_at - scene.now)} by what is known now; earlier when others "
             "shut down their GPU kernels, or if you choose a smaller size."
         )
+    full = [fact for fact in verdict.facts if isinstance(fact, TooFull)]
+    if full and not any(fact.gpus for fact in full):
+        return f"Nobody can say yet when it is your turn. Ask whoever runs the pool, {refusals.WITHOUT_GPU}"
     return (
         "Nobody can say yet when it is your turn: it depends on when others shut down their GPU kernels. "
         f"Choose a smaller size, {refusals.WITHOUT_GPU}"

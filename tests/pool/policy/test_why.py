@@ -303,3 +303,24 @@ class TestToldToAnAdmin:
             "server2": "silent",
         }
         assert {fact["fact"] for fact in full["facts"]} == {"TooFull", "ServerOut"}
+
+
+class TestServersOutOfService:
+    def test_a_closed_server_is_not_counted_as_room(self) -> None:
+        pool = Pool.of(gpus(2))
+        taken(pool, "1 V100", life=HOUR)
+        pool.servers = {"server2": Server("server2", standing="draining")}
+        assert refused(pool, pool.ask("0.1 V100")).message.splitlines()[:2] == [
+            "Nothing that is open has room for it: 1 of 2 V100 is in use.",
+            "No GPU that is open has anything left. 1 server takes nothing new.",
+        ]
+
+    def test_who_waits_for_silent_servers_is_not_told_to_choose_a_smaller_size(self) -> None:
+        pool = Pool.of(gpus())
+        pool.servers = {"server1": Server("server1", answering=False)}
+        text = told(pool, pool.ask("0.1 V100"))
+        assert "out of reach" in text
+        assert text.endswith(
+            "Nobody can say yet when it is your turn. Ask whoever runs the pool, "
+            "or choose 'Python 3' to work without a GPU."
+        )
