@@ -59,9 +59,11 @@ def wait_for(lease: Lease, seconds: float) -> Script[Lease]:
     return lease
 
 
-def leases(course: str | None = None, *, everyone: bool = False, ended: bool = False) -> Script[list[Lease]]:
-    """Own leases; those of a course for its instructor; everyone's for an admin. Newest first."""
-    params = query_of(course=course, all=everyone or None, ended=ended or None)
+def leases(
+    course: str | None = None, *, user: str | None = None, everyone: bool = False, ended: bool = False
+) -> Script[list[Lease]]:
+    """Own leases; those of a course for its instructor; a user's or everyone's for an admin. Newest first."""
+    params = query_of(course=course, user=user, all=everyone or None, ended=ended or None)
     return (yield from all_pages(lambda more: Request("GET", "/leases", _leases_page, params=params | more)))
 
 

@@ -33,6 +33,7 @@ TOKENS: dict[str, dict[str, Any]] = {
     "ada": {"groups": ["ml101"], "scopes": ["custom:gpu:use!user=ada"]},
     "bob": {"groups": ["ml101"], "scopes": ["custom:gpu:use!user=bob"]},
     "eve": {"groups": ["cv202"], "scopes": ["custom:gpu:use"]},
+    "eve-lab": {"name": "eve", "groups": ["cv202"], "scopes": ["custom:gpu:use!server=eve/lab"]},
     "guest": {"groups": ["ml101"], "scopes": []},
     "grace": {"groups": ["ml101-instructors"], "scopes": ["custom:gpu:use"]},
     "dean": {"scopes": ["custom:gpu:admin:quota!group=ml101"]},

@@ -91,6 +91,15 @@ class TestLeases:
             assert secret not in stored
             assert secret not in logged
 
+    def test_a_token_for_one_server_learns_no_secrets_of_another(
+        self, controller: ThreadedController, agent: Agent
+    ) -> None:
+        eve = controller.client("eve")
+        one = eve.ask("0.1 V100", key="1", slot=Slot("lab", "a"), holder="h")
+        two = eve.ask("0.1 V100", key="2", slot=Slot("", "a"), holder="h")
+        told = {lease.id: lease.secret for lease in controller.client("eve-lab").list()}
+        assert told == {one.id: one.secret, two.id: None}
+
     def test_another_users_lease_cannot_be_seen_kept_or_ended(
         self, controller: ThreadedController, ada: PoolClient
     ) -> None:

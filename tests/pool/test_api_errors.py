@@ -136,10 +136,42 @@ def test_versions_are_listed_and_another_one_is_refused(controller: ThreadedCont
         assert (error["code"], error["details"]) == ("unknown_version", {"versions": ["v1"]})
 
 
+def test_a_query_where_none_is_known_is_refused(controller: ThreadedController) -> None:
+    headers = {"Authorization": f"token {token('ada')}"}
+    error = error_of(httpx.get(f"{controller.url}/api/v1/pool?verbose=1", headers=headers))
+    assert (error["code"], error["message"]) == ("bad_request", "Unknown in the query: 'verbose'.")
+    assert httpx.get(f"{controller.url}/metrics?format=text").status_code == 200
+
+
+def test_a_fault_has_a_name_that_stands_in_the_log(
+    controller: ThreadedController, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(tx: object) -> None:
+        raise ZeroDivisionError("secret of the house")
+
+    monkeypatch.setattr("gpu_kernels.pool.ledger.reading.pool", broken)
+    headers = {"Authorization": f"token {token('ada')}"}
+    response = httpx.get(f"{controller.url}/api/v1/pool", headers=headers)
+    error = error_of(response)
+    assert (response.status_code, error["code"], response.headers["retry-after"]) == (500, "internal", "10")
+    assert f"fault {error['details']['fault']}" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+    assert "secret of the house" not in response.text
+
+
+def test_in_tests_an_answer_unlike_its_schema_is_a_fault(
+    controller: ThreadedController, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpu_kernels.pool.ledger.reading.pool", lambda tx: {"gpus": [], "queued": "many"})
+    headers = {"Authorization": f"token {token('ada')}"}
+    assert httpx.get(f"{controller.url}/api/v1/pool", headers=headers).status_code == 500
+    assert "Pool.get answers 200 otherwise than its schema says" in caplog.text
+
+
 def test_an_unknown_or_repeated_query_is_refused(controller: ThreadedController) -> None:
     headers = {"Authorization": f"token {token('ada')}"}
     for query, text in (
-        ("everyone=1", "Unknown in the query: 'everyone'; known are after, all, course, ended, limit"),
+        ("everyone=1", "Unknown in the query: 'everyone'; known are after, all, course, ended, limit, user"),
         ("course=a&course=b", "'course' is in the query 2 times"),
         ("course=%ff", "'course' in the query is not UTF-8"),
         ("ended=perhaps", "'ended' in the query must be 1 (true) or 0 (false), not 'perhaps'"),

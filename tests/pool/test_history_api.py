@@ -139,6 +139,33 @@ class TestUsage:
         assert by_user["bob"]["thousandths"] == "20"
 
 
+class TestOthersLeases:
+    def test_admins_see_a_users_leases_and_instructors_those_of_their_course(
+        self, past: ThreadedController
+    ) -> None:
+        (held,) = past.client("ada").list()
+        for who, arguments in (
+            ("root", {"user": "ada"}),
+            ("grace", {"course": "ml101", "user": "ada"}),
+            ("dean", {"course": "ml101"}),
+        ):
+            told = past.client(who).list(**arguments)
+            assert [(lease.id, lease.secret) for lease in told] == [(held.id, None)]
+            seen = past.client(who).get(held.id)
+            assert (seen.id, seen.secret) == (held.id, None)
+
+    def test_others_do_not(self, past: ThreadedController) -> None:
+        (held,) = past.client("ada").list()
+        for who, query in (
+            ("grace", {"user": "ada"}),
+            ("bob", {"user": "ada"}),
+            ("ada", {"course": "ml101"}),
+        ):
+            assert error_of(Asker(past, who).get("/leases", **query))["code"] == "forbidden"
+        for who in ("bob", "eve", "gpu-server"):
+            assert error_of(Asker(past, who).get(f"/leases/{held.id}"))["code"] == "unknown_lease"
+
+
 class TestPages:
     def test_pages_tell_each_lease_once_newest_first(self, past: ThreadedController) -> None:
         asker, told, after = Asker(past, "root"), [], None

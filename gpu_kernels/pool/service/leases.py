@@ -38,10 +38,16 @@ REFUSALS = (
 
 class LeaseHandler(Handler):
     def with_secret(self, view: View) -> View:
-        """The owner of a lease in force is told its secret."""
-        if view["expires_in"] is not None and view["user"] == self.identity.name:
+        """The owner of a lease in force is told its secret, by a token that is for its server and course."""
+        own, in_force = view["user"] == self.identity.name, view["expires_in"] is not None
+        where = {"course": view["course"], "server": view["slot"]["server"]}
+        if own and in_force and self.identity.may(USE, **where):
             view["secret"] = self.service.proofs.secret(view["id"], view["epoch"]).hex()
         return view
+
+    def may_see(self, course: str) -> bool:
+        """Whether they may see who holds what of a course."""
+        return self.identity.teaches(course) or self.identity.may(READ_USAGE, course=course)
 
 
 class Leases(LeaseHandler):
@@ -55,24 +61,22 @@ class Leases(LeaseHandler):
     )
     async def get(self, *, query: schemas.LeaseQuery) -> None:
         """One's own that live or still hold slices, newest first."""
-        user: str | None = None
-        if query.all:
+        user, own = query.user, False
+        if query.all or (query.course is None and user not in (None, self.identity.name)):
             self.require(ADMIN_POOL)
         elif query.course is not None:
-            if not (
-                self.identity.teaches(query.course) or self.identity.may(READ_USAGE, course=query.course)
-            ):
+            if not self.may_see(query.course):
                 raise Forbidden(f"{self.identity.name} may not see who holds what of {query.course}.")
         else:
             self.require_somewhere(USE)
-            user = self.identity.name
+            user, own = self.identity.name, True
         listing = Listing(user, query.course, query.ended)
         views, following = await listing.page(
             self.service.desk, self.service.history, query.limit, query.after
         )
         self.link_next(following)
         self.answer(
-            {"leases": [self.with_secret(view) for view in views] if user else views, "next": following}
+            {"leases": [self.with_secret(view) for view in views] if own else views, "next": following}
         )
 
     @operation(
@@ -119,15 +123,15 @@ class OneLease(LeaseHandler):
     """``/leases/ID``"""
 
     @operation(
-        "See a lease of one's own",
-        scope=USE,
+        "See a lease",
+        who="its owner with `custom:gpu:use`; instructors of its course; `custom:gpu:read:usage`",
         query=schemas.OneLeaseQuery,
         answers={200: schemas.Lease},
         errors=[UnknownLease, TooMany],
     )
     async def get(self, lease_id: str, *, query: schemas.OneLeaseQuery) -> None:
-        """With `wait` it answers when the lease is no longer queued, or after that time. Asking tells the
-        controller that its owner still waits; see the setting `queue_ttl`.
+        """With `wait` it answers when the lease is no longer queued, or after that time. When its owner asks,
+        the controller knows that somebody still waits; see the setting `queue_ttl`.
         """
         seconds = min(query.wait, MAX_LONG_POLL)
         end = time.monotonic() + seconds
@@ -145,12 +149,15 @@ class OneLease(LeaseHandler):
         user = self.identity.name
 
         def look(tx: Transaction) -> View:
-            lease = asking.owned(tx, user, lease_id)
-            self.require(USE, course=lease.course, server=lease.server)
+            lease = asking.find(tx, lease_id)
+            if lease is None or not (lease.user == user or self.may_see(lease.course)):
+                raise UnknownLease(f"There is no lease {lease_id[:40]!r} of yours.")
+            if not self.may_see(lease.course):
+                self.require(USE, course=lease.course, server=lease.server)
             return reading.lease_view(tx, lease)
 
         view = await self.service.desk.read(look)
-        if view["state"] == "queued":
+        if view["state"] == "queued" and view["user"] == user:
             view = await self.service.desk.write(
                 lambda tx: reading.lease_view(tx, asking.keep_waiting(tx, user, lease_id))
             )

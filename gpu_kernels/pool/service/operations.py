@@ -109,6 +109,8 @@ def operation(
             given: dict[str, Any] = dict(path)
             if query is not None:
                 given["query"] = read_query(query, self.request.query_arguments)
+            elif self.request.query_arguments and not anonymous:
+                read_query(Query, self.request.query_arguments)  # which has no fields, so it refuses
             if body is not None:
                 given["body"] = read_body(body, self.raw_body())
             await method(self, **given)
@@ -139,7 +141,7 @@ def _all_errors(
     anonymous: bool,
 ) -> tuple[type[PoolError], ...]:
     told = list(own)
-    if query is not None or body is not None:
+    if query is not None or not anonymous:
         told.append(InvalidRequest)
     if body is not None:
         told.append(TooLarge)

@@ -150,6 +150,9 @@ class LeaseQuery(Paged):
     """Whose leases."""
 
     course: CourseName | None = Field(None, description="That course's, for its instructor")
+    user: Text255 | None = Field(
+        None, description="That user's: with `course` for its instructor, else for `custom:gpu:admin:pool`"
+    )
     all: bool = Field(False, description="Everyone's, for `custom:gpu:admin:pool`")
     ended: bool = Field(False, description="Ended ones as well")
 
