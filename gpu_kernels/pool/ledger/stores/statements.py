@@ -10,7 +10,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from functools import lru_cache
-from operator import attrgetter
+from itertools import compress
+from operator import attrgetter, ne
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from sqlalchemy import UniqueConstraint
@@ -57,7 +58,8 @@ class Codec:
         markers = ", ".join([marker] * len(self.names))
         self._insert = f"INSERT INTO {quoted(row.TABLE)} ({self.columns}) VALUES ({markers})"
         self._delete = f"DELETE FROM {quoted(row.TABLE)} WHERE {self._where}"
-        self._changed = [(name, attrgetter(name)) for name in self.names if name not in row.KEY]
+        self._others = tuple(name for name in self.names if name not in row.KEY)
+        self._values: Callable[[Any], Values] = attrgetter(*self._others)
         self._updates = lru_cache(maxsize=None)(self._update)
 
     def of_change(self, change: Change) -> tuple[str, Values, str] | None:
@@ -69,7 +71,7 @@ class Codec:
             return self._delete, self._key(before), ""
         if before is None:
             return self._insert, self._all(after), ""
-        names = tuple(name for name, get in self._changed if get(before) != get(after))
+        names = tuple(compress(self._others, map(ne, self._values(before), self._values(after))))
         if not names:
             return None
         statement, values, bulk = self._updates(names)
