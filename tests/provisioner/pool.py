@@ -83,7 +83,7 @@ class Pool:
 
     def _serve_nobody(self, registered: threading.Event) -> None:
         client = PoolClient(self.url, "agent-token")
-        done = 0
+        done, counts_by = 0, ""
         while not self._stopping.is_set():
             try:
                 if not registered.is_set():
@@ -92,9 +92,14 @@ class Pool:
                     )
                     registered.set()
                 answer = client.report_agent(
-                    "server-1", boot_id="boot-1", target_seq=done, leases=[], wait=5.0
+                    "server-1",
+                    boot_id="boot-1",
+                    target_seq=done,
+                    leases=[],
+                    wait=5.0,
+                    incarnation=counts_by,
                 )
-                done = answer.target_seq
+                done, counts_by = answer.target_seq, answer.incarnation
             except PoolError:
                 self._stopping.wait(0.05)
 
