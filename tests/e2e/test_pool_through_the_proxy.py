@@ -89,3 +89,23 @@ def test_a_queued_request_is_woken_through_the_proxy(lab, proxied, at_work):
         student.release(first.id, "h")
         assert waiting.result(30).state == "reserved"
     student.release(second.id, "h")
+
+
+def test_changes_are_streamed_through_the_proxy_as_they_happen(lab, proxied, at_work):
+    """A proxy that gathered the answer before passing it on would tell nothing at all."""
+    student = proxied(server_token(at_work("ana")))
+    changes = student.follow("leases")
+    assert next(changes).name == "ready"
+    size = f"0.01 {lab.settings.gpu_class}"
+    lease = student.ask(size, key="s", slot=Slot("", "s.ipynb"), holder="h", course=accounts.COURSE)
+    change = next(changes)
+    assert (change.data["kind"], change.data["subject"]) == ("reserved", lease.id)
+    student.release(lease.id, "h")
+    assert next(changes).data["kind"] in ("active", "draining")
+    changes.close()
+
+
+def test_the_api_describes_itself_through_the_proxy(lab):
+    versions = httpx.get(f"{lab.settings.url}{PREFIX}/api", trust_env=False).json()["versions"]
+    document = httpx.get(lab.settings.url + versions[0]["document"], trust_env=False).json()
+    assert document["servers"] == [{"url": f"{PREFIX}/api/v1"}]
