@@ -11,7 +11,7 @@ from gpu_kernels.pool.policy.placement import Catalogue, Index, Shape
 from gpu_kernels.pool.policy.placement.prices import Kind, Wish, worth_of
 from gpu_kernels.units import parse_size
 
-ONE_KIND = [Kind("V100", 8, 0.0, 1.0)]
+ONE_KIND = [Kind("V100", 0.0, 1.0)]
 
 
 def unlimited(gpu_class: str) -> int:
@@ -48,7 +48,7 @@ class TestWorth:
         assert worth.of_gap("V100", 600)[0] > 0.95 * worth.of_gap("V100", 1000)[0]
 
     def test_worth_never_falls_with_room_and_never_rises_with_the_host_price(self) -> None:
-        kinds = [Kind("V100", 8, 0.6, 0.7), Kind("T4", 2, 2.0, 0.3)]
+        kinds = [Kind("V100", 0.6, 0.7), Kind("T4", 2.0, 0.3)]
         both = {"V100": 300, "T4": 300}
         some = [Wish(both, 0.2, 3.0), Wish({"V100": 1000}, 0.9, 1.0), Wish({}, 0.4, 0.5)]
         worth = worth_of(kinds, some)
@@ -60,7 +60,7 @@ class TestWorth:
                 assert list(row) == sorted(row, reverse=True)
 
     def test_a_server_is_worth_no_more_than_its_host_amount_can_serve(self) -> None:
-        worth = worth_of([Kind("V100", 2, 1.0, 1.0)], [Wish({"V100": 1000}, 1.0, 1.0)])
+        worth = worth_of([Kind("V100", 1.0, 1.0)], [Wish({"V100": 1000}, 1.0, 1.0)])
         sums = worth.of_gaps("V100", [1000, 1000])
         assert worth.of_server(sums, 2.0) > worth.of_server(sums, 1.0) > worth.of_server(sums, 0.0) == 0.0
 
@@ -168,3 +168,12 @@ class TestCatalogue:
         assert first is not None
         assert second is not None
         assert (first.agent, second.agent) == ("a", "b")
+
+
+def test_one_server_more_of_a_known_class_changes_no_price() -> None:
+    index = Index([used(1, "a", 300), used(2, "b", 0)], catalogue=Catalogue.on_offer(["0.5 V100", "0.3 GPU"]))
+    index.place(parse_size("0.5 V100"), room=unlimited)
+    before = index._priced()
+    index.put(used(3, "c", 0))
+    index.drop(1)
+    assert index._priced() is before

@@ -67,6 +67,7 @@ class Index:
         if catalogue != self._catalogue:
             self._catalogue = catalogue
             self._gradient = None
+            self._rankings.clear()
             self._settled = False
 
     def put(self, gpu: Gpu) -> None:
@@ -286,8 +287,12 @@ class Index:
         )
         fleet = Fleet.of(servers)
         if self._gradient is None or self._gradient[0] != fleet:
-            self._gradient = (fleet, gradient(self._catalogue, fleet))
-            self._rankings.clear()
+            old, new = self._gradient, gradient(self._catalogue, fleet)
+            if old is not None and old[1].like(new):
+                new = old[1]
+            else:
+                self._rankings.clear()
+            self._gradient = (fleet, new)
         self._settled = True
         return self._gradient[1]
 

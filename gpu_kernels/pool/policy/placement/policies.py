@@ -89,6 +89,14 @@ class Gradient:
         self.host_at, self.host_scale = host_unit
         self.several = several
 
+    def like(self, other: Gradient) -> bool:
+        """Whether the other scores the same."""
+        return (
+            self.worth is other.worth
+            and (self.host_at, self.host_scale) == (other.host_at, other.host_scale)
+            and self.several == other.several
+        )
+
     def __call__(self, view: View, want: Want, most: int | None) -> Score | None:
         if not view.host_suffices(want):
             return None

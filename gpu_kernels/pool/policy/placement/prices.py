@@ -35,12 +35,11 @@ NOTICEABLE = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Servers that are alike: ``gpus`` of a class on each, and ``host`` for each of these GPUs, in units of
-    the pool's mean. ``share``: their part of the pool's GPUs.
+    """Servers that are alike: ``host`` for each of their GPUs, in units of the pool's mean. ``share``: their
+    part of the pool's GPUs, or in proportion to it.
     """
 
     gpu_class: str
-    gpus: int
     host: float
     share: float
 

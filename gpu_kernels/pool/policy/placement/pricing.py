@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gpu_kernels.pool.policy.placement.catalogue import Catalogue, Shape
 from gpu_kernels.pool.policy.placement.policies import Gradient
-from gpu_kernels.pool.policy.placement.prices import Kind, Wish, worth_of
+from gpu_kernels.pool.policy.placement.prices import Kind, Wish, Worth, worth_of
 from gpu_kernels.pool.policy.placement.servers import Host
 from gpu_kernels.units import THOUSANDTHS, slice_of
 
@@ -41,19 +43,36 @@ def gradient(catalogue: Catalogue, fleet: Fleet) -> Gradient:
     def host(amounts: Host) -> float:
         return amounts[at] / unit if len(amounts) > at else 0.0
 
-    total = fleet.gpus
-    kinds = [
-        Kind(gpu_class, gpus, host(capacity) / gpus, count * gpus / total)
-        for (gpu_class, _, gpus, capacity), count in fleet.servers
-    ]
+    shares: dict[tuple[str, float], float] = defaultdict(float)
+    for (gpu_class, _, gpus, capacity), count in fleet.servers:
+        shares[gpu_class, host(capacity) / gpus] += count * gpus / fleet.gpus
     wishes: dict[tuple[tuple[tuple[str, int], ...], float], float] = defaultdict(float)
     for shape in catalogue.shapes:
         count = 1 if shape.size is None else shape.size.count
         thousandths = _thousandths(shape, fleet)
         if thousandths or shape.size is None:
             wishes[tuple(sorted(thousandths.items())), host(shape.host) / count] += shape.weight * count
-    worth = worth_of(kinds, [Wish(dict(key[0]), key[1], weight) for key, weight in sorted(wishes.items())])
+    worth = _worth(tuple(sorted(_steady(shares).items())), tuple(sorted(wishes.items())))
     return Gradient(worth, (at, unit), _several(catalogue, fleet))
+
+
+def _steady(shares: Mapping[tuple[str, float], float]) -> dict[tuple[str, float], float]:
+    """Without host amounts, the classes' shares in steps of a sixth or so: one server more or less then
+    changes no price, and nothing has to be computed again.
+    """
+    if any(host for _, host in shares):
+        return dict(shares)
+    return {kind: 2.0 ** (round(4 * math.log2(share)) / 4) for kind, share in shares.items()}
+
+
+@lru_cache(maxsize=64)
+def _worth(
+    shares: tuple[tuple[tuple[str, float], float], ...],
+    wishes: tuple[tuple[tuple[tuple[tuple[str, int], ...], float], float], ...],
+) -> Worth:
+    total = sum(share for _, share in shares)
+    kinds = [Kind(gpu_class, host, share / total) for (gpu_class, host), share in shares]
+    return worth_of(kinds, [Wish(dict(parts), host, weight) for (parts, host), weight in wishes])
 
 
 def _several(catalogue: Catalogue, fleet: Fleet) -> dict[str, dict[int, float]]:
