@@ -79,9 +79,10 @@ class AsyncReservation:
             raise cancelled
 
     def _interrupt(self, reason: str) -> None:
-        assert self._body is not None
-        self._interrupted = True
-        self._body.cancel()
+        """End the block, where it has begun; before that, entering it raises the loss."""
+        if self._body is not None:
+            self._interrupted = True
+            self._body.cancel()
 
     async def _tend(self) -> None:
         while True:

@@ -18,12 +18,21 @@ from dataclasses import dataclass, field
 from gpu_kernels.client import calls
 from gpu_kernels.client.answers import Lease, Renewal, Slot
 from gpu_kernels.client.requests import Pause, Script
-from gpu_kernels.errors import LeaseLost, PoolError, PoolFull, PoolUnavailable
+from gpu_kernels.errors import (
+    AuthenticationUnavailable,
+    LeaseLost,
+    LedgerUnavailable,
+    PoolError,
+    PoolFull,
+    PoolUnavailable,
+)
 
 RENEWALS_A_LIFE = 3
 RETRIES_A_LIFE = 12
 SHORTEST_PERIOD = 0.1
 AGAIN = 0.5
+AWAY = (PoolUnavailable, LedgerUnavailable, AuthenticationUnavailable)
+"""Answers that may be others in a moment, unlike a refusal."""
 
 
 def boot_time() -> float:
@@ -89,6 +98,7 @@ class Holding:
             wait=wish.wait,
             labels=wish.labels,
         )
+        waited = lease.queued
         while lease.queued and (left := end - self.clock()) > 0:
             if self.on_position is not None and lease.position != told:
                 told = lease.position
@@ -96,11 +106,16 @@ class Holding:
             began = self.clock()
             try:
                 self.lease = lease = yield calls.get(lease.id, wait=left)
-            except PoolUnavailable:
+            except AWAY:
                 yield Pause(min(left, AGAIN))
         if not lease.in_force:
             raise self._not_in_time(lease)
         self._trust(began, lease.expires_in or 0.0)
+        if waited:
+            # It was granted at some moment of a long poll: without a renewal it might be over already.
+            yield from self._renew()
+            if self.lost is not None:
+                raise self.loss()
         return lease
 
     def _not_in_time(self, lease: Lease) -> PoolError:
@@ -132,14 +147,20 @@ class Holding:
         elif began >= self.next_renewal:
             self.next_renewal = began + max(SHORTEST_PERIOD, lease.ttl / RETRIES_A_LIFE)
             try:
-                renewal: Renewal = yield calls.renew([(lease.id, lease.epoch)])
+                yield from self._renew()
             except PoolError:
                 return self.lost is None  # the next try is due soon, while there is trust left
-            for gone in renewal.lost:
-                self.lose(gone.reason or gone.state)
-            if lease.id in renewal.renewed:
-                self._trust(began, renewal.renewed[lease.id])
         return self.lost is None
+
+    def _renew(self) -> Script[None]:
+        lease = self.lease
+        assert lease is not None
+        began = self.clock()
+        renewal: Renewal = yield calls.renew([(lease.id, lease.epoch)])
+        for gone in renewal.lost:
+            self.lose(gone.reason or gone.state)
+        if lease.id in renewal.renewed:
+            self._trust(began, renewal.renewed[lease.id])
 
     def lose(self, reason: str) -> None:
         """The lease can no longer be relied upon."""

@@ -103,11 +103,28 @@ def test_an_outage_while_it_waits_in_the_queue_does_not_end_the_wait() -> None:
     played = Played()
     queued = Lease.from_json({**GRANTED, "state": "queued", "position": 2, "expires_in": None})
     first = Lease.from_json({**GRANTED, "state": "queued", "position": 1, "expires_in": None})
-    answers = (queued, PoolUnavailable("away"), None, first, Lease.from_json(GRANTED))
+    renewed = Renewal({"f00": 60.0}, ())
+    answers = (queued, PoolUnavailable("away"), None, first, Lease.from_json(GRANTED), renewed)
     asked, lease = played.play(played.holding.get(), *answers)
     assert lease.in_force
     assert played.positions == [2, 1]
-    assert [type(step).__name__ for step in asked] == ["Request", "Request", "Pause", "Request", "Request"]
+    assert [getattr(step, "path", "pause") for step in asked] == [
+        "/leases", "/leases/f00", "pause", "/leases/f00", "/leases/f00", "/leases/renew",
+    ]  # fmt: skip
+
+
+def test_a_lease_that_was_granted_during_a_long_poll_is_renewed_before_it_is_relied_upon() -> None:
+    played = Played()
+    queued = Lease.from_json({**GRANTED, "state": "queued", "position": 1, "expires_in": None})
+    script = played.holding.get()
+    next(script)
+    script.send(queued)
+    played.now += 25.0
+    script.send(Lease.from_json({**GRANTED, "ttl": 10.0, "expires_in": 9.0}))
+    assert played.holding.trusted_for == 0
+    with pytest.raises(StopIteration):
+        script.send(Renewal({"f00": 10.0}, ()))
+    assert played.holding.trusted_for == 10.0
 
 
 @pytest.fixture
