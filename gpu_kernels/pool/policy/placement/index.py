@@ -48,6 +48,7 @@ class Index:
         self._gpus: dict[int, Gpu] = {}
         self._servers: dict[str, dict[Unit, dict[int, Gpu]]] = {}
         self._views: dict[Unit, View] = {}
+        self._holding: dict[Unit, tuple[tuple[Slice | None, ...], View]] = {}
         self._hosts: dict[str, tuple[Host, Host]] = {}
         self._rankings: dict[str, dict[tuple[Size | None, Host], Ranking]] = {}
         self._demands: dict[Size, dict[str, int]] = {}
@@ -190,6 +191,7 @@ class Index:
 
     def _changed(self, unit: Unit) -> None:
         self._views.pop(unit, None)
+        self._holding.pop(unit, None)
         for ranking in self._rankings.get(unit[1], {}).values():
             ranking.stale.add(unit)
 
@@ -198,6 +200,22 @@ class Index:
         if found is None and unit in self._servers.get(unit[1], {}):
             found = self._views[unit] = self._look(unit, NOTHING, None)
         return found
+
+    def _restricted(self, unit: Unit, held: Mapping[int, Slice], shut: Shut | None) -> View:
+        """The server for an ask that may not use all of it; the last such view is kept, since the seats of a
+        class hour are held from everybody.
+        """
+        whole = self._view(unit)
+        assert whole is not None
+        if shut is not None and any(map(shut, whole.gpus)):
+            return self._look(unit, held, shut)
+        parts = tuple(held.get(gpu.id) for gpu in whole.gpus)
+        if not any(parts):
+            return whole
+        known = self._holding.get(unit)
+        if known is None or known[0] != parts:
+            known = self._holding[unit] = (parts, self._look(unit, held, None))
+        return known[1]
 
     def _look(self, unit: Unit, held: Mapping[int, Slice], shut: Shut | None) -> View:
         gpus = sorted(self._servers[unit[1]][unit].values(), key=lambda gpu: (gpu.index, gpu.id))
@@ -227,28 +245,30 @@ class Index:
             return None
         policy = self._policy(gpu_class)
         units = self._servers[gpu_class]
+        ranking = self._ranking(want, gpu_class, policy)
         best: Candidate | None = None
 
         def closer(unit: Unit) -> None:
             nonlocal best
-            look = self._look(unit, held, shut)
-            score = policy(look, want, most)
-            if score is None:
-                return
-            found = Candidate.of(look, score)
-            if best is None or found.key < best.key:
+            look = self._restricted(unit, held, shut)
+            found = ranking.candidate(look)
+            if found is not None and _taking(found, want) > most:
+                score = policy(look, want, most)
+                found = None if score is None else Candidate.of(look, score)
+            if found is not None and (best is None or found.key < best.key):
                 best = found
 
         for unit in busy:
             if unit in units:
                 closer(unit)
-        for candidate in self._ranking(want, gpu_class, policy):
+        for candidate in ranking:
             if best is not None and best.key <= candidate.key:
                 break
             unit = candidate.view.unit
-            if unit in busy or (shut is not None and all(map(shut, candidate.view.gpus))):
+            closed = 0 if shut is None else sum(map(shut, candidate.view.gpus))
+            if unit in busy or closed == len(candidate.view.gpus):
                 continue
-            if _allowed(candidate, want, most, shut):
+            if not closed and _taking(candidate, want) <= most:
                 return candidate
             closer(unit)
         return best
@@ -323,11 +343,10 @@ def _typical(gpus: Iterable[Gpu]) -> int:
     return max(gpu.allocatable_mib for gpu in gpus)
 
 
-def _allowed(candidate: Candidate, want: Want, most: int, shut: Shut | None) -> bool:
+def _taking(candidate: Candidate, want: Want) -> int:
+    """The thousandths that the candidate takes."""
     gpus = [candidate.view.gpus[position] for position in candidate.positions]
-    if shut is not None and any(map(shut, candidate.view.gpus)):
-        return False
-    return sum(want.part(gpu.allocatable_mib).thousandths for gpu in gpus) <= most
+    return sum(want.part(gpu.allocatable_mib).thousandths for gpu in gpus)
 
 
 def _better(one: tuple[str, Candidate] | None, other: tuple[str, Candidate]) -> tuple[str, Candidate]:

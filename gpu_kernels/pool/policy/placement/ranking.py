@@ -38,7 +38,7 @@ class Ranking:
         for unit in self.stale:
             old = self._candidates.pop(unit, None)
             view = self._view(unit)
-            new = None if view is None else self._candidate(view)
+            new = None if view is None else self.candidate(view)
             if new is not None:
                 self._candidates[unit] = new
             if rebuild or (old is not None and new is not None and old.key == new.key):
@@ -51,7 +51,8 @@ class Ranking:
             self._order = sorted((candidate.key, unit) for unit, candidate in self._candidates.items())
         self.stale.clear()
 
-    def _candidate(self, view: View) -> Candidate | None:
+    def candidate(self, view: View) -> Candidate | None:
+        """What the policy would take of this server, which need not be one of those ranked."""
         if view.state in self._scores:
             score = self._scores[view.state]
         else:
