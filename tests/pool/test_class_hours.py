@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -16,11 +17,11 @@ from gpu_kernels.errors import (
     UnknownClassHour,
     UnknownCourse,
 )
-from gpu_kernels.pool.ledger import agents, windows
+from gpu_kernels.pool.ledger import accounts, agents, class_hours, windows
 from gpu_kernels.pool.ledger.rows import Window
 from gpu_kernels.pool.ledger.states import IN_FORCE
-from gpu_kernels.pool.ledger.sweeping import shift
-from tests.pool.school import HOUR, MINUTE, School, at, students
+from gpu_kernels.pool.ledger.sweeping import shift, sweep
+from tests.pool.school import HOUR, MINUTE, MORNING, School, at, students
 
 
 @pytest.fixture
@@ -572,7 +573,27 @@ def test_a_server_lost_in_class_costs_its_seats_only_until_there_are_others(scho
     assert school.ask("ana").agent_name != lease.agent_name
 
 
+def test_a_course_that_is_removed_gives_its_seats_back(school):
+    class_hour = school.class_hour(course="cv202")
+    school.write(lambda tx: accounts.drop_account(tx, "cv202", actor="root"))
+    school.go_to("2027-03-01 08:05")
+    assert school.ledger.book.class_hours[class_hour.id].cancelled_at is not None
+    assert not school.ledger.book.seats
+
+
 # A controller that was away
+
+
+def test_class_hours_are_the_same_after_a_restart_on_a_database(rig):
+    pattern = replace(MORNING, size="0.02 V100", except_dates=("2027-03-15",))
+    pattern = replace(pattern, first_date="2027-02-01")
+    rig.write(lambda tx: class_hours.create(tx, pattern, actor="grace"))
+    tables = ("class_hours", "windows", "seats")
+    before = {name: dict(getattr(rig.ledger.book, name)) for name in tables}
+    assert len(before["seats"]) == 120
+    rig.restart()
+    rig.write(sweep)
+    assert {name: getattr(rig.ledger.book, name) for name in tables} == before
 
 
 def test_a_controller_that_was_away_over_the_start(school):

@@ -23,7 +23,7 @@ from gpu_kernels.pool.ledger.agenda_index import benches, demand_of, span_of, st
 from gpu_kernels.pool.ledger.class_hours_refusals import LOOK_AROUND, Trial, full
 from gpu_kernels.pool.ledger.rows import ClassHour, Window
 from gpu_kernels.pool.ledger.transaction import Transaction
-from gpu_kernels.pool.ledger.windows import HORIZON, close, put_seats, retell, window_id
+from gpu_kernels.pool.ledger.windows import HORIZON, close, give_up, put_seats, retell, window_id
 from gpu_kernels.pool.policy import calendar
 from gpu_kernels.pool.policy.agenda import Agenda
 from gpu_kernels.pool.policy.agenda_model import FOREVER, Demand, Plan, Seating
@@ -111,16 +111,7 @@ def cancel(tx: Transaction, class_hour: str, *, actor: str) -> ClassHour:
     row = tx.book.class_hours.get(class_hour)
     if row is None:
         raise _unknown(class_hour)
-    if row.cancelled_at is not None:
-        return row
-    row = tx.change(row, cancelled_at=tx.now)
-    freed: set[int] = set()
-    for window in list(tx.book.windows_of.of(row.id).values()):
-        if window.state in ("planned", "open"):
-            freed |= close(tx, window, "cancelled")
-    retell(tx, freed)
-    tx.event(actor, "class_hour_cancelled", row.id, _said(row))
-    return row
+    return row if row.cancelled_at is not None else give_up(tx, row, actor=actor)
 
 
 def existing(tx: Transaction, class_hour: str) -> ClassHour:

@@ -53,7 +53,7 @@ def lease_view(
         "expires_in": max(0, (lease.expires_at or 0) - tx.now) / 1000 if in_force else None,
         "ttl": tx.timing.lease_ttl / 1000,
         "preempt_in": _until(tx, lease.preempt_at) if in_force else None,
-        "class_hour": lease.window.partition(".")[0] if lease.window is not None else None,
+        "class_hour": lease.window.partition(".")[0] if in_force and lease.window else None,
         "reason": lease.reason,
         "created_at": iso(lease.created_at),
         "labels": dict(lease.labels),

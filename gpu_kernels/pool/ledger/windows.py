@@ -59,7 +59,9 @@ def advance(tx: Transaction) -> int:
 def _roll(tx: Transaction) -> None:
     _forget(tx)
     for class_hour in list(tx.book.class_hours.values()):
-        if class_hour.cancelled_at is None and not _is_past(tx, class_hour):
+        if class_hour.cancelled_at is None and class_hour.course not in tx.book.accounts:
+            give_up(tx, class_hour, actor=CONTROLLER)
+        elif class_hour.cancelled_at is None and not _is_past(tx, class_hour):
             new = missing(tx, class_hour)
             plan(tx, [demand_of(tx, window) for window in new])
     agenda, now = tx.book.agenda, tx.now
@@ -237,6 +239,18 @@ def close(tx: Transaction, window: Window, state: str) -> set[int]:
     tx.event(CONTROLLER, f"class_hour_{state}", window.id, {"seats": len(seats), "taken": taken})
     tx.capacity_changed()
     return {seat.gpu_id for seat in seats}
+
+
+def give_up(tx: Transaction, class_hour: ClassHour, *, actor: str) -> ClassHour:
+    """Cancel a class hour, and give all of its seats back."""
+    class_hour = tx.change(class_hour, cancelled_at=tx.now)
+    freed: set[int] = set()
+    for window in list(tx.book.windows_of.of(class_hour.id).values()):
+        if window.state in ("planned", "open"):
+            freed |= close(tx, window, "cancelled")
+    retell(tx, freed)
+    tx.event(actor, "class_hour_cancelled", class_hour.id, {"course": class_hour.course})
+    return class_hour
 
 
 def _flow_back(tx: Transaction) -> set[int]:
