@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -62,6 +63,19 @@ class TestRows:
         odd = granted(reason="Ω ☃ 🂡 ' \" \\ %s ? :x $1", labels={"a'b": '"\\'}, path="ü" * 300)
         write(store, *POOL, odd)
         assert told([odd]) <= everything(store)
+
+    def test_the_longest_names_that_the_api_takes_are_kept(self, store: Store) -> None:
+        """Index entries have a limit on PostgreSQL; random text cannot be compressed to fit."""
+        random = Random(1)
+
+        def name(length: int) -> str:
+            return "".join(chr(random.randrange(0x1F300, 0x1FAFF)) for _ in range(length))
+
+        user, server, path, key = name(255), name(255), name(1024), name(512)
+        long = granted("long", user=user, server=server, path=path, key=key, live_key=key)
+        write(store, *POOL, long, part("long", user=user))
+        changed = change(store, long, live_key=None)
+        assert told([changed]) <= everything(store)
 
     def test_numbers_of_any_size_are_kept(self, store: Store) -> None:
         for size in (0, 2**15, 2**31, 2**62):

@@ -110,6 +110,19 @@ def test_a_row_that_somebody_took_away_is_noticed(sql_store: SqlStore) -> None:
     write(sql_store, event(1))
 
 
+def test_what_postgresql_cannot_take_is_that_rows_fault_and_no_outage(postgresql_url: str) -> None:
+    """So that the others of its batch are tried without it."""
+    store = leading(postgresql_url)
+    with pytest.raises(psycopg.errors.ProgramLimitExceeded):
+        write(store, event(1, subject="".join(chr(33 + n % 90) + chr(0x4E00 + n) for n in range(9000))))
+    with pytest.raises(psycopg.DataError):
+        write(store, event(1, subject="a\0b"))
+    with pytest.raises(psycopg.IntegrityError):
+        write(store, event(1), event(1))
+    write(store, event(1))
+    store.close()
+
+
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[Server]:
     """A server to be stopped, for these tests alone."""

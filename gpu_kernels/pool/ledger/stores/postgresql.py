@@ -44,6 +44,10 @@ LOST_AFTER = {
 """libpq's options by which a server that is gone, or is a replica, is noticed; the URL may say otherwise."""
 
 
+NOT_NOW = ("08", "25006", "28", "3D", "40", "53", "55P03", "57", "58", "XX001", "XX002")
+"""SQLSTATEs of a server that cannot do it now, whatever it is: lost, shutting down, full, a replica, damaged.
+All others are about what it was asked for.
+"""
 EVICT = """
 SELECT pg_terminate_backend(locks.pid) FROM pg_locks AS locks
 JOIN pg_stat_activity AS sessions ON sessions.pid = locks.pid
@@ -153,7 +157,10 @@ class PostgreSQL:
         )
 
     def refusal(self, error: Exception) -> LedgerUnavailable | None:
-        if not isinstance(error, psycopg.OperationalError | psycopg.errors.ReadOnlySqlTransaction):
+        state = getattr(error, "sqlstate", None)
+        if not isinstance(error, psycopg.Error) or not (
+            state.startswith(NOT_NOW) if state else isinstance(error, psycopg.OperationalError)
+        ):
             return None
         return unavailable(
             _why(error), f"PostgreSQL at {self._shown}: {error.sqlstate or ''} {error}".strip()

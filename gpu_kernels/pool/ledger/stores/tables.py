@@ -29,6 +29,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    TextClause,
     UniqueConstraint,
     text,
 )
@@ -59,6 +60,18 @@ def _quoted(states: frozenset[Any]) -> str:
 
 def _refers(column: str, to: str) -> ForeignKeyConstraint:
     return ForeignKeyConstraint([column], [to], deferrable=True, initially="DEFERRED")
+
+
+def _hashes(column: str) -> list[TextClause]:
+    """An index of PostgreSQL takes no more than 2.7 kB a row, and a path may have 4 kB: 128 bits of it are
+    indexed, in which two differ but by design; and who did that has only slots of their own to lose.
+    """
+    return [text(f"hashtextextended({column}, {seed})") for seed in (0, 1)]
+
+
+def _unique_on_postgresql(name: str, *columns: str | TextClause) -> Index:
+    index = Index(name, *columns, unique=True)
+    return index.ddl_if(dialect="postgresql")
 
 
 RULES: Mapping[str, tuple[SchemaItem, ...]] = {
@@ -111,8 +124,10 @@ RULES: Mapping[str, tuple[SchemaItem, ...]] = {
     ),
     "leases": (
         _refers("agent_name", "agents.name"),
-        UniqueConstraint("user", "live_key"),
-        UniqueConstraint("user", "server", "path", "place", name="uq_leases_slot"),
+        UniqueConstraint("user", "live_key").ddl_if(dialect="sqlite"),
+        UniqueConstraint("user", "server", "path", "place", name="uq_leases_slot").ddl_if(dialect="sqlite"),
+        _unique_on_postgresql("ux_leases_key", "user", *_hashes("live_key")),
+        _unique_on_postgresql("ux_leases_slot", "user", "server", *_hashes("path"), "place"),
         Index("ix_leases_ended_at", "ended_at"),
         Index("ix_leases_created_at", "created_at", "id"),
         Index("ix_leases_user_created", "user", "created_at", "id"),

@@ -256,8 +256,10 @@ def define_tables() -> None:
         whole("sessions"),
         whole("launches"),
         refers("agent_name", "agents.name"),
-        sa.UniqueConstraint("user", "live_key"),
-        sa.UniqueConstraint("user", "server", "path", "place", name="uq_leases_slot"),
+        sa.UniqueConstraint("user", "live_key").ddl_if(dialect="sqlite"),
+        sa.UniqueConstraint("user", "server", "path", "place", name="uq_leases_slot").ddl_if(
+            dialect="sqlite"
+        ),
         sa.CheckConstraint(
             "state IN ('active', 'draining', 'expired', 'freed', 'quarantined', 'queued', 'released',"
             " 'reserved', 'revoked')",
@@ -279,6 +281,22 @@ def define_tables() -> None:
         sa.Index("ix_leases_created_at", "created_at", "id"),
         sa.Index("ix_leases_ended_at", "ended_at"),
         sa.Index("ix_leases_user_created", "user", "created_at", "id"),
+        sa.Index(
+            "ux_leases_key",
+            "user",
+            sa.text("hashtextextended(live_key, 0)"),
+            sa.text("hashtextextended(live_key, 1)"),
+            unique=True,
+        ).ddl_if(dialect="postgresql"),
+        sa.Index(
+            "ux_leases_slot",
+            "user",
+            "server",
+            sa.text("hashtextextended(path, 0)"),
+            sa.text("hashtextextended(path, 1)"),
+            "place",
+            unique=True,
+        ).ddl_if(dialect="postgresql"),
         postgresql_with={"fillfactor": 70},
     )
     sa.Table(
