@@ -140,10 +140,7 @@ class Index:
 
     def demands(self, size: Size) -> dict[str, int]:
         """The fewest thousandths that the size takes of each GPU class that could hold it when empty."""
-        known = self._demands.get(size)
-        if known is None:
-            known = self._demands[size] = self._least(Want(size))
-        return dict(known)
+        return dict(self._known_demands(size))
 
     def take(self, placement: Placement) -> None:
         """Use what the placement names, on the GPUs as they are now."""
@@ -241,7 +238,7 @@ class Index:
         shut: Shut | None,
         busy: set[Unit],
     ) -> Candidate | None:
-        if want.size is not None and most < want.size.count:
+        if want.size is not None and self._known_demands(want.size).get(gpu_class, most + 1) > most:
             return None
         policy = self._policy(gpu_class)
         units = self._servers[gpu_class]
@@ -315,6 +312,14 @@ class Index:
             self._gradient = (fleet, new)
         self._settled = True
         return self._gradient[1]
+
+    def _known_demands(self, size: Size) -> Mapping[str, int]:
+        known = self._demands.get(size)
+        if known is None:
+            if len(self._demands) >= MAX_RANKINGS:
+                self._demands.clear()
+            known = self._demands[size] = self._least(Want(size))
+        return known
 
     def _least(self, want: Want) -> dict[str, int]:
         assert want.size is not None
