@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import httpx
 import pytest
 
+from gpu_kernels.cli import main
 from gpu_kernels.client import PoolClient
 from gpu_kernels.errors import (
     ClassHourFull,
@@ -18,6 +20,7 @@ from gpu_kernels.errors import (
     PoolError,
     UnknownClassHour,
 )
+from gpu_kernels.magics.report import look
 from tests.pool.clock import WEEKDAYS, noon_zone, wall
 from tests.pool.controller import Agent, ThreadedController, error_of, reserve, token
 
@@ -170,3 +173,18 @@ def test_pages(controller: ThreadedController, grace: PoolClient) -> None:
     assert sorted(seen) == sorted(made)
     wrong = httpx.get(f"{controller.url}/api/v1/class-hours?after=AAAA", headers=headers)
     assert error_of(wrong)["code"] == "bad_request"
+
+
+def test_who_makes_way_reads_so_in_the_notebook_and_in_the_terminal(
+    controller: ThreadedController, grace: PoolClient, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    grace.add_class_hour(**wish(start_in=60))
+    lease = reserve(controller.client("eve"), size="1 V100", preemptible=True)
+    environment = {"GPU_KERNELS_CONTROLLER": controller.url, "GPU_KERNELS_TOKEN": token("eve")}
+    told = look({**environment, "GPU_KERNELS_LEASE": lease.id, "GPU_KERNELS_EPOCH": str(lease.epoch)})
+    assert re.search(r"until it makes way for a class in (59|60) min", dict(told.rows)["lease"])
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit):
+        main(["status"])
+    assert re.search(r"60 s, for a class in (59|60) min", capsys.readouterr().out)
