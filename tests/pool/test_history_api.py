@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from gpu_kernels.pool.ledger.rows import Slice
-from gpu_kernels.pool.service.accounting import Period, harmless, summed
+from gpu_kernels.pool.service import usage
+from gpu_kernels.pool.service.accounting import Period, harmless, summed, table
 from tests.pool.controller import Agent, ThreadedController, error_of, reserve, token
 
 HOUR = 3_600_000
@@ -82,9 +83,9 @@ def test_a_formula_is_disarmed_in_a_table(text: str) -> None:
 
 class TestUsage:
     def test_everyone_sees_what_they_used_themselves(self, past: ThreadedController) -> None:
-        usage = Asker(past, "ada").json("/usage", by="user,course")
-        assert [(row["user"], row["course"], row["leases"]) for row in usage["sums"]] == [("ada", "ml101", 2)]
-        assert usage["sums"][0]["held_gpu_hours"] >= usage["sums"][0]["gpu_hours"] >= 0
+        sums = Asker(past, "ada").json("/usage", by="user,course")["sums"]
+        assert [(row["user"], row["course"], row["leases"]) for row in sums] == [("ada", "ml101", 2)]
+        assert sums[0]["held_gpu_hours"] >= sums[0]["gpu_hours"] >= 0
 
     def test_instructors_see_their_course_and_admins_everything(self, past: ThreadedController) -> None:
         def users(who: str, **query: str) -> list[str]:
@@ -137,6 +138,32 @@ class TestUsage:
         assert by_user["eve"]["active_at"] == ""
         assert float(by_user["eve"]["gpu_hours"]) == 0
         assert by_user["bob"]["thousandths"] == "20"
+
+    def test_a_long_table_is_streamed_page_by_page(
+        self, past: ThreadedController, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(usage, "MOST_ROWS", 1)
+        rows = list(csv.DictReader(io.StringIO(Asker(past, "root").get("/usage.csv").text)))
+        assert len({row["lease"] for row in rows}) == 4
+
+    def test_a_table_that_breaks_off_does_not_look_whole(
+        self, past: ThreadedController, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fails_later(*arguments: Any, **named: Any) -> Any:
+            monkeypatch.setattr(usage, "table", lambda *a, **n: 1 / 0)
+            return table(*arguments, **named)
+
+        monkeypatch.setattr(usage, "MOST_ROWS", 1)
+        monkeypatch.setattr(usage, "table", fails_later)
+        with pytest.raises(httpx.RemoteProtocolError):
+            Asker(past, "root").get("/usage.csv")
+
+    def test_what_is_too_much_to_sum_up_is_refused(
+        self, past: ThreadedController, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(usage, "MOST_ROWS", 1)
+        monkeypatch.setattr(usage, "MOST_SUMMED", 2)
+        assert error_of(Asker(past, "root").get("/usage"))["code"] == "too_many"
 
 
 class TestOthersLeases:

@@ -71,11 +71,16 @@ class UsageTable(UsageHandler):
         """
         user = self.whose(query)
         period = await self.period(query)
-        page = await self._page(period, user, query.course, None)
+        lines, cursor = await self._lines(period, user, query.course, None)
         self.set_header("Content-Type", "text/csv; charset=UTF-8")
         self.set_header("Content-Disposition", 'attachment; filename="gpu-usage.csv"')
         try:
-            await self._stream(period, user, query.course, page)
+            self.write(lines)
+            while cursor is not None:
+                await self.flush()
+                lines, cursor = await self._lines(period, user, query.course, cursor)
+                self.write(lines)
+            self.finish()
         except StreamClosedError:
             return
         except Exception:
@@ -83,16 +88,16 @@ class UsageTable(UsageHandler):
             log.exception("%s broke off", self.request.path)
             self.break_off()
 
-    async def _stream(self, period: Period, user: str | None, course: str | None, page: Page) -> None:
-        self.write(table(page.rows, period, heading=True))
-        while page.cursor is not None:
-            await self.flush()
-            page = await self._page(period, user, course, page.cursor)
-            self.write(table(page.rows, period, heading=False))
-        self.finish()
+    async def _lines(
+        self, period: Period, user: str | None, course: str | None, cursor: str | None
+    ) -> tuple[bytes, str | None]:
+        """The lines of a page, made beside the event loop, and the next page's cursor."""
 
-    async def _page(self, period: Period, user: str | None, course: str | None, cursor: str | None) -> Page:
-        return await self.service.history.ask(lambda store: _page(store, period, user, course, cursor))
+        def lines(store: Store) -> tuple[bytes, str | None]:
+            page = _page(store, period, user, course, cursor)
+            return table(page.rows, period, heading=cursor is None), page.cursor
+
+        return await self.service.history.ask(lines)
 
 
 def _page(store: Store, period: Period, user: str | None, course: str | None, cursor: str | None) -> Page:
