@@ -8,11 +8,11 @@ from pathlib import Path
 from prometheus_client import Counter
 
 from gpu_kernels import errors
-from gpu_kernels.pool.app import PoolController
 from gpu_kernels.pool.service import identity, reference
 from gpu_kernels.pool.service.metrics import Metrics
 from gpu_kernels.pool.service.operations import operations_of
 from gpu_kernels.pool.service.routes import ROUTES
+from gpu_kernels.pool.settings import PoolSettings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "pool-api.md").read_text()
 
@@ -36,7 +36,7 @@ def table(heading: str) -> set[str]:
 
 
 def test_every_setting_is_described() -> None:
-    assert table("## Settings") == set(PoolController.class_own_traits(config=True))
+    assert table("## Settings") == set(PoolSettings.class_own_traits(config=True))
 
 
 def test_every_error_code_is_described_with_its_status() -> None:
