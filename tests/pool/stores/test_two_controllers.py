@@ -88,6 +88,7 @@ class Pair:
             if controller.process is not None and controller.process.poll() is None:
                 controller.process.send_signal(signal.SIGCONT)
             controller.__exit__()
+            assert "Traceback" not in (controller.state / "log").read_text()
 
 
 @pytest.fixture
