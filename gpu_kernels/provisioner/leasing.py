@@ -158,8 +158,17 @@ def reserve(client: PoolClient, wish: Wish, wait_s: float, abandoned: threading.
             abandoned.wait(min(left, RETRY_S))
     if lease.in_force and not abandoned.is_set():
         return lease
+    told = _why(client, lease) if lease.queued and not abandoned.is_set() else ""
     give_back(client, lease, wish.holder)
-    raise NoSlice(_not_in_time(wish, lease, wait_s))
+    raise NoSlice(_not_in_time(wish, lease, wait_s, told))
+
+
+def _why(client: PoolClient, lease: Lease) -> str:
+    """What the request waited for, in a line; nothing where the controller does not say."""
+    try:
+        return f"{client.why(lease.id)['text']}\n"
+    except PoolError:
+        return ""
 
 
 def _ask(client: PoolClient, wish: Wish, end: float, abandoned: threading.Event) -> Lease:
@@ -182,7 +191,7 @@ def _ask(client: PoolClient, wish: Wish, end: float, abandoned: threading.Event)
                 raise
 
 
-def _not_in_time(wish: Wish, lease: Lease, wait_s: float) -> str:
+def _not_in_time(wish: Wish, lease: Lease, wait_s: float, told: str) -> str:
     if not lease.queued:
         return (
             f"The pool took the {wish.size} for this kernel back before it started"
@@ -190,7 +199,8 @@ def _not_in_time(wish: Wish, lease: Lease, wait_s: float) -> str:
             "Start the kernel again, or choose 'Python 3' to work without a GPU."
         )
     return (
-        f"No slice of {wish.size} became free within {wait_s:g} seconds{lease.place}.\n"
+        f"No slice of {wish.size} became free within {wait_s:g} seconds{'' if told else lease.place}.\n"
+        f"{told}"
         "Nothing is reserved. Try again in some minutes, choose a smaller slice,\n"
         "or choose 'Python 3' to work without a GPU."
     )
