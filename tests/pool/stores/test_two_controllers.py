@@ -25,7 +25,7 @@ from gpu_kernels.pool.ledger.stores.sql import SqlStore
 from tests.pool.controller import Agent, ControllerProcess, error_of, reserve, token
 
 TERM = 1.5
-ROUNDS = 3
+ROUNDS = 2
 SOON = 60.0
 
 

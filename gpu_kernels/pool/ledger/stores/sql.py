@@ -237,20 +237,18 @@ class SqlStore(History):
 
     def prune(self, before: int, most_events: int, batch: int) -> bool:
         m = self._database.marker
-        leases = (
-            f"DELETE FROM leases WHERE id IN (SELECT id FROM leases WHERE ended_at < {m} "
-            f"ORDER BY ended_at LIMIT {m})"
-        )
-        events = (
-            f"DELETE FROM events WHERE id IN (SELECT id FROM events WHERE (at < {m} OR id <= {m}) "
-            f"AND id < {m} ORDER BY id LIMIT {m})"
-        )
+
+        def forget(table: str, where: str, order: str, *values: int) -> int:
+            some = f"SELECT id FROM {table} WHERE {where} ORDER BY {order} LIMIT {m}"
+            done = self._connected().execute(f"DELETE FROM {table} WHERE id IN ({some})", values).rowcount
+            return int(done)
+
         with self._driver_errors():
-            connection = self._connected()
-            newest = connection.execute("SELECT COALESCE(MAX(id), 0) FROM events").fetchone()[0]
-            forgotten = connection.execute(leases, (before, batch)).rowcount
-            told = connection.execute(events, (before, newest - most_events, newest, batch)).rowcount
-        return batch in (forgotten, told)
+            newest = self._connected().execute("SELECT COALESCE(MAX(id), 0) FROM events").fetchone()[0]
+            leases = forget("leases", f"ended_at < {m}", "ended_at", before, batch)
+            events = forget("events", f"at < {m} AND id < {m}", "at", before, newest, batch)
+            events += forget("events", f"id <= {m}", "id", newest - most_events, batch - events)
+        return batch in (leases, events)
 
     def _connected(self) -> Connection:
         if self._connection is None:
