@@ -17,6 +17,7 @@ import pytest
 from gpu_kernels.pool.ledger.rows import Event
 from gpu_kernels.pool.service import events, feed
 from gpu_kernels.pool.service.feed import Feed, Told
+from gpu_kernels.pool.service.schemas.events import PoolEvent
 from tests.pool.controller import TOKENS, Agent, ThreadedController, error_of, reserve, token, write_tokens
 
 
@@ -37,6 +38,8 @@ class Stream:
         for line in self._lines:
             if not line:
                 if "data" in fields:
+                    if fields["event"] == "change":
+                        PoolEvent.model_validate_json(fields["data"])
                     return Message(fields["event"], int(fields["id"]), json.loads(fields["data"]))
                 fields = {}
             elif not line.startswith(":"):

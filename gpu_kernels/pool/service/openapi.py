@@ -13,6 +13,7 @@ from gpu_kernels import __version__
 from gpu_kernels.errors import BY_CODE, NotFound, PoolError
 from gpu_kernels.pool.service.operations import Operation, operations_of
 from gpu_kernels.pool.service.routes import PARAMETERS, ROUTES
+from gpu_kernels.pool.service.schemas.events import PoolEvent
 from gpu_kernels.pool.service.schemas.pool import Error
 
 Json = dict[str, Any]
@@ -63,7 +64,7 @@ Key = tuple[Any, JsonSchemaMode]
 @cache
 def _schemas() -> tuple[Mapping[Key, Json], Json]:
     """References by model, and the components that they refer to."""
-    wanted: dict[Key, None] = {(Error, "validation"): None}
+    wanted: dict[Key, None] = {(Error, "validation"): None, (PoolEvent, "validation"): None}
     for made in _all_operations():
         models = [made.body, made.query, *made.answers.values()]
         wanted |= {(model, "validation"): None for model in models if isinstance(model, type)}
