@@ -36,17 +36,22 @@ SETTINGS = {
 }
 """Nothing here makes a commit less safe."""
 WATCHED = """
-import json, os, signal, subprocess, sys
-server = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, **json.loads(sys.argv[1]))
+import json, os, select, shutil, signal, subprocess, sys
+server = subprocess.Popen(sys.argv[3:], stdin=subprocess.DEVNULL, **json.loads(sys.argv[1]))
 signal.signal(signal.SIGTERM, lambda *_: server.send_signal(signal.SIGINT))
 signal.signal(signal.SIGHUP, lambda *_: server.send_signal(signal.SIGQUIT))
 if os.fork() == 0:
     sys.stdin.buffer.read()
     os.kill(os.getppid(), signal.SIGTERM)
     os._exit(0)
-sys.exit(server.wait())
+code = server.wait()
+if select.select([0], [], [], 0)[0]:
+    shutil.rmtree(sys.argv[2], ignore_errors=True)
+sys.exit(code)
 """
-"""Stops the server when the end of the pipe at its standard input is closed, however that came about."""
+"""Stops the server when the other end of the pipe at its standard input is closed, however that came about,
+and then removes what nobody is left to remove.
+"""
 
 
 @cache
@@ -102,7 +107,7 @@ class Server:
         command += [f"--{name}={value}" for name, value in self._settings.items()]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", WATCHED, json.dumps(self._as_account()), *command],
+                [sys.executable, "-c", WATCHED, json.dumps(self._as_account()), str(self.folder), *command],
                 cwd=self.folder,
                 stdin=subprocess.PIPE,
                 stdout=log,

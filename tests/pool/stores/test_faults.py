@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from shutil import rmtree
 from tempfile import mkdtemp
 from urllib.parse import parse_qs, urlsplit
 
@@ -231,7 +232,10 @@ class TestPostgreSQL:
 
 def end_sessions(server: Server, store: SqlStore) -> None:
     pid = store._connected().info.backend_pid
-    server.execute(f"SELECT pg_terminate_backend({pid}, 5000)")
+    server.execute(f"SELECT pg_terminate_backend({pid})")
+    with psycopg.connect(server.url("postgres"), autocommit=True) as probe:
+        while probe.execute("SELECT 1 FROM pg_stat_activity WHERE pid = %s", (pid,)).fetchone():
+            pass
 
 
 def take(store: SqlStore) -> int:
@@ -293,6 +297,7 @@ class LosesCommits:
 
     def close(self) -> None:
         self._listener.close()
+        rmtree(self.folder)
 
 
 class TestACommitWithoutAnAnswer:
