@@ -151,6 +151,18 @@ def test_who_teaches_may_only_tighten_what_stands_above(uni: Rig) -> None:
     assert uni.read(lambda tx: tx.book.entitlements.rules("ml101").max_leases) == 6
 
 
+def test_who_teaches_does_not_lift_what_was_said_of_the_course_itself(uni: Rig) -> None:
+    def rules(own: dict[str, Any], *, tighten: bool = True) -> None:
+        uni.write(lambda tx: accounts.set_rules(tx, "ml101", own, actor="grace", tighten=tighten))
+
+    rules({"hours_per_week": 10, "max_leases": 2}, tighten=False)
+    for own in ({}, {"max_leases": 2}, {"hours_per_week": None, "max_leases": 2}, {"hours_per_week": 11}):
+        with pytest.raises(Forbidden, match=r"would allow more: .*hours_per_week"):
+            rules(own)
+    rules({"hours_per_week": 9, "max_leases": 1})
+    assert uni.read(lambda tx: tx.book.entitlements.rules("ml101").max_leases) == 1
+
+
 def test_what_a_group_property_says_is_changed_in_the_hub_alone(uni: Rig) -> None:
     told = {"ml101": {"gpu_limit": "0.3", "gpu_max_leases": "2", "gpu_parent": "science"}}
     assert uni.write(lambda tx: groups.apply(tx, told)) == 0

@@ -152,6 +152,7 @@ class TestWhoMay:
         for method, path, body in (
             ("PUT", "/accounts/science/quota/V100", {"nominal": 900}),
             ("PUT", "/accounts/ml101", {"kind": "course", "parent": "uni"}),
+            ("PUT", "/accounts/ml101", {"kind": "course"}),
             ("PUT", "/accounts/cv202", {"kind": "course", "parent": "science"}),
             ("PUT", "/accounts/new", {"kind": "course"}),
         ):

@@ -172,15 +172,17 @@ def drop_account(tx: Transaction, name: str, *, actor: str) -> None:
 def set_rules(tx: Transaction, name: str, rules: Mapping[str, Any], *, actor: str, tighten: bool) -> Account:
     """Replace an account's own rules.
 
-    ``tighten``: whoever teaches a course may not allow more than what stands above it; raises ``Forbidden``
-    with what does.
+    ``tighten``: whoever teaches a course may not allow more than what is in force, or stands above it; raises
+    ``Forbidden`` with what does.
     """
     account = known(tx, name)
     read_rules(rules)
-    too_much = looser(rules, tx.book.entitlements.rules(_parent(tx, name))) if tighten else []
+    _check_not_said(tx, name, _differing(account, replace(account, rules=dict(rules))))
+    in_force = tx.book.entitlements.rules
+    too_much = looser(rules, in_force(_parent(tx, name)), in_force(name)) if tighten else []
     if too_much:
         raise Forbidden(
-            f"Of {name}, you may only tighten what stands above it; these would allow more: "
+            f"Of {name}, you may only tighten what is in force; these would allow more: "
             f"{', '.join(too_much)}.\nAsk whoever runs the pool.",
             details={"rules": too_much},
         )

@@ -194,14 +194,18 @@ def resolve(own: Iterable[Mapping[str, Any]]) -> Rules:
     return Rules(**merged)
 
 
-def looser(raw: Mapping[str, Any], inherited: Rules) -> list[str]:
-    """The rules among an account's own that allow more than what it would inherit: who teaches a course may
-    only tighten what stands above it.
+def looser(raw: Mapping[str, Any], inherited: Rules, in_force: Rules) -> list[str]:
+    """The rules by which an account would allow more than it does, or than stands above it: who teaches a
+    course may only tighten, also what an admin has said of the course itself.
+
+    ``inherited``: what is in force above the account; ``in_force``: for the account, with its own so far.
     """
-    found = []
-    for name, value in read_rules(raw).items():
-        above = getattr(inherited, name)
-        if name == "course_limit" or (above is not None and _allows_more(value, above)):
+    own, found = read_rules(raw), []
+    for name in {**own, **RULES}:
+        value = own.get(name, getattr(inherited, name))
+        bounds = (getattr(inherited, name), getattr(in_force, name))
+        more = any(most is not None and _allows_more(value, most) for most in bounds)
+        if more or (name == "course_limit" and name in own):
             found.append(name)
     return found
 

@@ -111,7 +111,7 @@ class OneAccount(Handler):
         identity = self.identity
 
         def change(tx: Transaction) -> dict[str, Any]:
-            check_may_change(tx, identity, name, body.parent)
+            check_may_change(tx, identity, name, body.parent or tx.book.entitlements.tree.root)
             accounts.put_account(
                 tx,
                 name,
@@ -145,7 +145,7 @@ class AccountRules(Handler):
 
     @operation(
         "Set an account's rules",
-        who=f"{ABOVE}. A course's instructors may tighten what stands above it",
+        who=f"{ABOVE}. A course's instructors may tighten what is in force",
         body=schemas.Rules,
         answers={200: schemas.Account},
         errors=[UnknownAccount, Conflict],

@@ -95,7 +95,7 @@ def test_every_rule_has_its_field() -> None:
 def test_what_is_looser_than_what_stands_above_is_named(
     own: dict[str, Any], above: dict[str, Any], found: list[str]
 ) -> None:
-    assert looser(own, resolve([above])) == found
+    assert looser(own, resolve([above]), resolve([above])) == found
 
 
 def test_nothing_stands_against_a_request_without_rules() -> None:
