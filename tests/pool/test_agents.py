@@ -124,6 +124,8 @@ def test_an_inventory_of_another_epoch_activates_nothing(rig: Rig) -> None:
     lease = rig.reserve()
     rig.report(alive=[{**lease, "epoch": 99}])
     assert rig.state(lease) == "reserved"
+    assert rig.mismatch() == 1, "what runs there holds no slice"
+    rig.report()
 
 
 def test_an_agent_that_counts_by_another_ledger_frees_nothing(rig: Rig) -> None:
