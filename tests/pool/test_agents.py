@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_kernels.errors import AgentReplaced, Forbidden, PoolFull, UnknownAgent
+from gpu_kernels.errors import AgentReplaced, Conflict, Forbidden, PoolFull, UnknownAgent
 from gpu_kernels.pool.ledger import agents, reading
 from gpu_kernels.pool.ledger.agents import GPU_GONE, RESTARTED
 from tests.pool.rig import TIMING, Rig
@@ -96,6 +96,18 @@ def test_a_gpu_that_is_gone_takes_its_leases_with_it(rig: Rig) -> None:
     rig.report("two")
     assert rig.state(lease) == "freed"
     assert len(rig.read(reading.pool)["gpus"]) == 2
+
+
+def test_a_gpu_that_was_withdrawn_is_no_others_before_it_is_free(rig: Rig) -> None:
+    rig.agent("two", gpus=2)
+    rig.set_limit("cv202", {"V100": 5000})
+    lease = rig.reserve(size="2 V100", groups=["cv202"])
+    rig.agent("two", gpus=1)
+    with pytest.raises(Conflict, match="as one of agent two"):
+        rig.agent("other", uuids=["GPU-two-1"])
+    rig.report("two")
+    assert rig.state(lease) == "freed"
+    rig.agent("other", uuids=["GPU-two-1"])
 
 
 def test_a_gpu_that_shrinks_while_in_use_stays_counted_and_shrinks_when_it_is_free(rig: Rig) -> None:

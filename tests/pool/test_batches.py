@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,21 @@ def test_a_job_that_raises_is_undone_and_the_others_stand() -> None:
     assert {lease["slot"]["path"] for lease in rig.leases()} == {"a.ipynb", "c.ipynb"}
     assert rig.mismatch() == 0
     assert batch.changes.leases == {outcome.result for outcome in batch.outcomes if outcome.result}
+
+
+def test_a_job_that_tears_an_index_harms_no_other() -> None:
+    rig, _ = rig_on(Faulty)
+    first = rig.reserve("first.ipynb")
+
+    def twice(tx: Transaction) -> None:
+        tx.put(replace(tx.book.leases[first["id"]], id="f" * 32))
+
+    batch = rig.ledger.run([reserving(rig, "a.ipynb"), Job(twice), reserving(rig, "b.ipynb")])
+    kinds = [type(outcome.error) for outcome in batch.outcomes]
+    assert kinds == [type(None), AssertionError, type(None)]
+    assert as_stored(rig.ledger.book)[Lease] == committed(rig)[Lease]
+    assert rig.reserve("first.ipynb")["id"] == first["id"]
+    assert rig.mismatch() == 0
 
 
 def test_readers_see_what_the_batch_has_committed() -> None:

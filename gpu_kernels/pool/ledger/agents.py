@@ -180,14 +180,7 @@ def report(
     the agent has ever seen. Raises ``UnknownAgent`` before its registration, ``AgentReplaced`` from an
     older process of that name.
     """
-    agent = tx.book.agents.get(name)
-    if agent is None or agent.owner != owner:
-        raise UnknownAgent(f"There is no agent {name} of yours in the pool; register it first.")
-    if agent.boot_id != boot_id:
-        raise AgentReplaced(
-            f"Another agent process has registered as {name} since; this one must serve nothing any more.",
-            details={"agent": name},
-        )
+    agent = reporting(tx, name, owner=owner, boot_id=boot_id)
     if done_seq > agent.target_seq or counts_by != tx.counts_by:
         done_seq = 0  # it counts by another ledger (one restored, or new): it has done nothing of this one
     if agent.reported_at <= tx.now - tx.timing.agent_ttl:
@@ -207,6 +200,19 @@ def report(
     _alarm(tx, agent, outside)
     strangers = tuple(sorted(worker.id for worker in alive.values() if not _belongs(tx, worker, name)))
     tx.when_committed(lambda: tx.strangers.__setitem__(name, strangers))
+
+
+def reporting(tx: Transaction, name: str, *, owner: str, boot_id: str) -> Agent:
+    """The agent, if this process of it still is the one. Raises ``UnknownAgent``, ``AgentReplaced``."""
+    agent = tx.book.agents.get(name)
+    if agent is None or agent.owner != owner:
+        raise UnknownAgent(f"There is no agent {name} of yours in the pool; register it first.")
+    if agent.boot_id != boot_id:
+        raise AgentReplaced(
+            f"Another agent process has registered as {name} since; this one must serve nothing any more.",
+            details={"agent": name},
+        )
+    return agent
 
 
 def _belongs(tx: Transaction, worker: Alive, agent: str) -> bool:

@@ -70,6 +70,8 @@ class Book:
         self.events: dict[int, Event] = {}
         """Those of the batch under way; older ones are in the store alone."""
         self.last_event = 0
+        self.torn = False
+        """Whether an index failed halfway through a change: only loading the book anew undoes that."""
         self._tables: dict[Any, dict[Any, Any]] = {kind: getattr(self, kind.TABLE) for kind in TABLES}
         self._journal: list[tuple[Any, Key, Any]] = []
         self._followers: dict[Any, list[Follower[Any]]] = {kind: [] for kind in TABLES}
@@ -102,8 +104,8 @@ class Book:
         """By GPU id: what is counted now."""
         self.gpus_of = follow(Gpu, Groups[Gpu](attrgetter("agent_name"), attrgetter("uuid")))
         """By agent, then by UUID."""
-        self.claims = follow(Gpu, Groups[Gpu](lambda row: row.uuid if row.offered else None, KEYS[Gpu]))
-        """By UUID: the GPUs of this UUID that agents offer."""
+        self.claims = follow(Gpu, Groups[Gpu](lambda row: row.uuid if row.offered or row.used_mib else None, KEYS[Gpu]))
+        """By UUID: the GPUs of this UUID that agents offer, or on which leases of theirs may still live."""
         self.quotas_of = follow(Quota, Groups[Quota](attrgetter("account"), attrgetter("gpu_class")))
         self.seats_of = follow(Seat, Groups[Seat](attrgetter("window"), attrgetter("number")))
         self.windows_of = follow(Window, Groups[Window](attrgetter("class_hour"), KEYS[Window]))
@@ -158,8 +160,12 @@ class Book:
             del self._tables[kind][key]
         else:
             self._tables[kind][key] = after
-        for follower in self._followers[kind]:
-            follower.change(before, after)
+        try:
+            for follower in self._followers[kind]:
+                follower.change(before, after)
+        except BaseException:
+            self.torn = True
+            raise
 
     def load(self, loaded: Iterable[Row], last_event: int) -> None:
         """Take in rows as a store has them; there is nothing to undo, and nothing to write."""

@@ -199,6 +199,7 @@ class Ledger:
 
     def _run(self, jobs: Sequence[Job]) -> Batch:
         writes = any(not job.reads for job in jobs)
+        self._stale |= self.book.torn
         decided = _Decided(line=self._setting.line)
         try:
             now = self.store.begin(writes=writes or self._stale)
@@ -282,11 +283,13 @@ class Ledger:
             log.error("the queue could not be gone through", exc_info=failed)
 
     def _try(self, decided: _Decided, work: Work, now: int) -> Outcome[Any]:
-        """Run one job; what raises is undone to where it began."""
+        """Run one job; what raises is undone to where it began. What tears the book ends the batch."""
         tx, mark = self._transaction(now), self.book.mark()
         try:
             outcome = Outcome(work(tx))
         except Exception as error:
+            if self.book.torn:
+                raise
             self.book.undo_to(mark)
             return Outcome(error=error)
         decided.kept.append(tx)
@@ -295,7 +298,8 @@ class Ledger:
 
     def _undo(self, error: BaseException) -> None:
         self.store.rollback()
-        self.book.undo_to(0)
+        if not self.book.torn:
+            self.book.undo_to(0)
         if isinstance(error, OutcomeUnknown):
             self._stale = True
         if isinstance(error, LedgerUnavailable):

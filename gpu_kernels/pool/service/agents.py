@@ -145,6 +145,7 @@ class Report(AgentHandler):
         outside = [Outside(item.gpu, item.mib) for item in body.outside]
 
         def look(tx: Transaction) -> reading.Told:
+            agents.reporting(tx, name, owner=owner, boot_id=boot_id)
             return reading.agent_told(tx, name, target_seq, body.incarnation, full=body.full)
 
         def take(tx: Transaction) -> reading.Told:
