@@ -200,6 +200,21 @@ class TestPostgreSQL:
         write(other, event(1))
         other.close()
 
+    def test_one_on_standby_takes_over_after_a_restart_too(self, server: Server) -> None:
+        url = server.new_database()
+        leader, other = leading(url), SqlStore(url, term_ttl=MINUTE)
+        other.open()
+        with pytest.raises(Deposed):
+            other.lead("two", "")
+        leader.close()
+        server.stop()
+        server.start()
+        with suppress(LedgerUnavailable):
+            other.lead("two", "")
+        assert other.lead("two", "").term in (2, 3)
+        write(other, event(1))
+        other.close()
+
     def test_a_transaction_under_way_is_left_alone(self, server: Server) -> None:
         """Only what is older than a term is ended."""
         url = server.new_database()

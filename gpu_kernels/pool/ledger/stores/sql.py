@@ -269,6 +269,8 @@ class SqlStore(History):
         try:
             yield
         except self._database.errors as error:
+            if self._connection is not None and not self._database.usable(self._connection):
+                self._disconnect()
             raise self._database.refusal(error) or error from error
 
 
