@@ -268,7 +268,8 @@ class Pass:
     def _promise(self, ask: Ask) -> Promise | None:
         """Keep for the ask what it can have first, and its quota, among classes not promised to others."""
         free = [c for c in self.demands(ask) if c not in self._taken]
-        allowed = [c for c in free if not self.held_by_own_course(ask, c)]
+        holds = ask.promised_at is not None
+        allowed = [c for c in free if holds or not self.held_by_own_course(ask, c)]
         best: Promise | None = None
         for gpu_class in allowed:
             found = self._earliest(ask, gpu_class)
@@ -288,17 +289,26 @@ class Pass:
         return verdict.held_by in (QUOTA, GPUS) and not own
 
     def _earliest(self, ask: Ask, gpu_class: str) -> Promise | None:
+        """The first GPUs of the class that it can be sure of, with the quota for them.
+
+        Its course's own limit keeps it from a promise only if it still stands against it then: requests that
+        are over by then may have what a holder needs.
+        """
         key = (id(self._shape(ask.size)), gpu_class, ask.life)
-        if key in self._hopeless:
-            return None
-        asked = self.demands(ask)[gpu_class]
-        since: int | None = self.scene.now
+        asked, now = self.demands(ask)[gpu_class], self.scene.now
+        since: int | None = now
         if asked > self.room(ask, gpu_class):
             since = self.outlook.quota_at(ask, gpu_class, asked)
-        found = None if since is None else self.outlook.earliest(ask, gpu_class, since)
-        if found is None and since == self.scene.now:
+        if since is None or key in self._hopeless:
+            return None
+        found = self.outlook.earliest(ask, gpu_class, now)
+        if found is None:
             self._hopeless.add(key)
-        return found
+        if found is None or since <= found.at:
+            return found
+        if self.held_by_own_course(ask, gpu_class):
+            return None
+        return self.outlook.earliest(ask, gpu_class, since)
 
     def _new_promises(
         self, waiting: Iterable[Ask], verdicts: Mapping[str, Verdict]

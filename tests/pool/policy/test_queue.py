@@ -503,3 +503,15 @@ class TestSwaps:
         pool.servers = {"server4": Server("server4", ends_at=START + 2 * LIFE)}
         swap = pool.ask(size, replaces={"V100": 500}, replaced_until=START + until)
         assert (swap.id in pool.decide().granted) == granted
+
+
+def test_a_promise_outlasts_classmates_who_are_over_by_then() -> None:
+    """They may have the course's room now: what counts is that it is there when the promise is kept."""
+    pool = Pool.of(gpus(2), {"ml101": 1000, "cv202": None})
+    fill(pool, "1 V100", [HOUR])
+    fill(pool, "0.5 V100", [HOUR])
+    large = pool.ask("1 V100", asked_at=START - MINUTE)
+    before = pool.decide().promises[large.id]
+    brief = pool.ask("0.5 V100", user="bob", life=HOUR)
+    assert brief.id in pool.decide().granted
+    assert pool.decide().promises[large.id] == before
