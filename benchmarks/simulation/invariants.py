@@ -9,7 +9,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpu_kernels.pool.ledger.rows import Account, Agent, Gpu, Lease, Quota, Row, Seat, Slice, Window
+from gpu_kernels.pool.ledger.rows import (
+    Account,
+    Agent,
+    ClassHour,
+    Gpu,
+    Lease,
+    Quota,
+    Row,
+    Seat,
+    Slice,
+    Window,
+)
 
 LIVING = ("queued", "reserved", "active")
 SERVED = ("reserved", "active")
@@ -42,6 +53,7 @@ class Tables:
     quotas: dict[tuple[str, str], Quota] = field(default_factory=dict)
     leases: dict[str, Lease] = field(default_factory=dict)
     slices: list[Slice] = field(default_factory=list)
+    class_hours: dict[str, ClassHour] = field(default_factory=dict)
     windows: dict[str, Window] = field(default_factory=dict)
     seats: list[Seat] = field(default_factory=list)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -41,6 +42,7 @@ from gpu_kernels.pool.ledger import (
     agents,
     asking,
     audit,
+    class_hours,
     reading,
 )
 from gpu_kernels.pool.ledger.ending import NOT_RENEWED, revoke
@@ -118,6 +120,8 @@ class PoolMachine(RuleBasedStateMachine):
             self.store, TIMING, watch=Watch(ROUND * 1000, TTL, lambda: self.true), holder="machine"
         )
         self.ledger.start({"ml101": {"V100": 300, "A100": 1000}, "cv202": {"V100": 2500, "A100": 1000}})
+        for lease in self.now_in(*SERVED):
+            self.good_until[lease.id] = self.true + TTL / 1000  # nobody could renew while none ran
 
     def ask(self, work: Callable[[Transaction], T]) -> T:
         """One request to the controller. Raises ``Unknown`` where no answer came, or what was refused."""
@@ -150,13 +154,18 @@ class PoolMachine(RuleBasedStateMachine):
     def the_controller(self, trouble: str, data: st.DataObject) -> None:
         if trouble == "restarts":
             self.kept.gone(self.store.inner)
+            self.let_pass(data.draw(st.sampled_from([0.0, 59.0, 100.0, 4000.0])))
             self.start_controller()
         elif trouble == "is deposed":  # it stood still, a standby took its term, and it does not know
             self.store.heal()
             self.zombies.append(self.ledger)
             self.start_controller()
         elif trouble == "stands still":
-            self.let_pass(data.draw(st.sampled_from([16.0, 59.0, 100.0, 4000.0])))
+            seconds = data.draw(st.sampled_from([16.0, 59.0, 100.0, 4000.0]))
+            if seconds * 1000 > TTL / 4 + ROUND * 1000:  # so long is noticed, and all but a round given back
+                for lease_id, until in self.good_until.items():
+                    self.good_until[lease_id] = until + seconds - ROUND if until > self.true else until
+            self.let_pass(seconds)
         else:
             by = data.draw(st.sampled_from([-86_400.0, -3600.0, -30.0, 30.0, 90.0, 3600.0]))
             self.clock += round(by * 1000)
@@ -324,6 +333,16 @@ class PoolMachine(RuleBasedStateMachine):
         self.tables = Tables.of(self.kept.rows())
         return [lease for lease in self.tables.leases.values() if lease.state in states]
 
+    @rule(seats=st.integers(1, 4), starts_in=st.integers(0, 40), course=st.sampled_from(["ml101", "cv202"]))
+    def a_class_is_planned(self, seats: int, starts_in: int, course: str) -> None:
+        begins = datetime.fromtimestamp(self.clock / 1000, UTC) + timedelta(minutes=starts_in)
+        pattern = class_hours.Pattern(
+            course=course, size="0.25 V100", seats=seats, weekdays="1234567", start=f"{begins:%H:%M}",
+            minutes=30, time_zone="UTC", first_date=f"{begins:%Y-%m-%d}",
+            last_date=f"{begins + timedelta(days=2):%Y-%m-%d}",
+        )  # fmt: skip
+        self.try_to(partial(class_hours.create, pattern=pattern, actor="grace"))
+
     def drawn(self, data: st.DataObject, *states: str) -> Lease | None:
         """One of the leases in these states, in the order in which they were asked for."""
         found = [lease for lease in self.tables.leases.values() if lease.state in states]
@@ -481,9 +500,41 @@ class PoolMachine(RuleBasedStateMachine):
         finally:
             self.kept.close()
 
-    def everything_ends(self) -> None:
+    def everybody_is_served(self) -> None:
+        """Nobody waits for ever: with all servers there, room in the quotas, and leases that are given back,
+        whoever goes on waiting gets what was asked for.
+        """
         self.store.heal()
         self.mail.clear()
+        for name in sorted(self.tables.agents):
+            self.ask(partial(agents.set_standing, name=name, standing="open", actor="root"))
+        for account in ALL_ACCOUNTS:
+            for gpu_class in ("V100", "A100"):
+                self.ask(partial(accounts.drop_quota, name=account, gpu_class=gpu_class, actor="root"))
+        for course in ("ml101", "cv202"):
+            limit = {"V100": 2500, "A100": 1000}
+            self.ask(partial(accounts.set_limit, name=course, limit=limit, actor="root", create=False))
+        for class_hour in sorted(self.tables.class_hours):
+            self.ask(partial(class_hours.cancel, class_hour=class_hour, actor="grace"))
+        waited = {lease.id for lease in self.now_in("queued")}
+        for _ in range(30):
+            self.let_pass(ROUND)
+            for server in self.servers.values():
+                server.paused = False
+                server.buries()
+            for _ in range(2):
+                self.all_servers_report()
+            self.who_waits_goes_on_waiting()
+            self.ask(sweep)
+            for lease in self.now_in(*SERVED):
+                self.ask(partial(asking.release, user=lease.user, lease_id=lease.id, holder=lease.holder))
+        queued = [lease for lease in self.now_in("queued") if lease.id in waited]
+        assert queued == [], f"these wait for ever: {queued}"
+        gave_up = [lease for lease in self.now_in("expired") if lease.id in waited]
+        assert all(lease.give_up_at <= self.clock for lease in gave_up), f"these were not served: {gave_up}"
+
+    def everything_ends(self) -> None:
+        self.everybody_is_served()
         for _ in range(16):
             self.let_pass(ROUND)
             self.ask(sweep)

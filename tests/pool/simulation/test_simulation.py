@@ -1,4 +1,6 @@
-"""A few seeds of the simulated pool; ``python -m benchmarks.simulate --hours N`` runs as many as one likes."""
+"""A few seeds of the simulated pool; ``python -m benchmarks.simulate --hours N`` runs as many as one
+likes.
+"""
 
 from __future__ import annotations
 
