@@ -95,6 +95,17 @@ def test_small_seats_move_to_let_large_ones_in():
     assert all(window.short == 0 for hour in (*small, other, whole) for window in school.windows(hour))
 
 
+def test_what_moves_finds_room_beside_what_is_on_far_from_the_new_class():
+    school = School()
+    school.server(gpus=2)
+    days = {"weekdays": "1234567", "last_date": "2027-03-03"}
+    school.class_hour(seats=1, size="1 V100", start="20:00", minutes=30, **days)
+    school.class_hour(course="open", seats=2, size="0.5 V100", start="08:30", minutes=1440, **days)
+    with pytest.raises(ClassHourFull):  # School.check looks at every instant
+        school.class_hour(course="cv202", seats=2, size="1 V100", start="02:30", minutes=30, **days)
+    school.class_hour(course="cv202", seats=1, size="1 V100", start="02:30", minutes=30, **days)
+
+
 def test_leases_that_run_on_are_in_the_way(school):
     school.ask("ben", "0.5 V100", course="open")
     with pytest.raises(ClassHourFull) as caught:

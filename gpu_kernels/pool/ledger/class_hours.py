@@ -166,6 +166,8 @@ def _confirm(tx: Transaction, row: ClassHour, kept: Iterable[Window]) -> None:
     _check_seats(row, len(meetings))
     near = [(m.starts_at - LOOK_AROUND, m.ends_at + LOOK_AROUND) for m in meetings.values()]
     near += [(window.starts_at, window.ends_at) for window in kept]
+    # Windows near by may move, and must find room beside all that is open at the same time as they are.
+    near += [(s.starts_at, s.ends_at) for times in list(near) for s in tx.book.agenda.spans(*times)]
     around = tx.book.agenda.copy(*near) if near else Agenda()
     trial = Trial(around, benches(tx), stays(tx, ending=tx.now), tx.now, {}, {})
     days = {window_id(row, day.isoformat()) for day in calendar.dates(row)}
