@@ -239,6 +239,19 @@ class TestAgents:
         with pytest.raises(AgentReplaced):
             agent.report()
 
+    def test_an_older_process_that_waits_is_told_nothing_of_the_new_ones(
+        self, controller: ThreadedController, ada: PoolClient, agent: Agent
+    ) -> None:
+        agent.report()
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(agent.report, wait=10.0)
+            while not controller.long_polls():
+                pass
+            Agent(controller.client("gpu-server"), boot="2").register()
+            reserve(ada)
+            with pytest.raises(AgentReplaced):
+                waiting.result()
+
     def test_admins_see_agents(self, controller: ThreadedController, agent: Agent) -> None:
         headers = {"Authorization": f"token {token('root')}"}
         listed = httpx.get(f"{controller.url}/api/v1/agents", headers=headers).json()["agents"]

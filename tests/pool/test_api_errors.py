@@ -8,10 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
-from gpu_kernels.errors import InvalidRequest
+from gpu_kernels.errors import InvalidRequest, TooLarge
 from gpu_kernels.pool.service.identity import AGENT, USE
 from gpu_kernels.pool.service.operations import Operation, operations_of
+from gpu_kernels.pool.service.parsing import read_body
 from gpu_kernels.pool.service.routes import ROUTES, example_of
+from gpu_kernels.pool.service.schemas.leases import Renew, Reserve
 from tests.pool.controller import GPU, Agent, ThreadedController, error_of, token
 
 
@@ -109,6 +111,14 @@ def test_bodies_that_are_too_long_are_refused_whether_announced_or_not(
         response = httpx.post(url, headers=headers, content=content)
         assert response.status_code == 413
         assert error_of(response)["details"] == {"limit": 1024 * 1024}
+
+
+def test_a_body_that_is_all_faults_is_refused_without_telling_each() -> None:
+    many = b'{"leases":[%s]}' % b",".join([b'{"a":1,"b":2}'] * 9000)
+    with pytest.raises(InvalidRequest, match=r"^The body has 36000 faults\.$"):
+        read_body(Renew, many)
+    with pytest.raises(TooLarge, match="longer than 131072 bytes"):
+        read_body(Reserve, b'{%s"z":1}' % b'"a":1,' * 30_000)
 
 
 def test_addresses_and_methods_that_are_not_there(controller: ThreadedController) -> None:

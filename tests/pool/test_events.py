@@ -196,6 +196,22 @@ def test_a_token_that_is_taken_back_ends_its_streams(
             stream.next()
 
 
+async def always_rung(bell: object, seconds: float) -> bool:
+    return True
+
+
+@pytest.mark.parametrize("then", [{}, {"groups": ["ml101"], "scopes": ["custom:gpu:use"]}])
+def test_a_right_that_is_taken_back_ends_its_streams_in_a_busy_pool_too(
+    controller: ThreadedController, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, then: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(events, "rung", always_rung)
+    with following(controller, "grace", "course:ml101") as stream:
+        monkeypatch.setitem(TOKENS, "grace", then)
+        write_tokens(tmp_path / "state" / "tokens.json")
+        with pytest.raises(EOFError):
+            stream.next()
+
+
 def test_streams_end_when_the_controller_stops(tmp_path: Path) -> None:
     with ThreadedController(tmp_path / "state") as controller, following(controller, "ada") as stream:
         controller.stop()

@@ -261,6 +261,10 @@ def _ended_at(lease: Lease) -> int | None:
     return lease.ended_at if lease.state in FINAL else None
 
 
+def _claimed(gpu: Gpu) -> str | None:
+    return gpu.uuid if gpu.offered or gpu.used_mib else None
+
+
 def _open_gpu(part: Slice) -> int | None:
     return part.gpu_id if part.ended_at is None else None
 

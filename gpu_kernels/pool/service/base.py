@@ -24,7 +24,6 @@ from gpu_kernels.errors import (
     NotFound,
     PoolError,
     Refused,
-    TooLarge,
     UnknownVersion,
 )
 from gpu_kernels.pool.service.authentication import Authenticator
@@ -35,12 +34,13 @@ from gpu_kernels.pool.service.identity import Identity
 from gpu_kernels.pool.service.metrics import Metrics
 from gpu_kernels.pool.service.operations import operation_of, operations_of
 from gpu_kernels.pool.service.pace import Pace
+from gpu_kernels.pool.service.parsing import too_large
 from gpu_kernels.pool.service.proofs import Proofs
+from gpu_kernels.pool.service.schemas.base import MAX_BODY
 from gpu_kernels.pool.service.waiting import Bells, rung
 
 log = logging.getLogger("gpu_kernels.pool")
 
-MAX_BODY = 1024 * 1024
 MAX_LONG_POLL = 30.0
 VERSIONS = ("v1",)
 """Of the API, oldest first."""
@@ -95,7 +95,7 @@ class Handler(RequestHandler):
     async def prepare(self) -> None:
         length = self.request.headers.get("Content-Length", "0")
         if length.isascii() and length.isdigit() and int(length[:18]) > MAX_BODY:
-            raise _too_large()
+            raise too_large(MAX_BODY)
         if self.service.bells.closed:
             raise stopping()
         if not self.anonymous:
@@ -115,7 +115,7 @@ class Handler(RequestHandler):
     def raw_body(self) -> bytes:
         """The whole body. Raises ``TooLarge``."""
         if self._too_long:
-            raise _too_large()
+            raise too_large(MAX_BODY)
         return bytes(self._body)
 
     def require(self, scope: str, *, course: str | None = None, server: str | None = None) -> None:
@@ -269,10 +269,6 @@ class OtherVersion(Handler):
 def one_line(text: str) -> str:
     """What a client wrote may be in it: nothing of that may look like another line of the log."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _too_large() -> TooLarge:
-    return TooLarge(f"The request's body is longer than {MAX_BODY} bytes.", details={"limit": MAX_BODY})
 
 
 def _is_local(request: HTTPServerRequest) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -91,7 +92,7 @@ class Events(Handler):
                 past = await self.service.history.ask(lambda store: replayed(store, last or 0))
             self._begin()
             try:
-                await self._follow(topics, bell, last, past)
+                await self._follow(topics, query.topics, bell, last, past)
             except (StreamClosedError, TimeoutError):
                 log.debug("a reader of events has gone or takes nothing")
                 self.break_off()
@@ -133,10 +134,10 @@ class Events(Handler):
         self.set_header("X-Accel-Buffering", "no")
 
     async def _follow(
-        self, topics: Topics, bell: asyncio.Event, last: int, past: Sequence[Told] | None
+        self, topics: Topics, wanted: str, bell: asyncio.Event, last: int, past: Sequence[Told] | None
     ) -> None:
         self.write(message("ready", last, {"id": last}))
-        feed = self.service.desk.feed
+        feed, welcome_at = self.service.desk.feed, time.monotonic()
         while True:
             if past is None:
                 last = await self._newest()
@@ -149,20 +150,27 @@ class Events(Handler):
                 await self._flush()
             await self._flush()
             await asyncio.sleep(BREATHER)
+            if feed.since(last) == ():
+                await rung(bell, HEARTBEAT)
+            if time.monotonic() - welcome_at >= HEARTBEAT:
+                if not await self._still_welcome(wanted):
+                    break
+                welcome_at = time.monotonic()
+            if self.gone or self.service.bells.closed or self.service.desk.deposed is not None:
+                break
             past = feed.since(last)
-            if past == ():
-                if not await rung(bell, HEARTBEAT) and not await self._still_welcome():
-                    break
-                if self.gone or self.service.bells.closed or self.service.desk.deposed is not None:
-                    break
-                past = feed.since(last)
         self.finish()
 
-    async def _still_welcome(self) -> bool:
-        """Send a sign of life; False where the token has been taken back since."""
+    async def _still_welcome(self, wanted: str) -> bool:
+        """Send a sign of life, however much goes on elsewhere; False where the token has been taken back
+        since, or may not follow all of this any more.
+        """
         self.write(b": still here\n\n")
         try:
-            await self.service.authenticator.identify(self.request.headers.get("Authorization"))
+            self.identity = await self.service.authenticator.identify(
+                self.request.headers.get("Authorization")
+            )
+            self._topics(wanted)
         except PoolError as error:
             return error.status >= 500  # who cannot be asked has not said no
         return True

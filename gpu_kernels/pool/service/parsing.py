@@ -9,13 +9,15 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from gpu_kernels.errors import InvalidRequest
+from gpu_kernels.errors import InvalidRequest, TooLarge
 from gpu_kernels.pool.service.schemas.base import PRINTABLE, WORDS, Model, Query
 
 M = TypeVar("M", bound=Model)
 Q = TypeVar("Q", bound=Query)
 MOST_NAMED = 5
 """So many wrong fields are told at once."""
+MOST_FAULTS = 2000
+"""Of so many, none is told: to tell them apart takes longer than to find them."""
 
 _WANTED = {
     "missing": "is missing",
@@ -46,7 +48,9 @@ _WANTED = {
 
 
 def read_body(model: type[M], body: bytes) -> M:
-    """The body as ``model``. Raises ``InvalidRequest``."""
+    """The body as ``model``. Raises ``InvalidRequest`` or ``TooLarge``."""
+    if len(body) > model.MOST_BYTES:
+        raise too_large(model.MOST_BYTES)
     if not body.strip():
         raise InvalidRequest("The request has no body; it must be a JSON object.")
     try:
@@ -75,7 +79,13 @@ def read_query(model: type[Q], arguments: Mapping[str, Sequence[bytes]]) -> Q:
         raise _wrong(error, model, "the query") from None
 
 
+def too_large(most: int) -> TooLarge:
+    return TooLarge(f"The request's body is longer than {most} bytes.", details={"limit": most})
+
+
 def _wrong(error: ValidationError, model: type[Model | Query], where: str) -> InvalidRequest:
+    if error.error_count() > MOST_FAULTS:
+        raise InvalidRequest(f"{where.capitalize()} has {error.error_count()} faults.")
     faults = error.errors(include_url=False)
     unknown = [fault for fault in faults if fault["type"] == "extra_forbidden"]
     others = [fault for fault in faults if fault["type"] != "extra_forbidden"]

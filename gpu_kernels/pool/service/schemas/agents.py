@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from gpu_kernels.pool.service.schemas.base import (
+    MAX_BODY,
     PRINTABLE,
     Count,
     GpuClass,
@@ -103,6 +104,7 @@ class Outside(Model):
 class Report(Model):
     """What the agent has carried out, and everything of which anything lives."""
 
+    MOST_BYTES = MAX_BODY
     boot_id: Text64
     target_seq: Count
     incarnation: str = Field("", max_length=64, pattern=PRINTABLE, description="The ledger that it counts by")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -24,6 +24,7 @@ CLASS = pattern(
     r"^[A-Za-z][A-Za-z0-9._-]{0,31}$",
     "must be a GPU class: up to 32 letters, digits, '.', '_', '-'; a letter first",
 )
+MAX_BODY = 1024 * 1024
 BIG = 2**62
 """Counters stay below it, so that no store needs more than 63 bits."""
 
@@ -32,6 +33,8 @@ class Model(BaseModel):
     """A body, a part of one, or an answer. Strict: ``"5"`` is no number and ``1`` is not true."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    MOST_BYTES: ClassVar[int] = 128 * 1024
+    """Of a body: checking one that is all faults takes the time of every other request."""
 
 
 class Query(BaseModel):

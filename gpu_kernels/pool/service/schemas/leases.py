@@ -8,6 +8,7 @@ from pydantic import Field
 
 from gpu_kernels.pool.service.schemas.base import (
     BIG,
+    MAX_BODY,
     PRINTABLE,
     Count,
     CourseName,
@@ -171,6 +172,7 @@ class Known(Model):
 class Renew(Model):
     """All leases of a server at once."""
 
+    MOST_BYTES = MAX_BODY
     leases: list[Known] = Field(max_length=MAX_RENEWED)
 
 
