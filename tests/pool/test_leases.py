@@ -15,9 +15,9 @@ from gpu_kernels.errors import (
     UnknownLease,
 )
 from gpu_kernels.pool.ledger import Transaction, asking, ending, reading
-from gpu_kernels.pool.ledger.rows import Slice
+from gpu_kernels.pool.ledger.rows import Lease, Slice
 from gpu_kernels.pool.ledger.states import FINAL, TABLE, IllegalTransition, State, Who, move
-from gpu_kernels.pool.ledger.sweeping import sweep
+from gpu_kernels.pool.ledger.sweeping import SPREAD, sweep
 from tests.pool.rig import TTL, Rig
 
 
@@ -279,8 +279,17 @@ class TestRestarts:
         rig.restart()
         rig.pass_time(TTL - 1)
         assert rig.state(lease) == "reserved"
-        rig.pass_time(1)
+        rig.pass_time(round(SPREAD * TTL) + 1)
         assert rig.state(lease) == "quarantined"
+
+    def test_what_nobody_renews_after_a_restart_does_not_end_in_one_instant(self, rig: Rig) -> None:
+        rig.set_limit("ml101", {"V100": 1000})
+        for number in range(20):
+            rig.reserve(f"{number}.ipynb")
+        rig.restart()
+        ends = {row.expires_at for row in rig.rows(Lease)}
+        assert len(ends) > 10
+        assert all(rig.now + TTL <= end < rig.now + (1 + SPREAD) * TTL for end in ends if end is not None)
 
 
 def test_the_table_of_states_is_the_one_of_the_design(rig: Rig) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from zlib import crc32
 
 from gpu_kernels.pool.ledger.ending import (
     NOT_RENEWED,
@@ -31,6 +32,8 @@ SERVER_LEAVES = (
 )
 SWEEP_BATCH = 200
 """At most so many leases end in one transaction, so that a mass expiry does not hold up everything else."""
+SPREAD = 0.1
+"""Over how much more of the time to live a promotion spreads the ends."""
 SLOW_CLOCK = 1.1
 """An agent's clock may go slower than the store's by a tenth."""
 FENCE_MARGIN_MS = 10_000
@@ -122,18 +125,26 @@ def promote(tx: Transaction) -> None:
     """Give every living lease a whole time to live from now.
 
     For the start of a controller and for the end of an outage of its ledger: nobody could renew while it
-    was away, so nobody may lose a lease for that. Nor may one have more: a time beyond that was told by a
-    clock that has been set back since, and nobody watched.
+    was away, so nobody may lose a lease for that. Nor may one have much more: a time beyond that was told by
+    a clock that has been set back since, and nobody watched. The ends are spread over ``SPREAD`` of the time
+    to live, by the leases' ids, so that those that nobody wants any more do not all end in one instant.
     """
-    until = tx.now + tx.timing.lease_ttl
     for agent in list(tx.book.agents.values()):
         if agent.reported_at > tx.now:
             tx.change(agent, reported_at=tx.now)
     for lease in _in_force(tx):
+        until = tx.now + tx.timing.lease_ttl + _spread(lease, tx.timing.lease_ttl)
         if lease.expires_at != until:
             tx.change(lease, expires_at=until)
     for lease in list(tx.book.waiting):
         tx.change(lease, asked_at=tx.now)
+
+
+def _spread(lease: Lease, lease_ttl: int) -> int:
+    """A replaced lease gets nothing more: what a swap may overlap is counted in whole times to live."""
+    if lease.place == Place.REPLACED:
+        return 0
+    return crc32(lease.id.encode()) % max(1, int(lease_ttl * SPREAD))
 
 
 def shift(tx: Transaction, by: int) -> None:
