@@ -229,6 +229,17 @@ class TestAlarms:
         rig.report(alive=[lease])
         assert rig.mismatch() == 0
 
+    def test_an_overtaken_report_may_name_what_was_freed_just_now(self, rig: MemoryRig) -> None:
+        lease = rig.reserve()
+        rig.report(alive=[lease])
+        rig.release(lease)
+        rig.report()
+        rig.report(done=0, alive=[lease])
+        assert rig.mismatch() == 0
+        rig.now += rig.ledger.timing.agent_ttl + 1
+        rig.report(alive=[lease])
+        assert rig.mismatch() == 1
+
 
 class TestLongAndIdle:
     def rules(self, rig: MemoryRig, course: str, **rules: int) -> None:

@@ -216,10 +216,14 @@ def reporting(tx: Transaction, name: str, *, owner: str, boot_id: str) -> Agent:
 
 
 def _belongs(tx: Transaction, worker: Alive, agent: str) -> bool:
-    """Whether what lives there holds slices there; what does not is on its way out, or should never be."""
+    """Whether what lives there holds slices there; what does not is on its way out, or should never be.
+
+    Reports may overtake each other: what was freed only just now may still be named by an older one.
+    """
     lease = tx.book.leases.get(worker.id)
-    holding = lease is not None and lease.state in HOLDING and lease.agent_name == agent
-    return holding and lease is not None and worker.epoch == lease.epoch
+    if lease is None or lease.agent_name != agent or worker.epoch != lease.epoch:
+        return False
+    return lease.state in HOLDING or (lease.ended_at or 0) > tx.now - tx.timing.agent_ttl
 
 
 def _note(tx: Transaction, lease: Lease, worker: Alive, agent: str) -> None:
