@@ -246,7 +246,7 @@ class TestAgents:
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(agent.report, wait=10.0)
             while not controller.long_polls():
-                pass
+                ada.pool()
             Agent(controller.client("gpu-server"), boot="2").register()
             reserve(ada)
             with pytest.raises(AgentReplaced):

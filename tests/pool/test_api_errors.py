@@ -13,6 +13,7 @@ from gpu_kernels.pool.service.identity import AGENT, USE
 from gpu_kernels.pool.service.operations import Operation, operations_of
 from gpu_kernels.pool.service.parsing import read_body
 from gpu_kernels.pool.service.routes import ROUTES, example_of
+from gpu_kernels.pool.service.schemas.agents import Report
 from gpu_kernels.pool.service.schemas.leases import Renew, Reserve
 from tests.pool.controller import GPU, Agent, ThreadedController, error_of, token
 
@@ -119,6 +120,18 @@ def test_a_body_that_is_all_faults_is_refused_without_telling_each() -> None:
         read_body(Renew, many)
     with pytest.raises(TooLarge, match="longer than 131072 bytes"):
         read_body(Reserve, b'{%s"z":1}' % b'"a":1,' * 30_000)
+
+
+def test_an_epoch_leaves_room_for_all_that_come_after_it() -> None:
+    with pytest.raises(InvalidRequest, match="'epoch' in the body must be at most"):
+        read_body(Report, b'{"boot_id":"1","target_seq":0,"leases":[],"epoch":%d}' % 2**62)
+
+
+def test_an_instant_that_utc_does_not_have_is_refused(controller: ThreadedController, agent: Agent) -> None:
+    headers = {"Authorization": f"token {token('root')}"}
+    body = {"standing": "open", "ends_at": "9999-12-31T23:59-12:00"}
+    response = httpx.put(f"{controller.url}/api/v1/agents/gpu1/standing", headers=headers, json=body)
+    assert (response.status_code, error_of(response)["code"]) == (400, "bad_request")
 
 
 def test_addresses_and_methods_that_are_not_there(controller: ThreadedController) -> None:

@@ -98,6 +98,14 @@ def test_the_pace_forgets_users_beyond_a_number() -> None:
     assert len(pace._left) == MOST_USERS
 
 
+def test_sums_over_the_whole_ledger_are_not_for_a_loop(controller: ThreadedController, agent: Agent) -> None:
+    controller.app.service.pace._most = 2
+    headers = {"X-Forwarded-For": "192.0.2.1", "Authorization": f"token {token('ada')}"}
+    told = [httpx.get(f"{controller.url}/health", headers=headers).status_code for _ in range(3)]
+    assert told == [200, 200, TooMany("").status]
+    reserve(controller.client("ada"))
+
+
 def test_a_controller_keeps_to_its_pace(controller: ThreadedController, agent: Agent) -> None:
     controller.app.service.pace._most = 2
     ada = controller.client("ada")

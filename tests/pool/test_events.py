@@ -18,6 +18,7 @@ from gpu_kernels.pool.ledger.rows import Event
 from gpu_kernels.pool.service import events, feed
 from gpu_kernels.pool.service.feed import Feed, Told
 from gpu_kernels.pool.service.schemas.events import PoolEvent
+from tests.pool.clock import WEEKDAYS, noon_zone, wall
 from tests.pool.controller import TOKENS, Agent, ThreadedController, error_of, reserve, token, write_tokens
 
 
@@ -160,6 +161,23 @@ def test_it_goes_on_over_a_restart_of_the_controller(tmp_path: Path) -> None:
         assert stream.changes(1) == [("reserved", "ada")]
         reserve(controller.client("ada"), "c.ipynb")
         assert stream.changes(1) == [("reserved", "ada")]
+
+
+def test_what_is_no_lease_is_told_anew_to_its_course_too(
+    controller: ThreadedController, agent: Agent
+) -> None:
+    grace, zone = controller.client("grace"), noon_zone()
+    first = wall(zone, 60)
+    with following(controller, "grace", "course:ml101") as stream:
+        made = grace.add_class_hour(
+            course="ml101", size="0.02 V100", seats=3, weekdays=list(WEEKDAYS), start=f"{first:%H:%M}",
+            minutes=60, time_zone=zone, last_date=f"{first:%Y-%m-%d}",
+        )  # fmt: skip
+        seen = stream.next()
+    assert (seen.data["kind"], seen.data["subject"]) == ("class_hour_made", made["id"])
+    controller.app.service.desk.feed._ring.clear()
+    with following(controller, "grace", "course:ml101", after=seen.id - 1) as stream:
+        assert stream.next().data == seen.data
 
 
 @pytest.mark.parametrize("after", [10**9, 0])

@@ -66,7 +66,9 @@ def _instant(name: str, text: str, zone: ZoneInfo) -> int:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=zone)
-        return int(moment.timestamp() * 1000)
+        at = int(moment.timestamp() * 1000)
+        told(at)  # a last hour of the year 9999 may be none in UTC
+        return at
     except (ValueError, OverflowError):
         raise InvalidRequest(
             f"'{name}' is no day or time that there is: {text!r}.", details={"field": name}

@@ -135,12 +135,15 @@ class Handler(RequestHandler):
             self.require(scope)
 
     async def require_trusted(self, *scopes: str) -> None:
-        """For what anyone on this machine may see: refuse others without one of ``scopes``."""
+        """For what anyone on this machine may see: refuse others without one of ``scopes``, and who of them
+        looks too often.
+        """
         if _is_local(self.request):
             return
         self.identity = await self.service.authenticator.identify(self.request.headers.get("Authorization"))
         if not any(self.identity.may(scope) for scope in scopes):
             raise Forbidden(f"{self.identity.name} may not see this: it needs the scope {scopes[0]}.")
+        self.service.pace.take(f"{self.identity.name} looks")
 
     def answer(self, body: Mapping[str, Any], status: int = 200) -> None:
         """Answer in JSON; by ``Service.check_answers`` only what the operation's schema says."""

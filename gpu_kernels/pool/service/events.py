@@ -14,7 +14,7 @@ from tornado.iostream import StreamClosedError
 from gpu_kernels.errors import Forbidden, InvalidRequest, PoolError, TooMany
 from gpu_kernels.pool.service.accounting import told as iso
 from gpu_kernels.pool.service.base import Handler
-from gpu_kernels.pool.service.feed import Told, replayed
+from gpu_kernels.pool.service.feed import Told, completed, replayed
 from gpu_kernels.pool.service.identity import ADMIN_POOL, READ_USAGE, USE
 from gpu_kernels.pool.service.operations import operation
 from gpu_kernels.pool.service.schemas import events as schemas
@@ -89,7 +89,7 @@ class Events(Handler):
             if last is None:
                 last = await self._newest()
             elif (past := feed.since(last) or None) is None:
-                past = await self.service.history.ask(lambda store: replayed(store, last or 0))
+                past = await self._replayed(last)
             self._begin()
             try:
                 await self._follow(topics, query.topics, bell, last, past)
@@ -121,6 +121,10 @@ class Events(Handler):
         if not (header.isascii() and header.isdigit() and len(header) < 19):
             raise InvalidRequest(f"The header 'Last-Event-ID' must be an event's id, not {header[:40]!a}.")
         return int(header)
+
+    async def _replayed(self, last: int) -> Sequence[Told] | None:
+        past = await self.service.history.ask(lambda store: replayed(store, last))
+        return past and await self.service.desk.read(lambda tx: completed(tx.book, past))
 
     async def _newest(self) -> int:
         known = self.service.desk.feed.newest

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from gpu_kernels.errors import TooMany
 from gpu_kernels.pool.ledger.book import Book
-from gpu_kernels.pool.ledger.rows import Event
+from gpu_kernels.pool.ledger.rows import Event, Lease
 from gpu_kernels.pool.ledger.stores import Store
 
 MOST_KEPT = 4096
@@ -109,10 +109,20 @@ def replayed(store: Store, last: int) -> list[Told] | None:
     events = store.events_after(last, MOST_REPLAYED + 1)
     if len(events) > MOST_REPLAYED or (events and events[0].id != last + 1):
         return None
-    whose: dict[str, tuple[str | None, str | None]] = {}
+    leases: dict[str, Lease | None] = {}
     for event in events:
-        if event.subject not in whose:
+        if event.subject not in leases:
             found = store.find_lease(event.subject)
-            lease = None if found is None else found.lease
-            whose[event.subject] = (None, event.subject) if lease is None else (lease.user, lease.course)
-    return [Told(event, *whose[event.subject]) for event in events]
+            leases[event.subject] = None if found is None else found.lease
+    told = [(event, leases[event.subject]) for event in events]
+    return [
+        Told(event, None, None) if lease is None else Told(event, lease.user, lease.course)
+        for event, lease in told
+    ]
+
+
+def completed(book: Book, past: Iterable[Told]) -> list[Told]:
+    """What was replayed, also whom events of other things than leases concern, as far as the book still has
+    them. For the book's thread.
+    """
+    return [told if told.user is not None else _concerning(book, told.event) for told in past]

@@ -26,7 +26,8 @@ class Pace:
         left = min(self._most, left + (now - at) * self._most / 60)
         if left < 1:
             raise TooMany(
-                f"You asked for a GPU more than {self._most:g} times in a minute.\nTry again in a moment.",
+                f"You asked the GPU pool for this more than {self._most:g} times in a minute.\n"
+                "Try again in a moment.",
                 retry_after=max(1.0, (1 - left) * 60 / self._most),
                 details={"a_minute": self._most},
             )

@@ -16,6 +16,7 @@ from gpu_kernels.errors import (
     InvalidRequest,
     NotActive,
     NotAMember,
+    TooMany,
     Unauthenticated,
     UnknownCourse,
 )
@@ -155,7 +156,7 @@ class Health(Handler):
         "Whether the ledger can be read",
         who="anyone on the controller's own machine whose request came through no proxy; others with a scope",
         answers={200: schemas.Health},
-        errors=[Unauthenticated, AuthenticationUnavailable, Forbidden],
+        errors=[Unauthenticated, AuthenticationUnavailable, Forbidden, TooMany],
         anonymous=True,
     )
     async def get(self) -> None:
@@ -195,7 +196,7 @@ class MetricsPage(Handler):
         "Metrics for Prometheus",
         who="like `/health`; others with `custom:gpu:read:usage`",
         answers={200: "text/plain"},
-        errors=[Unauthenticated, AuthenticationUnavailable, Forbidden],
+        errors=[Unauthenticated, AuthenticationUnavailable, Forbidden, TooMany],
         anonymous=True,
     )
     async def get(self) -> None:

@@ -127,7 +127,7 @@ def _kind(part: Json, root: Json) -> str:
 
 def _bounds(part: Json, least: str, most: str) -> str:
     low, high = part.get(least), part.get(most)
-    if high is None or high >= 2**62:
+    if high is None or high >= 2**61:
         return "" if low is None else f" from {low:g}"
     return f" up to {high:g}" if not low else f" {low:g} to {high:g}"
 

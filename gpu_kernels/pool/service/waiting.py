@@ -54,8 +54,8 @@ class Bells:
                 self._nobody.set()
 
     def __len__(self) -> int:
-        """How many wait."""
-        return sum(len(events) for events in self._waiting.values())
+        """How many wait. From any thread."""
+        return sum(map(len, list(self._waiting.values())))
 
     def ring(self, topics: Iterable[str]) -> None:
         for topic in topics:

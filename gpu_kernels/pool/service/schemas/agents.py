@@ -109,7 +109,7 @@ class Report(Model):
     target_seq: Count
     incarnation: str = Field("", max_length=64, pattern=PRINTABLE, description="The ledger that it counts by")
     full: bool = Field(True, description="Whether it wants everything, and not just the changes")
-    epoch: int = Field(0, ge=0, le=2**62, description="The highest that it has seen")
+    epoch: int = Field(0, ge=0, le=2**61, description="The highest that it has seen")
     wait: Seconds = Field(0.0, description="Hold the answer back until something changes")
     leases: list[Alive] = Field(max_length=MOST_LEASES)
     outside: list[Outside] = Field(default_factory=list, max_length=MOST_GPUS)
