@@ -115,6 +115,12 @@ def test_leases_that_run_on_are_in_the_way(school):
     assert school.class_hour(first_date="2027-03-02")
 
 
+def test_a_faculty_has_no_class_hours(school):
+    school.write(lambda tx: accounts.put_account(tx, "science", actor="adam", kind="faculty"))
+    with pytest.raises(UnknownCourse):
+        school.class_hour(course="science")
+
+
 @pytest.mark.parametrize(
     ("fields", "error"),
     [

@@ -19,6 +19,7 @@ from gpu_kernels.errors import (
     UnknownClassHour,
     UnknownCourse,
 )
+from gpu_kernels.pool.ledger.accounts import CourseNames
 from gpu_kernels.pool.ledger.agenda_index import benches, demand_of, span_of, stays
 from gpu_kernels.pool.ledger.class_hours_refusals import LOOK_AROUND, Trial, full
 from gpu_kernels.pool.ledger.rows import ClassHour, Window
@@ -58,7 +59,7 @@ def create(tx: Transaction, pattern: Pattern, *, actor: str) -> ClassHour:
     """Confirm a new class hour. Raises ``UnknownCourse``, ``InvalidRequest``, ``TooMany``,
     ``ClassHourFull``; a refusal changes nothing.
     """
-    if pattern.course not in tx.book.accounts:
+    if pattern.course not in CourseNames(tx.book.accounts):
         raise UnknownCourse(
             f"There is no course {pattern.course[:100]} in the GPU pool.",
             details={"course": pattern.course[:255]},
