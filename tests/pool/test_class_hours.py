@@ -115,6 +115,23 @@ def test_leases_that_run_on_are_in_the_way(school):
     assert school.class_hour(first_date="2027-03-02")
 
 
+def test_nobody_takes_the_classs_seats_by_leaving_one_after_the_other():
+    school = School("2027-03-01 09:50")
+    school.server()
+    window = school.windows(school.class_hour(seats=8, size="0.1 V100"))[0]
+    school.go_to("2027-03-01 10:01")
+    left = []
+    for number in range(2):
+        left.append(school.ask("ada", path=f"{number}.ipynb"))
+        school.release(left[-1])
+    assert "are being cleared" in school.refused("ada", path="2.ipynb").message
+    assert len(school.seats(window, "taken")) == 2
+    assert school.ask("bob").window == window.id
+    school.sweep()
+    assert {school.lease(lease).state for lease in left} == {"released"}
+    assert school.ask("ada", path="2.ipynb").window == window.id
+
+
 def test_a_faculty_has_no_class_hours(school):
     school.write(lambda tx: accounts.put_account(tx, "science", actor="adam", kind="faculty"))
     with pytest.raises(UnknownCourse):

@@ -17,11 +17,14 @@ from gpu_kernels.pool.ledger.capacity import takes_slices
 from gpu_kernels.pool.ledger.rows import Lease, Seat
 from gpu_kernels.pool.ledger.ruling import longest_life
 from gpu_kernels.pool.ledger.scene import policy_gpu, size_of
-from gpu_kernels.pool.ledger.states import IN_FORCE
+from gpu_kernels.pool.ledger.states import ENDING, IN_FORCE
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy.agenda_model import Seating, Span
 from gpu_kernels.pool.policy.model import Gpu, Placement
 from gpu_kernels.units import Slice, slice_of
+
+MOST_CLEARED = 2
+"""Seats of one user that are being cleared: one restart after another need not wait."""
 
 
 def seat_for(tx: Transaction, lease: Lease) -> tuple[Lease, Placement] | None:
@@ -29,11 +32,14 @@ def seat_for(tx: Transaction, lease: Lease) -> tuple[Lease, Placement] | None:
     seats' size; the lease with its window, and where it goes. The caller grants it.
 
     From the lead time on a member who comes early gets a seat whose slice nobody uses. One student has one
-    seat; for a kernel that replaces one on a seat, the two may overlap as any two.
+    seat; for a kernel that replaces one on a seat, the two may overlap as any two. Who has left seats that
+    are not clear yet waits for one of these, or a script could take a whole class's.
     """
     if not len(tx.book.agenda):
         return None
     for span in windows_for(tx, lease):
+        if _being_cleared(tx, lease.user, span) >= MOST_CLEARED:
+            continue
         number = tx.book.agenda.free_seat(span.id, partial(_usable, tx, lease, span))
         if number is not None:
             return _take(tx, lease, tx.book.seats[span.id, number])
@@ -54,6 +60,13 @@ def _sits(tx: Transaction, lease: Lease, span: Span) -> bool:
         other.window == span.id and other.state in IN_FORCE and (other.server, other.path) != slot
         for other in tx.book.living.of(lease.user).values()
     )
+
+
+def _being_cleared(tx: Transaction, user: str, span: Span) -> int:
+    """The seats of the window that ended leases of the user are still on."""
+    seats = (seat for seat in tx.book.seats_of.of(span.id).values() if seat.state == "taken")
+    leases = (tx.book.leases.get(seat.lease_id or "") for seat in seats)
+    return sum(lease is not None and lease.user == user and lease.state in ENDING for lease in leases)
 
 
 def own_seat_would_do(tx: Transaction, lease: Lease, in_slot: Iterable[Lease]) -> bool:
