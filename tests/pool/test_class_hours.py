@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -18,9 +19,11 @@ from gpu_kernels.errors import (
     UnknownCourse,
 )
 from gpu_kernels.pool.ledger import accounts, agents, class_hours, windows
+from gpu_kernels.pool.ledger.class_hours_reading import class_hour_view
 from gpu_kernels.pool.ledger.rows import Window
 from gpu_kernels.pool.ledger.states import IN_FORCE
 from gpu_kernels.pool.ledger.sweeping import shift, sweep
+from gpu_kernels.pool.policy import calendar
 from tests.pool.school import HOUR, MINUTE, MORNING, School, at, students
 
 
@@ -686,3 +689,31 @@ def test_nobody_is_ever_told_an_earlier_time(school):
         school.class_hour(course="cv202", seats=1)
     school.cancel(late)
     assert school.lease(guest).preempt_at is None
+
+
+def test_a_time_zone_that_is_gone_keeps_its_class_and_holds_up_nobody(school, monkeypatch):
+    gone = school.class_hour(time_zone="Europe/Vienna")
+    other = school.class_hour(course="cv202", start="14:00")
+    late = school.class_hour(course="cv202", start="18:00", first_date="2027-12-06", last_date="2027-12-06")
+    guest = school.ask("ben", "0.1 V100", course="open", preemptible=True)
+
+    def zone(name):
+        if name == "Europe/Vienna":
+            raise KeyError(name)
+        return ZoneInfo(name)
+
+    monkeypatch.setattr(calendar, "ZoneInfo", zone)
+    calendar.time_zone.cache_clear()
+    school.go_to("2027-03-01 10:00")  # a sweep that raised would end here
+    assert (
+        "the class hour of ml101 began at 09:00" in school.lease(guest).reason
+    )  # by UTC, for want of better
+    assert [window.state for window in school.windows(gone)][:2] == ["open", "planned"]
+    view = school.ledger.read(lambda tx: class_hour_view(tx, gone))
+    assert (view["state"], view["meetings"][0]["date"]) == ("confirmed", "2027-03-01")
+    school.go_to("2027-03-01 14:00")
+    assert [window.state for window in school.windows(other)][:2] == ["open", "planned"]
+    school.go_to("2027-06-30 12:00", step=6 * HOUR)
+    assert [len(school.seats(window)) for window in school.windows(late)] == [10]
+    assert school.cancel(gone).cancelled_at is not None
+    calendar.time_zone.cache_clear()

@@ -49,6 +49,8 @@ def is_to_come(tx: Transaction, class_hour: ClassHour) -> bool:
     """Whether it meets once more."""
     if class_hour.cancelled_at is not None:
         return False
+    if any(window.ends_at > tx.now for window in upcoming(tx, class_hour)):
+        return True
     return any(True for _ in calendar.meetings(class_hour, tx.now, FOREVER))
 
 

@@ -13,6 +13,7 @@ server has confirmed its end.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Mapping
 
 from gpu_kernels.pool.ledger.agenda_index import benches, demand_of, lost_seats, stays
@@ -24,6 +25,8 @@ from gpu_kernels.pool.policy import calendar
 from gpu_kernels.pool.policy.agenda_model import FOREVER, Demand, Seating
 from gpu_kernels.pool.policy.seating import replan
 from gpu_kernels.units import THOUSANDTHS, Slice
+
+log = logging.getLogger("gpu_kernels.pool")
 
 DAY = 86_400_000
 HORIZON = 26 * 7 * DAY
@@ -61,6 +64,11 @@ def _roll(tx: Transaction) -> None:
     for class_hour in list(tx.book.class_hours.values()):
         if class_hour.cancelled_at is None and class_hour.course not in tx.book.accounts:
             give_up(tx, class_hour, actor=CONTROLLER)
+        elif class_hour.cancelled_at is None and calendar.zone_if_known(class_hour.time_zone) is None:
+            log.error(
+                "class hour %s gets no new meetings: this machine knows no time zone %s",
+                class_hour.id, class_hour.time_zone,
+            )  # fmt: skip
         elif class_hour.cancelled_at is None and not _is_past(tx, class_hour):
             new = missing(tx, class_hour)
             plan(tx, [demand_of(tx, window) for window in new])

@@ -78,9 +78,12 @@ class Meeting:
 def meetings(weekly: Weekly, since: int, until: int) -> Iterator[Meeting]:
     """The meetings that start before ``until`` and end after ``since``, in their order.
 
-    ``weekly`` is one that ``check`` has let through.
+    ``weekly`` is one that ``check`` has let through. Where its zone has left the machine's database since,
+    nobody knows when it meets: there are none.
     """
-    zone = time_zone(weekly.time_zone)
+    zone = zone_if_known(weekly.time_zone)
+    if zone is None:
+        return
     day = max(date.fromisoformat(weekly.first_date), _day(since) - timedelta(days=2))
     last = min(date.fromisoformat(weekly.last_date), _day(until) + timedelta(days=1))
     while day <= last:
@@ -118,8 +121,8 @@ def instant(day: date, clock: time, zone: ZoneInfo) -> int:
 
 
 def wall_text(at: int, zone_name: str) -> str:
-    """``2027-03-15 10:00`` by the wall clock of the zone, for texts."""
-    return datetime.fromtimestamp(at / 1000, time_zone(zone_name)).strftime("%Y-%m-%d %H:%M")
+    """``2027-03-15 10:00`` by the wall clock of the zone, for texts; by UTC where the zone is gone."""
+    return datetime.fromtimestamp(at / 1000, zone_if_known(zone_name) or UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def clock_text(at: int, zone_name: str) -> str:
@@ -222,6 +225,16 @@ def time_zone(name: str) -> ZoneInfo:
             f"There is no time zone {_shown(name)}.",
             "Time zones are named as the IANA database does, such as Europe/Berlin or America/New_York.",
         ) from None
+
+
+def zone_if_known(name: str) -> ZoneInfo | None:
+    """The same for a class hour that was confirmed: None where the zone is gone since. Such a row must not
+    stop what the clock does for all others.
+    """
+    try:
+        return time_zone(name)
+    except InvalidRequest:
+        return None
 
 
 def check(weekly: Weekly, *, size: str, seats: int) -> Size:
