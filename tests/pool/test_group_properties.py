@@ -212,3 +212,21 @@ def test_on_a_database_all_of_it_survives_a_restart(tmp_path: Path) -> None:
     assert hub.tell() == 0
     assert rig.rows(GroupProperty) == []
     rig.close()
+
+
+def test_a_text_that_no_database_keeps_stops_no_other_groups(tmp_path: Path) -> None:
+    rig = Rig(tmp_path / "ledger.sqlite")
+    rig.agent()
+    hub = Hub(rig)
+    hub.groups["bad\ud800"] = {"gpu_limit": "1"}
+    hub.groups["ml\x00"] = {"gpu_limit": "1"}
+    hub.groups["ml101"] = {"gpu_\ud800": "1", "gpu_limit": "1,5\ud800", "gpu_weight": {"\x00": "\ud800"}}
+    assert hub.type("ds200", gpu_limit="0.5") == 3
+    quota = hub.quota("ds200")
+    assert quota is not None
+    assert quota.hard_limit == 500
+    texts = [
+        text for row in rig.rows(GroupProperty) for text in (row.name, row.faulty_value or "", row.fault)
+    ]
+    assert all(text is None or text.isprintable() or "\n" in text for text in texts)
+    rig.close()

@@ -113,7 +113,7 @@ def _read_all(tx: Transaction, told: Mapping[str, Properties], classes: frozense
             before[row.group][row.name] = row.value
     groups = []
     for name in sorted(before.keys() | told.keys()):
-        if len(name) > LONGEST_GROUP:
+        if len(name) > LONGEST_GROUP or name != _storable(name):
             continue
         ours = {key: value for key, value in told.get(name, {}).items() if key.startswith(PREFIX)}
         if ours or name in before:
@@ -124,16 +124,24 @@ def _read_all(tx: Transaction, told: Mapping[str, Properties], classes: frozense
 def _read(name: str, before: dict[str, str], told: Properties, classes: frozenset[str]) -> Group:
     group = Group(name, before, {})
     for key in sorted(told)[:MOST_PROPERTIES]:
-        shown = key[:LONGEST_NAME]
-        group.texts[shown] = str(told[key])[:LONGEST_TEXT]
+        shown, value = _storable(key[:LONGEST_NAME]), told[key]
+        if isinstance(value, str):
+            value = _storable(value)
+        group.texts[shown] = _storable(str(value)[:LONGEST_TEXT])
         try:
-            value = told[key]
             group.values[shown] = (
-                _read_text(key, value, classes) if isinstance(value, str) else read(key, value, classes)
+                _read_text(shown, value, classes) if isinstance(value, str) else read(shown, value, classes)
             )
         except BadProperty as error:
             group.refuse([shown], str(error))
     return group
+
+
+def _storable(text: str) -> str:
+    """Without what a database cannot keep (half a surrogate pair, NUL): one such text would keep the
+    properties of all groups from being written.
+    """
+    return "".join(c if c.isprintable() or c.isspace() else "\ufffd" for c in text)
 
 
 _read_text = lru_cache(maxsize=65536)(read)
