@@ -100,8 +100,8 @@ def exchange(request: Request[T], controllers: Controllers, timeout: float) -> E
             failure = away
             if isinstance(failure, NotActive):
                 controllers.name_active(failure.details.get("address"))
-            elif not request.repeatable and not isinstance(reply, (*_NEVER_SENT, httpx.Response)):
-                raise failure
+            elif not request.repeatable and not isinstance(reply, _NEVER_SENT):
+                raise failure  # a proxy's 502 or 504 too may come of a request that was carried out
         assert failure is not None
         if not pauses or time.monotonic() + pauses[0] >= end:
             raise failure

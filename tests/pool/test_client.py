@@ -238,6 +238,18 @@ def test_what_must_not_be_repeated_is_sent_once_unless_it_never_left() -> None:
         }
 
 
+@pytest.mark.parametrize("status", ["502 Bad Gateway", "503 Service Unavailable", "504 Gateway Timeout"])
+def test_what_must_not_be_repeated_is_not_sent_again_after_a_proxy_lost_its_answer(status: str) -> None:
+    once = Request("POST", "/class-hours", dict, {}, repeatable=False)
+    with scripted(http(status, b"<html>upstream</html>", "text/html"), COURSES) as behind_a_proxy:
+        with pytest.raises(PoolUnavailable):
+            PoolClient(behind_a_proxy.url, "t").send(once)
+        assert len(behind_a_proxy.asked) == 1
+        assert PoolClient(behind_a_proxy.url, "t").courses()
+    with scripted(STANDBY) as standby, scripted(COURSES) as active:
+        assert PoolClient(f"{standby.url},{active.url}", "t").send(once)  # a standby has carried out nothing
+
+
 def test_a_prefix_is_kept(tmp_path: Path) -> None:
     with ThreadedController(tmp_path / "state", prefix="/services/gpu/") as controller:
         assert controller.url.endswith("/services/gpu")
