@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import signal
 
+from hypothesis import settings
+
+# The same examples in each run, so that the suite is as good as its last run; to look for new ones:
+# `pytest --hypothesis-profile=random`.
+settings.register_profile("suite", derandomize=True, database=None, deadline=None)
+settings.register_profile("random", deadline=None)
+settings.load_profile("suite")
+
 # A shell that runs the suite in the background has it ignore Ctrl-C, and so would every process under test,
 # since what is ignored is inherited. What the tests say of Ctrl-C holds for programs that do not ignore it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -188,9 +188,9 @@ class Rig:
         """Time passes; agents that are there go on telling what lives, and the sweep runs."""
         self.now += milliseconds
         if agents_report:
+            living = [lease for lease in self.leases() if lease["state"] == "active"]
             for name in self.boots:
-                living = [lease for lease in self.leases() if lease["state"] == "active"]
-                self.report(name, done=0, alive=living)
+                self.report(name, done=0, alive=[lease for lease in living if lease["agent"]["name"] == name])
         self.sweep()
 
     def used(self) -> list[tuple[int, int]]:

@@ -222,5 +222,5 @@ def _identity(lease: Lease) -> tuple[object, ...]:
     return lease["id"], lease["state"], lease["epoch"], lease["holder"], str(lease["slices"])
 
 
-LedgerMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+LedgerMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=30)
 TestLedgerMachine = LedgerMachine.TestCase

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,14 @@ def configuration() -> Config:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
     return config
+
+
+@cache
+def _revisions() -> tuple[frozenset[str], frozenset[str]]:
+    """All revisions that this code knows, and the newest; to read them from their files takes a while."""
+    script = ScriptDirectory.from_config(configuration())
+    known = frozenset(revision.revision for revision in script.walk_revisions())
+    return known, frozenset(script.get_heads())
 
 
 @contextmanager
@@ -73,11 +82,10 @@ def upgrade(database: Database, terms: Terms, *, alone: bool = False) -> bool:
     False where it is older and a controller serves it, or may serve it, which an upgrade would break (unless
     ``alone``: that one is dead). Raises ``NewerDatabase`` where the database is ahead of the code.
     """
-    config = configuration()
-    script = ScriptDirectory.from_config(config)
-    known = {revision.revision for revision in script.walk_revisions()}
-    if versions(database) == set(script.get_heads()):
+    known, heads = _revisions()
+    if versions(database) == heads:
         return True
+    config = configuration()
     with migrating(database) as connection:
         present = set(MigrationContext.configure(connection).get_current_heads())
         if not present <= known:
@@ -85,7 +93,7 @@ def upgrade(database: Database, terms: Terms, *, alone: bool = False) -> bool:
                 f"The ledger was written by a newer version (schema {', '.join(sorted(present - known))}). "
                 "Start that version, or give this one another database; nothing was changed."
             )
-        if present == set(script.get_heads()):
+        if present == heads:
             return True
         if present and not alone and _served(connection, terms):
             return False
