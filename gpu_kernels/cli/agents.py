@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpu_kernels.cli.exits import Exit
-from gpu_kernels.cli.tables import table
+from gpu_kernels.cli.tables import instant_text, table
 from gpu_kernels.client import PoolClient
+from gpu_kernels.errors import InvalidRequest
 
 COLUMNS = ("agent", "address", "version", "is", "standing")
 EPILOG = """\
@@ -29,7 +30,9 @@ STANDINGS = {"open": "open", "cordon": "cordoned", "drain": "draining"}
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = "Shows the pool's GPU servers, and says what may be placed on one."
     parser.epilog = EPILOG
-    parser.add_argument("action", nargs="?", choices=("list", *STANDINGS, "lost"), default="list")
+    parser.add_argument(
+        "action", nargs="?", choices=("list", *STANDINGS, "lost"), default="list", help="list if left out"
+    )
     parser.add_argument("name", metavar="AGENT", nargs="?", help="the server's name")
     parser.add_argument("--by", metavar="TIME", help="drain: when it must be empty, in UTC")
     parser.add_argument("--ends", metavar="TIME", help="when the server goes away, in UTC")
@@ -38,8 +41,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     if options.action != "list" and options.name is None:
-        print(f"jupyter gpu agents {options.action}: which server? Give its name.")
-        return Exit.USAGE
+        raise InvalidRequest(f"Name the GPU server: jupyter gpu agents {options.action} AGENT.")
     with PoolClient.from_environment() as client:
         if options.action in STANDINGS:
             standing = STANDINGS[options.action]
@@ -56,7 +58,7 @@ def _row(agent: Mapping[str, Any]) -> Sequence[str]:
     answers = "answering" if agent["answering"] else f"silent for {agent['silent_for']:.0f} s"
     standing = agent["standing"]
     if agent["drain_by"]:
-        standing += f", empty by {agent['drain_by']}"
+        standing += f", empty by {instant_text(agent['drain_by'])}"
     if agent["ends_at"]:
-        standing += f", ends {agent['ends_at']}"
+        standing += f", ends {instant_text(agent['ends_at'])}"
     return agent["name"], agent["address"], agent["version"], answers, standing

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpu_kernels.cli.exits import Exit
 from gpu_kernels.cli.status import COURSE_COLUMNS, course_rows
-from gpu_kernels.cli.tables import table
+from gpu_kernels.cli.tables import instant_text, table
 from gpu_kernels.client import PoolClient
 from gpu_kernels.pool.policy.properties import PREFIX, PROPERTIES
 from gpu_kernels.pool.policy.rules import hours_text
@@ -61,7 +61,7 @@ def _lines(course: Mapping[str, Any]) -> Iterator[str]:
         yield f"rules: {told}"
     for budget in course["budgets"]:
         whose = "yours" if budget["whose"] == "user" else "the course's"
-        until = "" if budget["until"] is None else f", until {budget['until']}"
+        until = "" if budget["until"] is None else f", until {instant_text(budget['until'])}"
         spent = f"{hours_text(budget['spent'])} of {hours_text(budget['most'])} GPU-hours spent"
         yield f"budget ({budget['rule']}, {whose}): {spent}{until}"
     for stands in course["quota"].values():

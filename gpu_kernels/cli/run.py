@@ -157,6 +157,20 @@ def _require(library: Path) -> None:
         raise NotBuilt(f"{library} is not there: build the native part first; 'make demo' does.")
 
 
+def _not_in_time(client: PoolClient, lease: Lease, wait: float) -> str:
+    """What the command waited for in vain, as the controller says it of a request that still waits."""
+    if not lease.queued:
+        return f"The {lease.size} was taken back before it could be used: {lease.reason or lease.state}"
+    try:
+        why = f"{client.why(lease.id)['text']}\n"
+    except PoolError:
+        why = ""
+    return (
+        f"No slice of {lease.size} became free within {wait:g} s.\n{why}"
+        "Nothing is reserved. Wait longer with --wait, or choose a smaller size."
+    )
+
+
 class HeldByCommand:
     """A lease for as long as a command runs (``gpu_kernels.keeper.Kept``)."""
 
@@ -183,7 +197,7 @@ class HeldByCommand:
             if granted.queued:
                 held.granted = client.wait_for(granted, wait)
             if not held.granted.in_force:
-                raise PoolFull(f"No slice of {size} became free within {wait:g} s. Nothing is reserved.")
+                raise PoolFull(_not_in_time(client, held.granted, wait))
         except BaseException:
             held.release()
             raise

@@ -66,6 +66,8 @@ def _lease_facts(lease: Lease) -> dict[str, Any]:
 
 def _lease_row(lease: Lease) -> Sequence[str]:
     state = f"{lease.state}, number {lease.position}" if lease.queued and lease.position else lease.state
+    if lease.class_hour is not None:
+        state += ", class seat"
     ends = "" if lease.expires_in is None else f"{lease.expires_in:.0f} s"
     if lease.preempt_in is not None:
         ends += f", for a class in {lease.preempt_in / 60:.0f} min"
@@ -84,7 +86,7 @@ def _lease_row(lease: Lease) -> Sequence[str]:
 def _gpu_row(gpu: Mapping[str, Any]) -> Sequence[str]:
     free_mib = gpu["allocatable_mib"] - gpu["used_mib"]
     free = thousandths_text(THOUSANDTHS - gpu["used_thousandths"], gpu["gpu_class"])
-    state = "" if gpu["available"] else "not answering"
+    state = "" if gpu["available"] else "takes nothing new"
     return (
         f"{gpu['agent']}/{gpu['index']}",
         gpu["name"],

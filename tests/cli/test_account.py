@@ -100,7 +100,7 @@ def test_what_cannot_be_read_or_be_is_said(uni, run, capsys, arguments, why):
 
 def test_an_account_is_removed(uni, run, capsys):
     assert run("root", "science", "--remove") == Exit.FAILED
-    assert "ml101 belong to it" in capsys.readouterr().err
+    assert "ml101 belongs to it" in capsys.readouterr().err
     assert run("root", "ml101", "--remove") == Exit.OK
     assert run("root", "ml101") == Exit.USAGE
     assert run("root", "--remove") == Exit.USAGE

@@ -73,11 +73,12 @@ def test_agents_are_shown_cordoned_drained_and_written_off(pool, run, capsys):
     assert run("root", "agents") == Exit.OK
     assert "gpu1" in capsys.readouterr().out
     assert run("root", "agents", "drain", "gpu1", "--by", "2030-01-01T18:00") == Exit.OK
-    assert "draining, empty by 2030-01-01T18:00" in capsys.readouterr().out
+    assert "draining, empty by 2030-01-01 18:00 UTC" in capsys.readouterr().out
     assert run("root", "agents", "open", "gpu1", "--ends", "2030-03-31") == Exit.OK
     assert "open, ends 2030-03-31" in capsys.readouterr().out
     reserve(pool.client("ada"))
     assert run("root", "agents", "lost", "gpu1") == Exit.OK
     assert "1 lease(s) on it are over" in capsys.readouterr().out
     assert run("root", "agents", "cordon") == Exit.USAGE
+    assert "Name the GPU server" in capsys.readouterr().err
     assert run("ada", "agents") == Exit.NO_PERMISSION

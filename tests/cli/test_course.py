@@ -40,7 +40,7 @@ def test_a_member_sees_the_rules_and_the_budgets(run, capsys, monkeypatch):
         root.set_rules("ml101", rules)
     assert run("ada", "ml101") == Exit.OK
     lines = capsys.readouterr().out.splitlines()
-    assert lines[2] == "  rules: max_leases 2, user_hours_per_week 4, idle 1800 s"
+    assert lines[2] == "  rules: max_leases 2, user_hours_per_week 4, idle 30 min"
     assert lines[3].startswith("  budget (user_hours_per_week, yours): 0 of 4 GPU-hours spent, until 20")
 
 

@@ -16,6 +16,7 @@ from gpu_kernels.errors import (
     Forbidden,
     InvalidRequest,
     InvalidSize,
+    NoSuchClass,
     NotAMember,
     PoolError,
     UnknownClassHour,
@@ -92,6 +93,12 @@ def test_what_does_not_fit_is_refused_with_numbers(grace: PoolClient) -> None:
     assert caught.value.details["fits"] == 50
     assert "You can ask for 50 seats" in caught.value.message
     assert grace.class_hours() == []
+
+
+def test_a_class_that_the_pool_has_not_is_no_question_of_the_time(grace: PoolClient) -> None:
+    with pytest.raises(NoSuchClass, match="The pool has no H100") as refused:
+        grace.add_class_hour(**wish(size="0.02 H100"))
+    assert refused.value.details["classes"] == ["V100"]
 
 
 def test_changing_one(grace: PoolClient) -> None:

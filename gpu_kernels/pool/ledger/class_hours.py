@@ -25,7 +25,7 @@ from gpu_kernels.pool.ledger.class_hours_refusals import LOOK_AROUND, Trial, ful
 from gpu_kernels.pool.ledger.rows import ClassHour, Window
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.ledger.windows import HORIZON, close, give_up, put_seats, retell, window_id
-from gpu_kernels.pool.policy import calendar
+from gpu_kernels.pool.policy import calendar, refusals
 from gpu_kernels.pool.policy.agenda import Agenda
 from gpu_kernels.pool.policy.agenda_model import FOREVER, Demand, Plan, Seating
 from gpu_kernels.pool.policy.seating import make_room, settle
@@ -145,13 +145,16 @@ def _check_number(tx: Transaction, course: str) -> None:
 
 
 def _checked(tx: Transaction, row: ClassHour) -> ClassHour:
-    """The class hour with its size in its canonical words. Raises ``InvalidRequest``."""
+    """The class hour with its size in its canonical words. Raises ``InvalidRequest``, ``NoSuchClass``."""
     size = calendar.check(row, size=row.size, seats=row.seats)
     if not any(True for _ in calendar.meetings(row, tx.now, FOREVER)):
         raise InvalidRequest(
             f"All meetings of this class hour would be over: the last date is {row.last_date}.",
             details={"field": "last_date"},
         )
+    gpus = tx.book.places.index.gpus()
+    if gpus and size.gpu_class is not None and all(gpu.gpu_class != size.gpu_class for gpu in gpus):
+        raise refusals.no_such_class(size.gpu_class, gpus)
     return replace(row, size=str(size), except_dates=tuple(sorted(set(row.except_dates))))
 
 

@@ -168,7 +168,9 @@ def _weekday(word: str) -> Sequence[int]:
         known = enumerate(WEEKDAYS, 1)
         numbers = [n for n, name in known if len(word) >= 2 and name.casefold().startswith(word.casefold())]
     if not numbers:
-        raise _invalid("weekdays", f"{_shown(word)} is not a weekday.")
+        raise _invalid(
+            "weekdays", f"{_shown(word)} is not a weekday; write mon, tue, wed, thu, fri, sat or sun."
+        )
     return numbers
 
 

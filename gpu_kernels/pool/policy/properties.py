@@ -183,6 +183,12 @@ def _write_rolling(value: Mapping[str, Any]) -> str:
     return f"{_write_hours(value['hours'])} in {value['window']} h"
 
 
+def _write_duration(seconds: int) -> str:
+    """In the largest unit of which it is a whole number: ``12 h``, ``90 s``."""
+    unit = max((unit for unit, size in SECONDS.items() if seconds % size == 0), key=SECONDS.__getitem__)
+    return f"{seconds // SECONDS[unit]} {unit}"
+
+
 PROPERTIES: Mapping[str, Property] = {
     made.name: made
     for made in (
@@ -201,9 +207,9 @@ PROPERTIES: Mapping[str, Property] = {
         _rule("user_hours_rolling", "budget of each user in the last hours", ROLLING, "2 in 24 h", _rolling,
               _write_rolling),
         _rule("longest_life", "a kernel's GPU ends after so long", DURATION, "12 h", _duration,
-              "{} s".format),
+              _write_duration),
         _rule("idle", "a GPU unused for so long may go to others who wait", DURATION, "30 min", _duration,
-              "{} s".format),
+              _write_duration),
         _rule("course_limit", "hard limit of each course below that has no limit of its own",
               f"{GPUS}, or 'none'", "V100: 0.5", _by_class, _write_by_class),
         Property("gpu_weight", "share when several compete; others have 1",

@@ -110,9 +110,10 @@ class Tree:
         self._known(name)
         children = [child.name for child in self._accounts.values() if child.parent == name]
         if children:
+            verb, these = ("belongs", "it") if len(children) == 1 else ("belong", "these")
             raise Conflict(
-                f"{name} cannot be removed: {_listed(children)} belong to it.\n"
-                "Move these to another account first.",
+                f"{name} cannot be removed: {_listed(children)} {verb} to it.\n"
+                f"Move {these} to another account first.",
                 details={"account": name, "children": sorted(children)[:20]},
             )
         held = {c: uses[name] for c, uses in self._uses.items() if uses.get(name)}

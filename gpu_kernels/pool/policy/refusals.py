@@ -114,7 +114,10 @@ def pool_is_full(size: Size, facts: Sequence[Fact]) -> PoolFull:
         )
     in_use = thousandths_text(used, name).removesuffix(f" {name}")
     verb = "are" if name == ANY_CLASS and gpus != 1 else "is"
-    what = "The pool is full" if not _out_of_service(facts) else "Nothing that is open has room for it"
+    if any(isinstance(fact, KeptByPromise | KeptBySeats) for fact in facts):
+        what = "There is no room for it now"  # with much unused it is not full, but nothing of it may be had
+    else:
+        what = "The pool is full" if not _out_of_service(facts) else "Nothing that is open has room for it"
     return PoolFull(
         f"{what}: {in_use} of {_count(gpus, name)} {verb} in use.\n{what_is_short(size, facts)}\n"
         f"Try again in a minute, choose a smaller size, {WITHOUT_GPU}",
@@ -152,10 +155,22 @@ def _out_of_service(facts: Sequence[Fact]) -> str:
     return said
 
 
+def no_such_class(gpu_class: str, gpus: Sequence[Gpu]) -> NoSuchClass:
+    """For who plans ahead, and does not stand before a list of kernels."""
+    classes = _classes(gpus)
+    return NoSuchClass(
+        f"The pool has no {gpu_class}.\nIt has {_offer(classes)}.\nChoose one of these.",
+        details={"gpu_class": gpu_class, "classes": list(classes)},
+    )
+
+
+def _offer(classes: Mapping[str, Sequence[Gpu]]) -> str:
+    return ", ".join(f"{name} ({_count(len(group), 'GPU')})" for name, group in classes.items())
+
+
 def unplaceable(size: Size, gpus: Sequence[Gpu]) -> Refused:
     """No GPU of this pool could ever hold it."""
     classes = _classes(gpus)
-    offer = ", ".join(f"{name} ({_count(len(group), 'GPU')})" for name, group in classes.items())
     if not classes:
         return NoSuchClass(
             "The pool has no GPU at the moment: no GPU server has joined it.\n"
@@ -166,7 +181,8 @@ def unplaceable(size: Size, gpus: Sequence[Gpu]) -> Refused:
         )
     if size.gpu_class is not None and size.gpu_class not in classes:
         return NoSuchClass(
-            f"The pool has no {size.gpu_class}.\nIt has {offer}.\nChoose one of these, {WITHOUT_GPU}",
+            f"The pool has no {size.gpu_class}.\nIt has {_offer(classes)}.\n"
+            f"Choose one of these, {WITHOUT_GPU}",
             details={"gpu_class": size.gpu_class, "classes": list(classes)},
         )
     group = [gpu for gpu in gpus if size.gpu_class in (None, gpu.gpu_class)]
@@ -191,6 +207,14 @@ def not_a_member(user: str, course: str, own: Iterable[str]) -> NotAMember:
         f"{user} is not a member of {course}.\n{_own_courses(names)}\n"
         f"Ask the instructor of {course} to be added, {WITHOUT_GPU}",
         details={"course": course, "courses": names},
+    )
+
+
+def not_of_course(user: str, course: str) -> NotAMember:
+    """The same for who only looks at the course, or says what it may do."""
+    return NotAMember(
+        f"{user} is not a member of {course}.\nAsk the instructor of {course} to be added.",
+        details={"course": course, "courses": []},
     )
 
 

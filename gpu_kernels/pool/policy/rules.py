@@ -308,7 +308,8 @@ def _spent(binds: RuleBinds, zone: ZoneInfo) -> str:
         if binds.whose == "course"
         else f"Your GPU budget in {binds.account}"
     )
-    span = "this week" if binds.window is None else f"in the last {binds.window} hours"
+    hours = "hour" if binds.window == 1 else f"{binds.window} hours"
+    span = "this week" if binds.window is None else f"in the last {hours}"
     lines = [f"{whose} is used up: {hours_text(binds.has)} of {hours_text(binds.most)} GPU-hours {span}."]
     if binds.until is not None:
         when = wall_clock(binds.until, zone)
@@ -320,8 +321,8 @@ def _spent(binds: RuleBinds, zone: ZoneInfo) -> str:
 
 
 def hours_text(hours: float) -> str:
-    """GPU-hours for people: ``40``, ``3.5``, ``0.25``."""
-    return f"{hours:.2f}".rstrip("0").rstrip(".")
+    """GPU-hours for people, as finely as a budget may be given: ``40``, ``3.5``, ``0.125``."""
+    return f"{hours:.3f}".rstrip("0").rstrip(".")
 
 
 def instant(at: int) -> str:

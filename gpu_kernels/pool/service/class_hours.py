@@ -10,6 +10,7 @@ from gpu_kernels.errors import (
     Conflict,
     Forbidden,
     InvalidSize,
+    NoSuchClass,
     NotAMember,
     TooMany,
     UnknownClassHour,
@@ -43,7 +44,7 @@ class ClassHourHandler(Handler):
     def require_teacher(self, course: str) -> None:
         if not self.identity.teaches(course):
             if not self.sees(course):
-                raise refusals.not_a_member(self.identity.name, course[:200], [])
+                raise refusals.not_of_course(self.identity.name, course[:200])
             raise Forbidden(
                 f"{self.identity.name} may not change class hours of {course}; its instructors may.",
                 details={"course": course},
@@ -87,7 +88,7 @@ class ClassHours(ClassHourHandler):
     async def get(self, *, query: schemas.ClassHoursQuery) -> None:
         """Of one's courses, by course, each with its next meetings."""
         if query.course is not None and not self.sees(query.course):
-            raise refusals.not_a_member(self.identity.name, query.course[:200], [])
+            raise refusals.not_of_course(self.identity.name, query.course[:200])
         await self.page(query, query.course)
 
     @operation(
@@ -95,7 +96,7 @@ class ClassHours(ClassHourHandler):
         who=CHANGERS,
         body=schemas.NewClassHour,
         answers={201: schemas.ClassHour},
-        errors=[ClassHourFull, InvalidSize, NotAMember, TooMany, UnknownCourse],
+        errors=[ClassHourFull, InvalidSize, NoSuchClass, NotAMember, TooMany, UnknownCourse],
     )
     async def post(self, *, body: schemas.NewClassHour) -> None:
         """Confirmed as a whole: each meeting of the next half year has all of its seats, or nothing is kept;
@@ -124,7 +125,7 @@ class ClassHoursOf(ClassHourHandler):
     async def get(self, name: str, *, query: schemas.ClassHoursOfQuery) -> None:
         """The same as `GET /class-hours` with `course`."""
         if not self.sees(name):
-            raise refusals.not_a_member(self.identity.name, name[:200], [])
+            raise refusals.not_of_course(self.identity.name, name[:200])
         await self.page(query, name)
 
 
@@ -145,7 +146,7 @@ class OneClassHour(ClassHourHandler):
         who=CHANGERS,
         body=schemas.ChangedClassHour,
         answers={200: schemas.ClassHour},
-        errors=[ClassHourFull, Conflict, InvalidSize, UnknownClassHour],
+        errors=[ClassHourFull, Conflict, InvalidSize, NoSuchClass, UnknownClassHour],
     )
     async def patch(self, class_hour_id: str, *, body: schemas.ChangedClassHour) -> None:
         """Confirmed anew as a whole, or nothing changes. A meeting whose lead time has come stays as it is,

@@ -144,7 +144,7 @@ class OneCourse(Handler):
     def _check_visible(self, name: str) -> None:
         identity = self.identity
         if not (identity.belongs_to(name) or identity.teaches(name) or identity.may(READ_USAGE, course=name)):
-            raise refusals.not_a_member(identity.name, name[:200], [])
+            raise refusals.not_of_course(identity.name, name[:200])
 
 
 class Health(Handler):
