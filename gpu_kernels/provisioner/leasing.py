@@ -156,6 +156,9 @@ def reserve(client: PoolClient, wish: Wish, wait_s: float, abandoned: threading.
             lease = client.get(lease.id, wait=min(left, LOOK_UP_S))
         except AWAY:
             abandoned.wait(min(left, RETRY_S))
+        except BaseException:
+            give_back(client, lease, wish.holder)  # it may be granted by now, and nobody would hold it
+            raise
     if lease.in_force and not abandoned.is_set():
         return lease
     told = _why(client, lease) if lease.queued and not abandoned.is_set() else ""
