@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from typing import Any
 
 from gpu_kernels.cli.exits import Exit
 from gpu_kernels.cli.tables import table
 from gpu_kernels.client import PoolClient
+from gpu_kernels.errors import InvalidRequest
 from gpu_kernels.pool.policy import calendar
 
 COLUMNS = ("class hour", "course", "seats", "when", "until", "next", "seats then")
@@ -93,15 +95,22 @@ def wish(options: argparse.Namespace) -> dict[str, Any]:
         "end": None if options.end in (None, "24:00") else calendar.parse_clock(options.end, "end"),
         "minutes": options.minutes,
         "time_zone": options.zone,
-        "first_date": options.since,
-        "last_date": options.until,
-        "except_dates": options.left_out,
+        "first_date": options.since and _date(options.since, "--since"),
+        "last_date": _date(options.until, "--until"),
+        "except_dates": [_date(text, "--except") for text in options.left_out],
         "lead_minutes": options.lead,
         "late_minutes": options.late,
     }
     if options.end == "24:00":
         body["end"] = options.end
     return {name: value for name, value in body.items() if value is not None}
+
+
+def _date(text: str, option: str) -> str:
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise InvalidRequest(f"{option} must be a date such as 2027-07-15, not {text!r}.") from None
 
 
 def rows(class_hours: Iterable[Mapping[str, Any]]) -> Iterator[Sequence[str]]:

@@ -80,6 +80,11 @@ def test_what_cannot_be_read_is_a_usage_error(run, capsys, instead_of, by, text)
     assert text in capsys.readouterr().err
 
 
+def test_a_date_that_cannot_be_read_is_named_by_its_option(run, capsys):
+    assert run("grace", *ADD, "--except", "6.5.2027") == Exit.USAGE
+    assert "--except must be a date such as 2027-07-15, not '6.5.2027'" in capsys.readouterr().err
+
+
 def test_how_seats_are_told():
     meeting = {"state": "open", "planned": 0, "taken": 12, "held": 18, "short": 0}
     assert seats_text(meeting) == "12 taken, 18 free"
