@@ -12,7 +12,9 @@ settings.register_profile("suite", derandomize=True, database=None, deadline=Non
 settings.register_profile("random", deadline=None)
 settings.load_profile("suite")
 
-# A shell that runs the suite in the background has it ignore Ctrl-C, and so would every process under test,
-# since what is ignored is inherited. What the tests say of Ctrl-C holds for programs that do not ignore it.
+# A shell that runs the suite in the background has it ignore Ctrl-C, or a hang-up, and so would every process
+# under test, since what is ignored is inherited. What the tests say of these holds for programs that do not.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)

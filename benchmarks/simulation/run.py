@@ -232,6 +232,16 @@ def chosen_by(seed: int) -> Iterator[None]:
 
 def simulate(seed: int, seconds: float, chances: Chances | None = None) -> Result:
     """A pool under the faults of this seed for so long; exactly the same each time."""
-    logging.getLogger("gpu_kernels").setLevel(logging.CRITICAL)
-    with chosen_by(seed):
+    with chosen_by(seed), _quiet(logging.getLogger("gpu_kernels")):
         return Simulation(seed, chances).run(seconds)
+
+
+@contextmanager
+def _quiet(log: logging.Logger) -> Iterator[None]:
+    """Faults are what a simulation is made of: a line for each would be all that there is to read."""
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)

@@ -106,6 +106,8 @@ async def test_a_worker_ends_by_itself_when_its_agent_stands_still_and_its_epoch
         address = controller.registrations[0]["address"]
         async with open_lane(address, lease) as reader:
             (worker,) = children(process.pid)
+            # Once a session is counted the worker has the connection, and the agent has it no more.
+            await controller.report_where(lambda report: [row["sessions"] for row in report["leases"]] == [1])
             process.send_signal(signal.SIGSTOP)
             await reader.read()  # the end of the connection: nobody but the worker itself can have ended it
             await gone(worker)

@@ -7,6 +7,7 @@ import pytest
 
 from tests.pool.controller import Agent, ThreadedController
 from tests.pool.rig import Rig
+from tests.pool.school import School
 from tests.pool.stores.postgresql import postgresql_server, postgresql_url
 
 __all__ = ["postgresql_server", "postgresql_url"]
@@ -35,3 +36,11 @@ def agent(controller: ThreadedController) -> Agent:
     agent = Agent(controller.client("gpu-server"))
     agent.register()
     return agent
+
+
+@pytest.fixture
+def school() -> School:
+    """A course's term on virtual time, with one server."""
+    school = School()
+    school.server()
+    return school

@@ -15,6 +15,7 @@ from gpu_kernels.pool.ledger.book import Book
 from gpu_kernels.pool.ledger.rows import TABLES, Lease, Row, key_of
 from gpu_kernels.pool.ledger.stores import Change, Deposed
 from gpu_kernels.pool.ledger.stores.memory import MemoryStore
+from gpu_kernels.pool.ledger.sweeping import SPREAD
 from tests.pool.rig import TTL, MemoryRig, Rig
 
 
@@ -187,7 +188,7 @@ def test_nobody_loses_a_lease_because_renewals_could_not_be_written() -> None:
     store.on = False
     rig.sweep()
     assert rig.state(lease) == "reserved"
-    rig.now += TTL
+    rig.now += round((1 + SPREAD) * TTL)
     rig.sweep()
     assert rig.state(lease) == "quarantined"
 

@@ -49,6 +49,8 @@ def test_no_tracked_file_is_larger_than_a_megabyte():
 
 
 CODE = {".py", ".cpp", ".h", ".c", ".hpp"}
+RECORDS = "gpu_kernels/pool/ledger/stores/migrations/versions/"
+"""Migrations are written once, and never again."""
 LIMIT = 450
 
 
@@ -56,7 +58,9 @@ def test_modules_stay_small_enough_to_read():
     long = {
         str(path.relative_to(ROOT)): lines
         for path in tracked_files()
-        if path.suffix in CODE and (lines := len(path.read_text().splitlines())) > LIMIT
+        if path.suffix in CODE
+        and not str(path.relative_to(ROOT)).startswith(RECORDS)
+        and (lines := len(path.read_text().splitlines())) > LIMIT
     }
     assert long == {}
 
