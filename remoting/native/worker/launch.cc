@@ -83,4 +83,15 @@ CUresult handle_set_attribute(Context& context, uint8_t, wire::Reader& payload, 
                   message.value, kernel->handle, context.worker().devices[context.device()].handle);
 }
 
+// A replay launches its kernels too: a program that does nothing else is not idle.
+CUresult run_cuGraphLaunch(Context& context, uint8_t, const wire::cuGraphLaunch_message& message,
+                           wire::Writer&) {
+    CUgraphExec exec;
+    CUstream stream;
+    if (!context.exec(message.hGraph, exec) || !context.stream(message.hStream, stream))
+        return CUDA_ERROR_INVALID_HANDLE;
+    context.worker().status.launches.fetch_add(1, std::memory_order_relaxed);
+    return invoke(context.driver().cuGraphLaunch, exec, stream);
+}
+
 }  // namespace worker
