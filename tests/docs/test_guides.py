@@ -143,7 +143,7 @@ def test_quotas(folder):
         tree = typed(f"{export}\n{look}", folder)
         assert re.search(r"science +faculty +0 V100 +0.6 V100 +0.8 V100", tree)
         assert "ml101: own rules: max_leases 2, hours_per_week 40" in tree
-        assert "ml101: from above: longest_life 43200 s, idle 1800 s" in tree
+        assert "ml101: from above: longest_life 12 h, idle 30 min" in tree
         assert "max_leases" not in typed(f"{export}\n{leave}", folder)
 
 
