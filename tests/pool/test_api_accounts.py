@@ -190,7 +190,7 @@ def test_bad_input_is_refused_with_the_reason(
 def test_an_account_that_holds_something_is_not_removed(root: Api, ada: PoolClient, agent: Agent) -> None:
     lease = reserve(ada)
     assert "it holds 0.02 V100" in root.refused("DELETE", "/accounts/ml101")["message"]
-    assert "ml101 belong to it" in root.refused("DELETE", "/accounts/science")["message"]
+    assert "ml101 belongs to it" in root.refused("DELETE", "/accounts/science")["message"]
     ada.release(lease.id, lease.holder)
     agent.carry_out()
     assert root("DELETE", "/accounts/ml101").json() == {"removed": "ml101"}

@@ -18,7 +18,7 @@ from gpu_kernels.pool.policy.queue import decide
 from gpu_kernels.pool.policy.quota import Limits
 from gpu_kernels.units import Slice
 from tests.pool.policy.scenes import DAY, HOUR, LIFE, MINUTE, START, Pool, gpus
-from tests.pool.policy.test_queue import scenes
+from tests.pool.policy.test_queue_definition import scenes
 
 
 def refused(pool: Pool, ask: Ask) -> GPUKernelsError:
