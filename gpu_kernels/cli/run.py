@@ -8,6 +8,7 @@ import shutil
 import sys
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from gpu_kernels.cli.exits import Exit
@@ -171,6 +172,14 @@ def _not_in_time(client: PoolClient, lease: Lease, wait: float) -> str:
     )
 
 
+def _release_what_came(client: PoolClient, holder: str) -> None:
+    """For a signal between the request and its answer: what was got then is not known by its id."""
+    with suppress(PoolError):
+        for lease in client.list():
+            if lease.holder == holder:
+                client.release(lease.id, holder)
+
+
 class HeldByCommand:
     """A lease for as long as a command runs (``gpu_kernels.keeper.Kept``)."""
 
@@ -189,9 +198,15 @@ class HeldByCommand:
         run = f"run-{uuid.uuid4().hex}"
         slot = Slot(server_name(os.environ), run)
         course = course or os.environ.get(COURSE) or None
-        granted = client.ask(
-            size, key=run, slot=slot, holder=run, course=course, wait=wait, preemptible=preemptible
-        )
+        try:
+            granted = client.ask(
+                size, key=run, slot=slot, holder=run, course=course, wait=wait, preemptible=preemptible
+            )
+        except PoolError:
+            raise
+        except BaseException:
+            _release_what_came(client, run)
+            raise
         held = cls(client, granted)
         try:
             if granted.queued:
