@@ -172,14 +172,6 @@ def _not_in_time(client: PoolClient, lease: Lease, wait: float) -> str:
     )
 
 
-def _release_what_came(client: PoolClient, holder: str) -> None:
-    """For a signal between the request and its answer: what was got then is not known by its id."""
-    with suppress(PoolError):
-        for lease in client.list():
-            if lease.holder == holder:
-                client.release(lease.id, holder)
-
-
 class HeldByCommand:
     """A lease for as long as a command runs (``gpu_kernels.keeper.Kept``)."""
 
@@ -205,7 +197,8 @@ class HeldByCommand:
         except PoolError:
             raise
         except BaseException:
-            _release_what_came(client, run)
+            with suppress(PoolError):  # a signal before the answer: what was got is not known
+                client.release_holder(run)
             raise
         held = cls(client, granted)
         try:

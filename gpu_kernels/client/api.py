@@ -74,6 +74,7 @@ class Api:
     list = ScriptMethod(calls.leases)
     renew = Method(calls.renew)
     release = Method(calls.release)
+    release_holder = ScriptMethod(calls.release_holder)
     release_server = Method(calls.release_server)
     revoke = Method(calls.revoke)
     pool = Method(calls.pool)

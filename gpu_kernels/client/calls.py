@@ -78,6 +78,14 @@ def release(lease_id: str, holder: str) -> Request[Lease]:
     return Request("POST", path_of("leases", lease_id, "release"), Lease.from_json, {"holder": holder})
 
 
+def release_holder(holder: str) -> Script[None]:
+    """Give back whatever this holder got: for who does not know the lease, since its answer never came."""
+    mine: list[Lease] = yield from leases()
+    for lease in mine:
+        if lease.holder == holder:
+            yield release(lease.id, holder)
+
+
 def release_server(server: str, user: str | None = None) -> Request[list[Lease]]:
     """End all leases of a Jupyter server; for another ``user`` only with the pool admin's scope."""
     body = {"server": server}

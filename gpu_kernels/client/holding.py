@@ -186,12 +186,10 @@ class Holding:
         """Release what was got, and also what may have been got without our knowing. What cannot be released
         now expires, since it is renewed no longer.
         """
-        ids = [self.lease.id] if self.lease is not None else []
         try:
-            if not ids:
-                mine: list[Lease] = yield from calls.leases()
-                ids = [lease.id for lease in mine if lease.holder == self.wish.key]
-            for lease_id in ids:
-                yield calls.release(lease_id, self.wish.key)
+            if self.lease is None:
+                yield from calls.release_holder(self.wish.key)
+            else:
+                yield calls.release(self.lease.id, self.wish.key)
         except PoolError:
             return

@@ -104,9 +104,7 @@ class Book:
         """By GPU id: what is counted now."""
         self.gpus_of = follow(Gpu, Groups[Gpu](attrgetter("agent_name"), attrgetter("uuid")))
         """By agent, then by UUID."""
-        self.claims = follow(
-            Gpu, Groups[Gpu](lambda row: row.uuid if row.offered or row.used_mib else None, KEYS[Gpu])
-        )
+        self.claims = follow(Gpu, Groups[Gpu](_claimed, KEYS[Gpu]))
         """By UUID: the GPUs of this UUID that agents offer, or on which leases of theirs may still live."""
         self.quotas_of = follow(Quota, Groups[Quota](attrgetter("account"), attrgetter("gpu_class")))
         self.seats_of = follow(Seat, Groups[Seat](attrgetter("window"), attrgetter("number")))

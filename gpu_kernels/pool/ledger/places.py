@@ -15,7 +15,7 @@ from gpu_kernels.pool.policy.scene import Settings
 OPEN = "open"
 
 
-def _seen(gpu: Gpu) -> model.Gpu:
+def seen(gpu: Gpu) -> model.Gpu:
     """A GPU's row as the policy sees it."""
     return model.Gpu(
         gpu.id,
@@ -46,7 +46,7 @@ class Places:
             if after is None or not takes_slices(row) or row.offered_mib <= 0:
                 self.index.drop(row.id)
             else:
-                self.index.put(_seen(row))
+                self.index.put(seen(row))
             return
         if after is None:
             del self._agents[row.name]

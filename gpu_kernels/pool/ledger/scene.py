@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from gpu_kernels.pool.ledger.agenda_index import leaves_at, stays
+from gpu_kernels.pool.ledger.places import OPEN, seen
 from gpu_kernels.pool.ledger.rows import Gpu, Lease
 from gpu_kernels.pool.ledger.ruling import longest_life, ruling
 from gpu_kernels.pool.ledger.states import Place
@@ -157,13 +158,4 @@ def policy_gpu(tx: Transaction, gpu: Gpu) -> model.Gpu:
     """One GPU as it is now; it answers where its server takes new leases."""
     agent = tx.book.agents[gpu.agent_name]
     heard = agent.reported_at > tx.now - tx.timing.agent_ttl
-    return model.Gpu(
-        gpu.id,
-        gpu.agent_name,
-        gpu.index,
-        gpu.gpu_class,
-        gpu.offered_mib,
-        gpu.used_mib,
-        gpu.used_thousandths,
-        answering=heard and agent.standing == "open",
-    )
+    return replace(seen(gpu), answering=heard and agent.standing == OPEN)
