@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -108,3 +109,22 @@ async def gone(pid: int, within: float = 10.0) -> None:
     finally:
         loop.remove_reader(descriptor)
         os.close(descriptor)
+
+
+@contextlib.asynccontextmanager
+async def agent_process(
+    controller: FakeController, state: Path, *more: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The agent as a process of its own, by its command line; killed at the end."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "remoting.agent", "--name", "gpu-server-1", "--controller", controller.url),
+        *("--state-dir", str(state), "--device", "software", "--software-memory-mib", "1000", *more),
+        env={**os.environ, "GPU_KERNELS_TOKEN": "token"},
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()

@@ -9,12 +9,10 @@ import asyncio
 import contextlib
 import dataclasses
 import json
-import os
 import signal
 import socket
 import struct
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -27,7 +25,7 @@ from remoting.agent.listeners import CannotListen
 from remoting.agent.marks import Marks, claim_gpus
 from remoting.agent.outside import outside_memory
 from remoting.paths import native_build
-from tests.agent.conftest import LOG, gone, is_alive
+from tests.agent.conftest import LOG, agent_process, gone, is_alive
 from tests.agent.lanes import connect, exchange, hello, lane
 
 ENDED = 6
@@ -73,22 +71,6 @@ async def test_an_agent_without_its_controller_serves_nothing_after_the_promised
         async with open_lane(agent.address, lease):
             assert agent._workers.alive()[0].pid != worker.pid
     assert controller.registrations[0]["fences_after"] == FENCE
-
-
-@contextlib.asynccontextmanager
-async def agent_process(controller, state: Path, *more: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "remoting.agent", "--name", "gpu-server-1", "--controller", controller.url),
-        *("--state-dir", str(state), "--device", "software", "--software-memory-mib", "1000", *more),
-        env={**os.environ, "GPU_KERNELS_TOKEN": "token"},
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
 
 
 def children(pid: int) -> list[int]:

@@ -3,44 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from tests.agent.conftest import gone, is_alive
+from tests.agent.conftest import agent_process, gone, is_alive
 from tests.agent.lanes import exchange, hello, lane
 
 COMMAND = [sys.executable, "-m", "remoting.agent"]
 
 
-@contextlib.asynccontextmanager
-async def agent_process(
-    controller, echo_worker: Path, state: Path
-) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await asyncio.create_subprocess_exec(
-        *COMMAND,
-        *("--name", "gpu-server-1", "--controller", controller.url, "--state-dir", str(state)),
-        *("--device", "software", "--software-memory-mib", "1000", f"--AgentApp.worker={echo_worker}"),
-        env={**os.environ, "GPU_KERNELS_TOKEN": "token"},
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+def served_by(worker: Path) -> str:
+    """The option that names the program that stands where gpu-worker would."""
+    return f"--AgentApp.worker={worker}"
 
 
 async def test_a_killed_agent_takes_its_workers_with_it(controller, echo_worker, tmp_path):
-    async with agent_process(controller, echo_worker, tmp_path / "state") as process:
+    async with agent_process(controller, tmp_path / "state", served_by(echo_worker)) as process:
         lease = await controller.grant("lease-a")
         await controller.carried_out()
         address = controller.registrations[0]["address"]
@@ -52,7 +36,7 @@ async def test_a_killed_agent_takes_its_workers_with_it(controller, echo_worker,
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_an_agent_that_is_told_to_end_leaves_nothing_behind(controller, echo_worker, tmp_path, number):
-    async with agent_process(controller, echo_worker, tmp_path / "state") as process:
+    async with agent_process(controller, tmp_path / "state", served_by(echo_worker)) as process:
         lease = await controller.grant("lease-a")
         await controller.carried_out()
         async with lane(controller.registrations[0]["address"], lease) as open_lane:
@@ -66,7 +50,7 @@ async def test_an_agent_that_is_told_to_end_leaves_nothing_behind(controller, ec
 async def test_an_agent_that_was_stopped_for_too_long_serves_nothing_old_when_it_goes_on(
     controller, echo_worker, tmp_path
 ):
-    async with agent_process(controller, echo_worker, tmp_path / "state") as process:
+    async with agent_process(controller, tmp_path / "state", served_by(echo_worker)) as process:
         lease = await controller.grant("lease-a", ttl=1.5)
         await controller.carried_out()
         address = controller.registrations[0]["address"]
@@ -82,7 +66,7 @@ async def test_an_agent_that_was_stopped_for_too_long_serves_nothing_old_when_it
 
 
 async def test_options_become_what_is_registered(controller, echo_worker, tmp_path):
-    async with agent_process(controller, echo_worker, tmp_path / "state"):
+    async with agent_process(controller, tmp_path / "state", served_by(echo_worker)):
         await controller.next_reports()
         (gpu,) = controller.registrations[0]["gpus"]
         assert (gpu["total_mib"], gpu["gpu_class"], gpu["device"]) == (1000, "V100", "software")

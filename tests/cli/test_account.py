@@ -1,16 +1,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gpu_kernels.cli import main
 from gpu_kernels.cli.exits import Exit
-from tests.pool.controller import Agent, ThreadedController, token
-
-Run = Callable[..., int]
+from tests.cli.command_line import Run, command_line
+from tests.pool.controller import Agent, ThreadedController
 
 
 @pytest.fixture
@@ -18,15 +16,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     """Run ``jupyter gpu account`` as somebody, against a real controller with one V100; the exit status."""
     with ThreadedController(tmp_path / "state") as controller:
         Agent(controller.client("gpu-server")).register()
-        monkeypatch.setenv("GPU_KERNELS_CONTROLLER", controller.url)
-
-        def run(who: str, *arguments: str) -> int:
-            monkeypatch.setenv("GPU_KERNELS_TOKEN", token(who))
-            with pytest.raises(SystemExit) as exit_:
-                main(["account", *arguments])
-            return int(exit_.value.code or 0)
-
-        yield run
+        yield command_line(controller, monkeypatch, "account")
 
 
 @pytest.fixture

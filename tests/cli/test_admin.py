@@ -5,16 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gpu_kernels.cli import main
 from gpu_kernels.cli.exits import Exit
-from tests.pool.controller import Agent, ThreadedController, reserve, token
-
-Run = Callable[..., int]
+from tests.cli.command_line import Run, command_line
+from tests.pool.controller import Agent, ThreadedController, reserve
 
 
 @pytest.fixture
@@ -27,15 +25,7 @@ def pool(tmp_path: Path) -> Iterator[ThreadedController]:
 @pytest.fixture
 def run(pool: ThreadedController, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run ``jupyter gpu`` as somebody; the exit status."""
-    monkeypatch.setenv("GPU_KERNELS_CONTROLLER", pool.url)
-
-    def run(who: str, *arguments: str) -> int:
-        monkeypatch.setenv("GPU_KERNELS_TOKEN", token(who))
-        with pytest.raises(SystemExit) as exit_:
-            main(arguments)
-        return int(exit_.value.code or 0)
-
-    return run
+    return command_line(pool, monkeypatch)
 
 
 def test_why_tells_what_a_request_waits_for(pool, run, capsys):

@@ -1,18 +1,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gpu_kernels.cli import main
 from gpu_kernels.cli.class_hours import seats_text
 from gpu_kernels.cli.exits import Exit
+from tests.cli.command_line import Run, command_line
 from tests.pool.clock import noon_zone, wall
-from tests.pool.controller import Agent, ThreadedController, token
+from tests.pool.controller import Agent, ThreadedController
 
-Run = Callable[..., int]
 ZONE = noon_zone()
 ADD = (
     "add", "ml101", "--seats", "30", "--size", "0.02 V100", "--on", "mon tue wed thu fri sat sun",
@@ -25,15 +24,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     """Run ``jupyter gpu class-hours`` as somebody, against a real controller; the exit status."""
     with ThreadedController(tmp_path / "state") as controller:
         Agent(controller.client("gpu-server")).register()
-        monkeypatch.setenv("GPU_KERNELS_CONTROLLER", controller.url)
-
-        def run(who: str, *arguments: str) -> int:
-            monkeypatch.setenv("GPU_KERNELS_TOKEN", token(who))
-            with pytest.raises(SystemExit) as exit_:
-                main(["class-hours", *arguments])
-            return int(exit_.value.code or 0)
-
-        yield run
+        yield command_line(controller, monkeypatch, "class-hours")
 
 
 def test_an_instructor_reserves_shows_and_cancels(run, capsys):

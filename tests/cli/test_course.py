@@ -1,32 +1,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gpu_kernels.cli import main
 from gpu_kernels.cli.exits import Exit
 from gpu_kernels.client import PoolClient
+from tests.cli.command_line import Run, command_line
 from tests.pool.controller import ThreadedController, token
-
-Run = Callable[..., int]
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     """Run ``jupyter gpu course`` as somebody, against a real controller; the exit status."""
     with ThreadedController(tmp_path / "state") as controller:
-        monkeypatch.setenv("GPU_KERNELS_CONTROLLER", controller.url)
-
-        def run(who: str, *arguments: str) -> int:
-            monkeypatch.setenv("GPU_KERNELS_TOKEN", token(who))
-            with pytest.raises(SystemExit) as exit_:
-                main(["course", *arguments])
-            return int(exit_.value.code or 0)
-
-        yield run
+        yield command_line(controller, monkeypatch, "course")
 
 
 def test_a_member_sees_what_the_course_holds_and_may_hold(run, capsys):
