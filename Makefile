@@ -1,5 +1,5 @@
-# Entry points: make demo | up | test | bench. None needs root; the first run sets up .venv, the native
-# code and the proxy. Variables: PYTHON (3.11 or newer), and for `make up`: PORT (of 5 in a row) and STATE.
+# Entry points: make demo | up | test | conformance | gpu-conformance | sanitizers | bench. None needs root; the first run sets up .venv, the native
+# code and the proxy. Variables: PYTHON (3.11 or newer), and for `make up`: PORT (of 6 in a row) and STATE.
 PYTHON ?= python3
 PORT ?= 8000
 STATE ?= state
@@ -11,7 +11,7 @@ NATIVE := $(CURDIR)/build/native
 READY := .venv/.ready remoting/lib/.built hub_config/proxy/node_modules/.ready
 NATIVE_SOURCES := $(shell find remoting/native -type f -not -name '*.md' 2>/dev/null)
 
-.PHONY: demo up test bench
+.PHONY: demo up test conformance gpu-conformance sanitizers bench
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -22,6 +22,20 @@ up: $(READY)
 
 test: $(READY)
 	@$(PY) -m pytest $(PYTEST_ARGS)
+
+# Test suites that others wrote, on the software GPU; ARGS="cudadrv/test_linker.py" runs a part.
+conformance: $(READY)
+	@$(PY) -m tests.conformance $(ARGS)
+	@GPU_KERNELS_CONFORMANCE=1 $(PY) -m pytest -q tests/conformance/test_course.py tests/conformance/test_pytorch.py
+
+# The same on this machine's NVIDIA GPU, straight and forwarded; without one it says so and does nothing.
+gpu-conformance: $(READY)
+	@$(PY) -m tests.conformance.on_a_gpu
+
+# The native code under sanitizers: a build for each (long, once), and on it what is most likely to show something.
+sanitizers: .venv/.ready
+	@$(PY) -m tests.sanitizers address
+	@$(PY) -m tests.sanitizers thread
 
 bench: $(READY)
 	@for name in forwarding kernel_start pool queue softgpu; do \

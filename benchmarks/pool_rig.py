@@ -128,12 +128,13 @@ class LedgerRig:
 
 class Controller:
     """A controller on a loopback port, with one server that has GPUs for everybody, and tokens
-    ``studentN``.
+    ``studentN``, ``teacher`` and ``admin``.
     """
 
     url: str
 
-    def __init__(self, folder: Path, students: int) -> None:
+    def __init__(self, folder: Path, students: int, **others: object) -> None:
+        """``others``: settings of the controller."""
         self._state = folder / "state"
         self._state.mkdir(mode=0o700)
         entries = {
@@ -141,6 +142,8 @@ class Controller:
             for number in range(students)
         }
         entries["server"] = {"groups": [], "scopes": ["custom:gpu:agent"]}
+        entries["teacher"] = {"groups": ["bench-instructors"], "scopes": ["custom:gpu:use"]}
+        entries["admin"] = {"groups": [], "scopes": ["custom:gpu:admin:pool"]}
         tokens = self._state / "tokens.json"
         tokens.touch(mode=0o600)
         digests = {
@@ -160,6 +163,7 @@ class Controller:
             "log_level": "WARN",
             "max_requests": 1e6,
             "url_file": str(self._url_file),
+            **others,
         }
         self._config.write_text(json.dumps({"PoolController": settings}))
 

@@ -224,6 +224,12 @@ class SizeLimit(Refused):
     code = "size_limit"
 
 
+class CoursePaused(Refused):
+    """The course gives out nothing new at the moment."""
+
+    code = "course_paused"
+
+
 class BudgetSpent(Refused):
     """The course, or the user in it, has used up its GPU-hours for the time being."""
 

@@ -59,7 +59,11 @@ c.JupyterHub.custom_scopes = {
     },
     "custom:gpu:agent": {"description": "Speak for a GPU server"},
 }
-c.JupyterHub.extra_user_scopes = {"custom:gpu:use!user", "access:services!service=gpu"}
+c.JupyterHub.extra_user_scopes = {
+    "custom:gpu:use!user",
+    "access:services!service=gpu",
+    f"access:services!service={services.PAGES_SERVICE}",
+}
 c.JupyterHub.load_roles = [
     {
         "name": f"gpu-{accounts.INSTRUCTORS}",
@@ -99,13 +103,31 @@ c.JupyterHub.services = [
         "name": "gpu",
         "url": f"http://{lab.address}:{lab.controller_port}",
         "command": services.kept(services.controller_command()),
-        "environment": services.controller_environment(lab),
+        "environment": services.service_environment(lab),
         "cwd": str(lab.state),
         "display": False,
+    },
+    {
+        # The pages act for whoever looks at them: of these scopes, they get what that person holds.
+        "name": services.PAGES_SERVICE,
+        "url": f"http://{lab.address}:{lab.pages_port}",
+        "command": services.kept(services.pages_command()),
+        "environment": services.service_environment(lab),
+        "cwd": str(lab.state),
+        "display": True,
+        "oauth_no_confirm": True,
+        "oauth_client_allowed_scopes": [
+            "access:services!service=gpu",
+            "custom:gpu:use",
+            "custom:gpu:admin:*",
+        ],
     },
     {"name": services.AGENT_SERVICE, "api_token": accounts.token(lab.secrets, services.AGENT_SERVICE)},
     {"name": services.RUNNER_SERVICE, "api_token": accounts.token(lab.secrets, services.RUNNER_SERVICE)},
 ]
+
+# The link to the lab pages in the hub's navigation.
+c.JupyterHub.template_paths = [str(REPOSITORY / "hub_config" / "templates")]
 
 c.JupyterHub.spawner_class = "gpu-simple"
 c.GPULabMixin.gpu_slice_controller = lab.controller_url

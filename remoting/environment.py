@@ -8,6 +8,7 @@ again, or one after the other, gives what applying the last alone gives; the use
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -25,10 +26,28 @@ DEVICE = "GPU_KERNELS_DEVICE"
 LEASE_VARIABLES = (AGENT, LEASE, EPOCH, SECRET, SIZE, DEVICE)
 """What belongs to one lease. The course stays when a lease goes: a server has it of its own."""
 
+ATTACH = "GPU_KERNELS_ATTACH"
+"""Where the kernel's slice is asked for, as ``unix:///PATH``: what is told there goes before the lease's
+variables, which are those of the kernel's start."""
+
 SOFTGPU_MEMORY = "GPU_KERNELS_SOFTGPU_MEMORY_MIB"
+SOFTGPU_UUID = "GPU_KERNELS_SOFTGPU_UUID"
 SOFTGPU_NAME = "GPU_KERNELS_SOFTGPU_NAME"
 SOFTGPU_THREADS = "GPU_KERNELS_SOFTGPU_THREADS"
 SOFTGPU_LOG = "GPU_KERNELS_SOFTGPU_LOG"
+
+PYTHON = "GPU_KERNELS_PYTHON"
+"""The Python that has this package, for the commands below: the kernel's own may be another."""
+COMMANDS = Path(__file__).parent.absolute() / "commands"
+"""What is typed in a notebook's cell after a `!`: an `nvidia-smi` that shows the slice."""
+
+TRITON_PTXAS = ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")
+"""Where Triton looks for the assembler, the second for compute capability 9.0 and later. A software GPU runs
+PTX, and no other assembler's output: ours goes before the user's own."""
+
+VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
+"""What a process inherits of it numbers the GPUs of the machine that it was started on, and a lease has
+numbers of its own: it goes. A program that sets it under the lease chooses among the lease's GPUs."""
 
 SOFTWARE = "software"
 """A lease's ``device`` when its GPU is a software GPU."""
@@ -45,11 +64,35 @@ def client_environment(lease: Lease, base_env: Mapping[str, str]) -> dict[str, s
 
     Raises ``NoEnvironment`` for a lease that is not in force (it has no agent or no secret).
     """
+    env = _without_lease(base_env)
+    env |= lease_variables(lease)
+    _put_runtime(env, base_env, software=lease.device == SOFTWARE)
+    return env
+
+
+def attachable_environment(
+    attach_point: str, lease: Lease | None, base_env: Mapping[str, str], *, software: bool = False
+) -> dict[str, str]:
+    """``base_env`` for a process that asks ``attach_point`` for its slice, and has that of ``lease`` already
+    if there is one. ``software``: the slice that it will get is one of a software GPU.
+    """
+    if lease is not None:
+        env = client_environment(lease, base_env)
+    else:
+        env = without_gpu(base_env)
+        _put_runtime(env, base_env, software=software)
+    env[ATTACH] = attach_point
+    return env
+
+
+def lease_variables(lease: Lease) -> dict[str, str]:
+    """What belongs to one lease, and its course; all that differs between two leases of a process.
+
+    Raises ``NoEnvironment`` for a lease that is not in force.
+    """
     if lease.address is None or lease.secret is None:
         raise NoEnvironment(f"The lease {lease.id} is {lease.state}: it has no GPU to use.")
-    native = native_build(base_env)
-    env = _without_lease(base_env)
-    env |= {
+    return {
         AGENT: lease.address,
         LEASE: lease.id,
         EPOCH: str(lease.epoch),
@@ -58,10 +101,18 @@ def client_environment(lease: Lease, base_env: Mapping[str, str]) -> dict[str, s
         COURSE: lease.course,
         DEVICE: lease.device or "",
     }
+
+
+def _put_runtime(env: dict[str, str], base_env: Mapping[str, str], *, software: bool) -> None:
+    native = native_build(base_env)
+    env.pop(VISIBLE_DEVICES, None)
+    env[PYTHON] = sys.executable
+    if env.get("PATH"):
+        _put_first(env, "PATH", [COMMANDS])
     _put_first(env, "LD_LIBRARY_PATH", [native.client])
-    if lease.device == SOFTWARE:
-        _put_first(env, "LD_PRELOAD", native.linker_stand_ins)
-    return env
+    _put_first(env, "LD_PRELOAD", [*native.client_runtimes, *(native.linker_stand_ins if software else ())])
+    if software:
+        env |= dict.fromkeys(TRITON_PTXAS, str(native.ptxas))
 
 
 def software_environment(
@@ -79,27 +130,34 @@ def software_environment(
     """
     native = native_build(base_env)
     env = _without_lease(base_env)
+    env.pop(VISIBLE_DEVICES, None)
     given = {SOFTGPU_MEMORY: memory_mib, SOFTGPU_NAME: name, SOFTGPU_THREADS: threads, SOFTGPU_LOG: log}
     env |= {variable: str(value) for variable, value in given.items() if value is not None}
     env[DEVICE] = SOFTWARE
     _put_first(env, "LD_LIBRARY_PATH", [native.softgpu])
-    _put_first(env, "LD_PRELOAD", native.linker_stand_ins)
+    _put_first(env, "LD_PRELOAD", [*native.softgpu_runtimes, *native.linker_stand_ins])
+    env |= dict.fromkeys(TRITON_PTXAS, str(native.ptxas))
     return env
 
 
 def without_gpu(base_env: Mapping[str, str]) -> dict[str, str]:
     """``base_env`` with nothing of the runtime in it; where the pool is stays known."""
     env = _without_lease(base_env)
-    for variable in (SOFTGPU_MEMORY, SOFTGPU_NAME, SOFTGPU_THREADS, SOFTGPU_LOG):
+    for variable in (SOFTGPU_MEMORY, SOFTGPU_UUID, SOFTGPU_NAME, SOFTGPU_THREADS, SOFTGPU_LOG):
         env.pop(variable, None)
     return env
 
 
 def _without_lease(base_env: Mapping[str, str]) -> dict[str, str]:
     native = native_build(base_env)
-    env = {name: value for name, value in base_env.items() if name not in LEASE_VARIABLES}
+    env = {name: value for name, value in base_env.items() if name not in (*LEASE_VARIABLES, ATTACH, PYTHON)}
+    _take_out(env, "PATH", (COMMANDS,))
     _take_out(env, "LD_LIBRARY_PATH", (native.client, native.softgpu))
-    _take_out(env, "LD_PRELOAD", native.linker_stand_ins)
+    ours = (*native.client_runtimes, *native.softgpu_runtimes, *native.linker_stand_ins)
+    _take_out(env, "LD_PRELOAD", ours)
+    for variable in TRITON_PTXAS:
+        if env.get(variable) == str(native.ptxas):
+            del env[variable]
     return env
 
 

@@ -36,6 +36,21 @@ class NativeBuild:
         return self.softgpu / "libnvJitLink.so.13", self.softgpu / "libnvJitLink.so.12"
 
     @property
+    def client_runtimes(self) -> tuple[Path, ...]:
+        """The CUDA runtimes over the forwarding client, one for each SONAME in use."""
+        return _runtimes(self.client)
+
+    @property
+    def softgpu_runtimes(self) -> tuple[Path, ...]:
+        """The same over the software GPU's own driver."""
+        return _runtimes(self.softgpu)
+
+    @property
+    def ptxas(self) -> Path:
+        """The stand-in for ptxas that hands PTX through."""
+        return self.softgpu / "ptxas"
+
+    @property
     def worker(self) -> Path:
         return self.folder / "bin" / "gpu-worker"
 
@@ -44,10 +59,17 @@ class NativeBuild:
         return (
             self.client / "libcuda.so.1",
             self.client / "libnvidia-ml.so.1",
+            *self.client_runtimes,
             self.softgpu_driver,
+            *self.softgpu_runtimes,
             *self.linker_stand_ins,
+            self.ptxas,
             self.worker,
         )
+
+
+def _runtimes(folder: Path) -> tuple[Path, ...]:
+    return folder / "libcudart.so.13", folder / "libcudart.so.12"
 
 
 def native_build(environment: Mapping[str, str] | None = None) -> NativeBuild:

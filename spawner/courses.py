@@ -70,6 +70,13 @@ def options_form(courses: list[str], remembered: object = None) -> str:
     )
 
 
+def told_of_course(course: str) -> str:
+    """What the page that waits for a server says of its GPUs."""
+    if course == NO_COURSE:
+        return "This server will have no GPUs: you are in no course that has any, or chose none."
+    return f"GPUs are charged to {course}. Each GPU kernel takes a slice of its own; the server takes none."
+
+
 def course_in_form(form: dict[str, list[str]]) -> dict[str, str]:
     """What the form says of the course, as user options."""
     values = form.get("course")

@@ -1,10 +1,10 @@
-"""A ready spawner for one machine."""
+"""Ready spawners for one machine."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from jupyterhub.spawner import SimpleLocalProcessSpawner
+from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner
 from traitlets import default
 
 from spawner.mixin import GPULabMixin
@@ -32,6 +32,22 @@ class GPUSimpleLocalProcessSpawner(GPULabMixin, SimpleLocalProcessSpawner):  # t
     @default("apply_user_options")
     def _course_is_all_there_is(self) -> Any:
         return _warn_of_others
+
+
+class GPULocalProcessSpawner(GPULabMixin, LocalProcessSpawner):  # type: ignore[misc]
+    """Servers as processes of their users' own accounts on the hub's machine; registered as `gpu-local`.
+
+    The hub needs the right to become them (root). Users cannot read each other's files; nothing bounds the
+    memory or the processor time of one.
+    """
+
+    port: int
+
+    async def start(self) -> Any:
+        """Called by the hub."""
+        if self.port == 0:
+            self.port = free_port(self.ip or "127.0.0.1")
+        return await super().start()
 
 
 def _warn_of_others(spawner: Any, user_options: dict[str, Any]) -> None:

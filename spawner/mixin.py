@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 from jupyterhub import orm
@@ -11,8 +12,16 @@ from traitlets import Float, List, TraitError, Unicode, Union, default, validate
 from traitlets.config import LoggingConfigurable
 
 from gpu_kernels.client import AsyncPoolClient
-from gpu_kernels.pool.policy.roles import Patterns
-from spawner.courses import NO_COURSE, choose_course, course_in_form, courses_of, options_form
+from gpu_kernels.pool.policy.properties import STARTS
+from gpu_kernels.pool.policy.roles import STUDENT, Patterns
+from spawner.courses import (
+    NO_COURSE,
+    choose_course,
+    course_in_form,
+    courses_of,
+    options_form,
+    told_of_course,
+)
 
 RELEASE_TOKEN_S = 120
 """Life of the token with which the hub gives a stopped server's leases back; used within seconds."""
@@ -131,7 +140,25 @@ class GPULabMixin(LoggingConfigurable):
             env["GPU_KERNELS_CONTROLLER"] = self.gpu_slice_controller
             if self.gpu_slice_course:
                 env["GPU_KERNELS_COURSE"] = self.gpu_slice_course
+                if start := self._gpu_slice_start():
+                    env["GPU_KERNELS_START"] = start
         return env
+
+    def _gpu_slice_start(self) -> str | None:
+        """How the course wants kernels to start where no GPU is free, as its group's property says."""
+        patterns = Patterns.of(self.gpu_slice_course_groups)
+        for group in self.user.groups:
+            start = (getattr(group, "properties", None) or {}).get("gpu_start")
+            if start in STARTS and patterns.course_of(group.name) == (self.gpu_slice_course, STUDENT):
+                return str(start)
+        return None
+
+    async def progress(self) -> AsyncIterator[dict[str, Any]]:
+        """Called by the page that waits for the server: first what it will have of GPUs, then the base's."""
+        if self.gpu_slice_controller:
+            yield {"progress": 1, "message": told_of_course(self.gpu_slice_course)}
+        async for event in super().progress():  # type: ignore[misc]
+            yield event
 
     @default("server_token_scopes")
     def _gpu_slice_server_token_scopes(self) -> Any:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gpu_kernels.cli.exits import Exit
 from gpu_kernels.cli.tables import table
 from gpu_kernels.client import PoolClient
-from gpu_kernels.errors import InvalidRequest, UnknownAccount
+from gpu_kernels.errors import Forbidden, InvalidRequest, UnknownAccount
 from gpu_kernels.pool.policy.properties import PREFIX, PROPERTIES, BadProperty, Wanted, read, wanted
-from gpu_kernels.pool.policy.quota import Limits
+from gpu_kernels.pool.policy.quota import COURSE, Limits
 from gpu_kernels.units import thousandths_text
 
 COLUMNS = ("account", "is", "in use", "sure of", "may use", "room")
@@ -95,7 +95,25 @@ def _change_account(
         kind = said.kind if there is None else there["kind"]
         client.put_account(name, kind=kind, parent=parent, weight=weight, rules=rules)
     elif rules != before:
+        _set_rules(client, there, rules, dropped, said)
+
+
+def _set_rules(
+    client: PoolClient,
+    there: Mapping[str, Any],
+    rules: Mapping[str, Any],
+    dropped: Collection[str | None],
+    said: Wanted,
+) -> None:
+    """What an admin says; of who may not, what instructors say on top of that."""
+    name = there["name"]
+    try:
         client.set_rules(name, rules)
+    except Forbidden:
+        if there["kind"] != COURSE:
+            raise
+        kept = {key: value for key, value in there["taught_rules"].items() if key not in dropped}
+        client.set_course_rules(name, kept | dict(said.rules))
 
 
 def _change_quotas(
@@ -153,8 +171,13 @@ def _cells(gpu_class: str, stands: Mapping[str, Any]) -> tuple[str, str, str, st
 
 def _lines(account: Mapping[str, Any]) -> Iterator[str]:
     """What does not fit into the table: rules, notes, and properties that cannot be carried out."""
-    inherited = {k: v for k, v in account["rules_in_force"].items() if account["rules"].get(k) != v}
-    for title, rules in (("own rules", account["rules"]), ("from above", inherited)):
+    said = {**account["rules"], **account["taught_rules"]}
+    inherited = {k: v for k, v in account["rules_in_force"].items() if said.get(k) != v}
+    for title, rules in (
+        ("own rules", account["rules"]),
+        ("its instructors' rules", account["taught_rules"]),
+        ("from above", inherited),
+    ):
         if rules:
             yield f"  {account['name']}: {title}: " + ", ".join(
                 f"{k} {_rule(k, v)}" for k, v in rules.items()
@@ -167,4 +190,6 @@ def _lines(account: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _rule(name: str, value: Any) -> str:
+    if name == "overrides":
+        return f"for {', '.join(sorted(value)) or 'nobody'}"
     return PROPERTIES[f"{PREFIX}{name}"].write(value)

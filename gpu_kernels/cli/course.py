@@ -11,7 +11,7 @@ from gpu_kernels.cli.status import COURSE_COLUMNS, course_rows
 from gpu_kernels.cli.tables import instant_text, table
 from gpu_kernels.client import PoolClient
 from gpu_kernels.pool.policy.properties import PREFIX, PROPERTIES
-from gpu_kernels.pool.policy.rules import hours_text
+from gpu_kernels.pool.policy.rule_refusals import hours_text
 from gpu_kernels.units import parse_thousandths
 
 EPILOG = """\

@@ -160,12 +160,12 @@ def _require(library: Path) -> None:
 
 def _not_in_time(client: PoolClient, lease: Lease, wait: float) -> str:
     """What the command waited for in vain, as the controller says it of a request that still waits."""
-    if not lease.queued:
+    if not lease.queued and lease.state != "expired":
         return f"The {lease.size} was taken back before it could be used: {lease.reason or lease.state}"
-    try:
-        why = f"{client.why(lease.id)['text']}\n"
-    except PoolError:
-        why = ""
+    why = ""
+    if lease.queued:
+        with suppress(PoolError):
+            why = f"{client.why(lease.id)['text']}\n"
     return (
         f"No slice of {lease.size} became free within {wait:g} s.\n{why}"
         "Nothing is reserved. Wait longer with --wait, or choose a smaller size."

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpu_kernels.client.answers import Assignment, Page
+from gpu_kernels.client.answers import Assignment, Lease, Page
+from gpu_kernels.client.calls import leases_in
 from gpu_kernels.client.requests import Request, Script, all_pages, path_of, query_of
 
 
@@ -113,6 +114,16 @@ def remove_account(name: str) -> Request[dict[str, Any]]:
 def set_rules(name: str, rules: Mapping[str, Any]) -> Request[dict[str, Any]]:
     """Replace an account's own rules."""
     return Request("PUT", path_of("accounts", name, "rules"), dict, dict(rules))
+
+
+def set_course_rules(name: str, rules: Mapping[str, Any]) -> Request[dict[str, Any]]:
+    """Replace what a course's instructors say of it, on top of the rules that they find."""
+    return Request("PUT", path_of("courses", name, "rules"), dict, dict(rules))
+
+
+def end_idle(name: str, idle: int) -> Request[list[Lease]]:
+    """Take back the course's leases that have launched nothing for so many seconds."""
+    return Request("POST", path_of("courses", name, "end-idle"), leases_in, {"idle": idle})
 
 
 def set_quota(name: str, gpu_class: str, **limits: int | None) -> Request[dict[str, Any]]:

@@ -49,10 +49,14 @@ class Lease:
     reason: str | None
     created_at: str
     labels: Mapping[str, str]
+    ends_in: float | None = None
+    """Seconds until its longest life is over."""
     preempt_in: float | None = None
     """Seconds until it makes way for a class hour; None where it need not."""
     class_hour: str | None = None
     """The class hour whose seat it has."""
+    idle: float | None = None
+    """Seconds since something was launched, while it is in force."""
     starts_in: float | None = None
     """Seconds until it will be granted by what is known now, while it is queued; None where nobody knows."""
 
@@ -106,8 +110,10 @@ class Lease:
             reason=data["reason"],
             created_at=data["created_at"],
             labels=dict(data["labels"]),
+            ends_in=data.get("ends_in"),
             preempt_in=data.get("preempt_in"),
             class_hour=data.get("class_hour"),
+            idle=data.get("use", {}).get("idle"),
             starts_in=data.get("starts_in"),
         )
 

@@ -22,9 +22,11 @@ def ask(
     wait: float = 0.0,
     labels: Mapping[str, str] | None = None,
     preemptible: bool = False,
+    wait_for_course: bool = False,
 ) -> Request[Lease]:
     """Ask for a lease: ``reserved``, or ``queued`` when ``wait`` > 0 seconds and nothing is free.
     ``preemptible``: it may be one that makes way for a class hour, and says when (``Lease.preempt_in``).
+    ``wait_for_course``: it is queued also while the course holds all that it may, instead of refused.
 
     Raises what was refused, e.g. ``CourseLimit``, ``PoolFull``, ``NoSuchClass``, ``InvalidSize``. The same
     key asks for the same lease. Whoever asks also renews and releases; ``reserve`` does all of that.
@@ -39,6 +41,8 @@ def ask(
     }
     if preemptible:
         body["preemptible"] = True
+    if wait_for_course:
+        body["wait_for_course"] = True
     if course is not None:
         body["course"] = course
     return Request("POST", "/leases", Lease.from_json, body)
@@ -91,7 +95,7 @@ def release_server(server: str, user: str | None = None) -> Request[list[Lease]]
     body = {"server": server}
     if user is not None:
         body["user"] = user
-    return Request("POST", "/leases/release", _leases, body)
+    return Request("POST", "/leases/release", leases_in, body)
 
 
 def revoke(lease_id: str, reason: str) -> Request[Lease]:
@@ -118,6 +122,19 @@ def usage(
     """
     params = _period(since, until, course, user, time_zone) | {"by": ",".join(by)}
     return Request("GET", "/usage", dict, params=params)
+
+
+def timeline(
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    course: str | None = None,
+    user: str | None = None,
+    step: int = 3600,
+) -> Request[dict[str, Any]]:
+    """What was held and used on average in steps of ``step`` seconds, in thousandths by GPU class."""
+    params = _period(since, until, course, user, "UTC") | {"step": str(step)}
+    return Request("GET", "/usage/timeline", dict, params=params)
 
 
 def usage_table(
@@ -193,7 +210,7 @@ def cancel_class_hour(class_hour_id: str) -> Request[dict[str, Any]]:
     return Request("DELETE", path_of("class-hours", class_hour_id), dict)
 
 
-def _leases(answer: Any) -> list[Lease]:
+def leases_in(answer: Any) -> list[Lease]:
     return [Lease.from_json(item) for item in answer["leases"]]
 
 
@@ -202,4 +219,4 @@ def _class_hours_page(answer: Any) -> Page:
 
 
 def _leases_page(answer: Any) -> Page:
-    return Page(_leases(answer), answer.get("next"))
+    return Page(leases_in(answer), answer.get("next"))

@@ -44,7 +44,8 @@ Script = Generator[Request[Any] | Pause, Any, T]
 
 
 def path_of(*parts: str) -> str:
-    return "/" + "/".join(quote(part, safe="") for part in parts)
+    """Every part stays one: no name, such as ``..``, leads to another place."""
+    return "/" + "/".join(quote(part, safe="") if part.strip(".") else "%2E" * len(part) for part in parts)
 
 
 def query_of(**values: object) -> dict[str, str]:

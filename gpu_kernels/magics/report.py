@@ -4,12 +4,14 @@ fail.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
+from typing import Any
 
+from gpu_kernels import attach
 from gpu_kernels.client import Lease, PoolClient
+from gpu_kernels.durations import duration
 from gpu_kernels.errors import PoolError
 from gpu_kernels.magics.query import AgentSilent, SliceStatus, query, transport
 
@@ -18,6 +20,10 @@ NO_GPU = (
     "This kernel has no GPU.",
     "To get a slice of one, choose a kernel whose name has a size, such as 'Python 3 (0.02 V100)',",
     "in the menu Kernel, Change Kernel.",
+)
+ASK_AGAIN = "'%gpu wait' asks for another one, and so does the next CUDA call; your variables and files stay."
+SERVER_SILENT = (
+    "The Jupyter server that looks after the slice does not answer, so this is what it was at the start."
 )
 TRY_AGAIN = "Restart the kernel to ask again (menu Kernel, Restart Kernel); your files are not affected."
 
@@ -58,16 +64,30 @@ def look(environ: Mapping[str, str] | None = None) -> Report:
     """The report for a process with this environment. Never raises: what cannot be learned becomes a
     remark.
     """
-    environ = os.environ if environ is None else environ
+    environ, stands = attach.present(environ)
+    if stands is not None and stands["state"] != "attached":
+        return _without_slice(stands)
     if "GPU_KERNELS_LEASE" not in environ:
         return _without_lease(environ)
     report = Report(f"A slice of {environ.get('GPU_KERNELS_SIZE', 'a GPU')}")
     lease = _ask_controller(environ, report)
     if lease is not None and not lease.in_force:
-        return _ended(lease)
+        return _ended(lease, can_ask=stands is not None)
     slices = _ask_agent(environ, report)
     _fill(report, environ, lease, slices)
+    if stands is None and attach.address(environ) is not None:
+        report.remarks.append(SERVER_SILENT)
+    if stands is not None and "wanted" in stands:
+        report.remarks += [str(stands["wanted"]["text"]), "Until then you keep this slice."]
     return report
+
+
+def _without_slice(stands: Mapping[str, Any]) -> Report:
+    """It waits for one, has given it back, or was refused it."""
+    headline, *remarks = str(stands["text"]).splitlines() or ["This kernel has no slice of a GPU."]
+    if stands["state"] == "waiting":
+        remarks.append("Your place in the line is kept. '%gpu wait' shows how it moves.")
+    return Report(headline, remarks=remarks)
 
 
 def _without_lease(environ: Mapping[str, str]) -> Report:
@@ -78,9 +98,10 @@ def _without_lease(environ: Mapping[str, str]) -> Report:
     return Report(NO_GPU[0], remarks=list(NO_GPU[1:]))
 
 
-def _ended(lease: Lease) -> Report:
+def _ended(lease: Lease, *, can_ask: bool) -> Report:
     why = [f"Reason: {lease.reason}."] if lease.reason else []
-    return Report(f"This kernel's slice of {lease.size} has been taken back.", remarks=[*why, TRY_AGAIN])
+    now = ASK_AGAIN if can_ask else TRY_AGAIN
+    return Report(f"This kernel's slice of {lease.size} has been taken back.", remarks=[*why, now])
 
 
 def _ask_controller(environ: Mapping[str, str], report: Report) -> Lease | None:
@@ -122,6 +143,8 @@ def _fill(report: Report, environ: Mapping[str, str], lease: Lease | None, slice
     rows.append(("server", f"{name}{address}"))
     rows.append(("transport", transport(address)))
     if lease is not None:
+        if left := _time_left(lease):
+            rows.append(("time left", left))
         rows.append(("lease", _lease_text(lease)))
     if course := (lease.course if lease is not None else environ.get("GPU_KERNELS_COURSE")):
         rows.append(("course", course))
@@ -136,7 +159,11 @@ def _gpu_text(part: SliceStatus) -> str:
 
 def _lease_text(lease: Lease) -> str:
     left = "" if lease.expires_in is None else f", for {lease.expires_in:.0f} s more if not renewed"
-    text = f"{lease.state}{left}; it is renewed while this kernel lives"
-    if lease.preempt_in is not None:
-        text += f", until it makes way for a class in {lease.preempt_in / 60:.0f} min"
-    return text
+    return f"{lease.state}{left}; it is renewed while this kernel lives"
+
+
+def _time_left(lease: Lease) -> str:
+    """Until what ends it first, however it is renewed."""
+    if lease.preempt_in is not None and lease.preempt_in <= (lease.ends_in or lease.preempt_in):
+        return f"{duration(lease.preempt_in)}, then it makes way for a class"
+    return "" if lease.ends_in is None else f"{duration(lease.ends_in)} at most"

@@ -1,6 +1,4 @@
-"""Taking, holding and giving back a kernel's lease, in plain threads: nothing here belongs to an event
-loop.
-"""
+"""Holding and giving back a kernel's lease, in plain threads: nothing here belongs to an event loop."""
 
 from __future__ import annotations
 
@@ -8,8 +6,9 @@ import logging
 import os
 import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpu_kernels.client import CONTROLLER_VARIABLE, TOKEN_VARIABLES, Lease, PoolClient
@@ -22,7 +21,6 @@ from gpu_kernels.errors import (
 )
 from gpu_kernels.keeper import KEEPER
 from gpu_kernels.provisioner.identity import Identity
-from remoting.environment import client_environment, without_gpu
 
 log = logging.getLogger("gpu_kernels")
 
@@ -30,11 +28,6 @@ AWAY = (PoolUnavailable, LedgerUnavailable, AuthenticationUnavailable)
 """Answers that may be different in a moment, unlike a refusal."""
 
 CALL_TIMEOUT_S = 5.0
-RETRY_S = 0.5
-LOOK_UP_S = 5.0
-REFUSAL_VARIABLE = "GPU_KERNELS_REFUSAL"
-MAX_REFUSAL = 2000
-
 DEAD_GRACE_S = 30.0
 """How long a kernel without a process keeps its lease: longer than any restart takes, and then it expires."""
 
@@ -55,17 +48,47 @@ class Wish:
     holder: str
     labels: Mapping[str, str]
 
+    def anew(self, size: str | None = None) -> Wish:
+        """The same wish under a key of its own, perhaps for another size: it is a new request."""
+        identity = replace(self.identity, key=uuid.uuid4().hex)
+        return replace(self, identity=identity, size=self.size if size is None else size)
+
+
+class Life:
+    """Whether a kernel lives, with a grace: between two processes of one kernel there is none for a moment.
+
+    ``alive`` says whether the process does.
+    """
+
+    def __init__(self, alive: Callable[[], bool]) -> None:
+        self._alive = alive
+        self._dead_since: float | None = None
+
+    def lasts(self) -> bool:
+        """False once there has been no process for the grace."""
+        if self._alive():
+            self._dead_since = None
+            return True
+        now = time.monotonic()
+        if self._dead_since is None:
+            self._dead_since = now
+        return now - self._dead_since < DEAD_GRACE_S
+
+    def starting(self) -> None:
+        """A process is about to be started: the grace begins anew."""
+        self._dead_since = None
+
 
 @dataclass(eq=False)
 class HeldLease:
-    """A lease in a kernel's hands; the keeper renews it while ``alive`` says that the kernel lives."""
+    """A lease in a kernel's hands; the keeper renews it while the kernel lives."""
 
     client: PoolClient
     lease: Lease
     holder: str
-    alive: Callable[[], bool]
+    life: Life
+    on_lost: Callable[[HeldLease], object] | None = None
     gone: str | None = None
-    _dead_since: float | None = None
     _released: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -82,13 +105,7 @@ class HeldLease:
 
     def wanted(self) -> bool:
         """Called by the keeper before each renewal."""
-        if self.alive():
-            self._dead_since = None
-            return True
-        now = time.monotonic()
-        if self._dead_since is None:
-            self._dead_since = now
-        if now - self._dead_since < DEAD_GRACE_S:
+        if self.life.lasts():
             return True
         log.info("Kernel %s has died for good; GPU lease %s is left to expire.", self.holder, self.lease_id)
         return False
@@ -101,10 +118,8 @@ class HeldLease:
         log.log(
             level, "Kernel %s lost its GPU lease %s (%s): %s", self.holder, self.lease_id, state, self.gone
         )
-
-    def starting(self) -> None:
-        """A process is about to be started: the grace for dead kernels begins anew."""
-        self._dead_since = None
+        if self.on_lost is not None:
+            self.on_lost(self)
 
     def still_in_force(self) -> bool:
         """Ask the controller, by renewing. One that does not answer has not taken anything back."""
@@ -143,72 +158,6 @@ def give_back(client: PoolClient, lease: Lease, holder: str) -> None:
         log.warning("GPU lease %s was not released and will expire: %s", lease.id, error.log_message)
 
 
-def reserve(client: PoolClient, wish: Wish, wait_s: float, abandoned: threading.Event) -> Lease:
-    """A lease in force, within ``wait_s`` seconds and one call's time. Raises ``NoSlice`` or the refusal.
-
-    ``abandoned`` may be set by another thread when nobody waits any longer: what was got by then is given
-    back.
-    """
-    end = time.monotonic() + wait_s
-    lease = _ask(client, wish, end, abandoned)
-    while lease.queued and (left := end - time.monotonic()) > 0 and not abandoned.is_set():
-        try:
-            lease = client.get(lease.id, wait=min(left, LOOK_UP_S))
-        except AWAY:
-            abandoned.wait(min(left, RETRY_S))
-        except BaseException:
-            give_back(client, lease, wish.holder)  # it may be granted by now, and nobody would hold it
-            raise
-    if lease.in_force and not abandoned.is_set():
-        return lease
-    told = _why(client, lease) if lease.queued and not abandoned.is_set() else ""
-    give_back(client, lease, wish.holder)
-    raise NoSlice(_not_in_time(wish, lease, wait_s, told))
-
-
-def _why(client: PoolClient, lease: Lease) -> str:
-    """What the request waited for, in a line; nothing where the controller does not say."""
-    try:
-        return f"{client.why(lease.id)['text']}\n"
-    except PoolError:
-        return ""
-
-
-def _ask(client: PoolClient, wish: Wish, end: float, abandoned: threading.Event) -> Lease:
-    """The first answer that is not "away". Asking again is safe: the key makes it the same request."""
-    while True:
-        left = end - time.monotonic()
-        try:
-            return client.ask(
-                wish.size,
-                key=wish.identity.key,
-                slot=wish.identity.slot,
-                holder=wish.holder,
-                course=wish.course,
-                wait=max(0.0, left),
-                labels=wish.labels,
-                preemptible=True,  # %gpu says until when; else GPUs would idle for hours before each class
-            )
-        except AWAY:
-            if left <= 0 or abandoned.wait(min(left, RETRY_S)):
-                raise
-
-
-def _not_in_time(wish: Wish, lease: Lease, wait_s: float, told: str) -> str:
-    if not lease.queued:
-        return (
-            f"The pool took the {wish.size} for this kernel back before it started"
-            f" ({lease.reason or lease.state}).\n"
-            "Start the kernel again, or choose 'Python 3' to work without a GPU."
-        )
-    return (
-        f"No slice of {wish.size} became free within {wait_s:g} seconds{'' if told else lease.place}.\n"
-        f"{told}"
-        "Nothing is reserved. Try again in some minutes, choose a smaller slice,\n"
-        "or choose 'Python 3' to work without a GPU."
-    )
-
-
 _clients: dict[tuple[str | None, ...], PoolClient] = {}
 
 
@@ -224,30 +173,14 @@ def client_of_this_process() -> PoolClient:
     return _clients[described]
 
 
-def hold(client: PoolClient, lease: Lease, holder: str, alive: Callable[[], bool]) -> HeldLease:
-    """Hold ``lease`` and keep it from now on."""
-    held = HeldLease(client, lease, holder, alive)
+def hold(
+    client: PoolClient,
+    lease: Lease,
+    holder: str,
+    life: Life,
+    on_lost: Callable[[HeldLease], object] | None = None,
+) -> HeldLease:
+    """Hold ``lease`` and keep it from now on; ``on_lost`` is called when the controller has ended it."""
+    held = HeldLease(client, lease, holder, life, on_lost)
     KEEPER.keep(client, held)
     return held
-
-
-def environment(held: HeldLease | None, refusal: str | None, base: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a kernel that holds this lease, or that must do without one and can say why."""
-    if held is not None:
-        env = client_environment(held.lease, base)
-        env.pop(REFUSAL_VARIABLE, None)
-        return env
-    env = without_gpu(base)
-    env[REFUSAL_VARIABLE] = (refusal or "")[:MAX_REFUSAL]
-    return env
-
-
-def resume(lease_id: str, holder: str, alive: Callable[[], bool]) -> HeldLease | None:
-    """Hold a lease that an earlier process of the same user took; None if it is no longer in force."""
-    try:
-        client = client_of_this_process()
-        lease = client.get(lease_id)
-    except PoolError as error:
-        log.warning("GPU lease %s cannot be taken up again: %s", lease_id, error.log_message)
-        return None
-    return hold(client, lease, holder, alive) if lease.in_force else None

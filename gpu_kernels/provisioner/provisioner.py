@@ -1,31 +1,34 @@
-"""``GPUSliceProvisioner``: reserve, launch, keep, release.
+"""``GPUSliceProvisioner``: ask, launch, keep, release.
 
-The lease follows the kernel, not the process: it is taken in the first ``pre_launch``, stays through every
-restart, and is given back by ``cleanup(restart=False)`` and by every failure of a hook. ``kill`` and
-``terminate`` never give it back, since jupyter_client calls them with ``restart=False`` also when it
-restarts. What is not given back because no hook was called expires: the keeper renews a lease only while
-its kernel lives.
+The slice follows the kernel, not the process: it is asked for in the first ``pre_launch``; slice and place
+in the line stay through every restart, and end with ``cleanup(restart=False)`` and every failure of a hook.
+``kill`` and ``terminate`` never give it back, since jupyter_client calls them with ``restart=False`` also
+when it restarts. What is not given back because no hook was called expires: the keeper renews a lease only
+while its kernel lives.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import threading
 from collections.abc import Mapping
 from typing import Any
 
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
-from traitlets import Float, Unicode, default
+from traitlets import CaselessStrEnum, Float, Unicode, default
 
-from gpu_kernels.errors import GPUKernelsError
-from gpu_kernels.provisioner import leasing
+from gpu_kernels.provisioner import attachments, kernel_environment
+from gpu_kernels.provisioner.attach_point import AttachPoint
+from gpu_kernels.provisioner.attachment import Attachment
 from gpu_kernels.provisioner.identity import identify, printable
-from gpu_kernels.provisioner.leasing import HeldLease, NoSlice, Wish
+from gpu_kernels.provisioner.leasing import AWAY, NoSlice, Wish, client_of_this_process
 from gpu_kernels.provisioner.watch import StderrTail, died_within, ending
 
 LABEL_LENGTH = 100
+START_VARIABLE = "GPU_KERNELS_START"
+SETTLES_S = 30.0
+"""More than a patient request takes beyond its wait: a call or two."""
 
 __all__ = ["GPUSliceProvisioner", "KernelDiedAtOnce", "NoSlice"]
 
@@ -57,14 +60,27 @@ class GPUSliceProvisioner(LocalProvisioner):
         help="""The course that the slice is charged to. By default GPU_KERNELS_COURSE, which the hub's
         spawner sets. Empty: the user's only course.""",
     )  # type: ignore[assignment]
+    start: str = CaselessStrEnum(
+        ["lazy", "patient"],
+        config=True,
+        help="""How a kernel starts when no slice is free. `lazy`: at once, and its first CUDA call waits.
+        `patient`: when there is a slice, within `wait_s`, or not at all. By default GPU_KERNELS_START, which
+        the hub's spawner sets as the course wants it; else `lazy`.""",
+    )  # type: ignore[assignment]
+    first_wait_s: float = Float(
+        2.0,
+        config=True,
+        min=0,
+        help="""Seconds that a lazy start waits, so that a slice that is free, or will be in a moment, is
+        there when the kernel is.""",
+    )  # type: ignore[assignment]
     wait_s: float = Float(
         15.0,
         config=True,
         min=0,
-        help="""Seconds that the first start of a kernel may wait for a free slice, or for a controller that
-        does not answer, before it fails. The user sees nothing meanwhile and cannot cancel, so keep it
-        under half a minute; proxies in front of Jupyter often give up after a minute. 0: fail at once. A
-        restart never waits.""",
+        help="""Seconds that a patient start may wait for a free slice, or for a controller that does not
+        answer, before it fails. The user sees nothing meanwhile and cannot cancel, so keep it under half a
+        minute; proxies in front of Jupyter often give up after a minute. 0: fail at once.""",
     )  # type: ignore[assignment]
     watch_s: float = Float(
         0.2,
@@ -75,14 +91,19 @@ class GPUSliceProvisioner(LocalProvisioner):
         answer anyway. 0: do not watch.""",
     )  # type: ignore[assignment]
 
-    _held: HeldLease | None = None
-    _refusal: str | None = None
+    _attachment: Attachment | None = None
+    _attach_point: AttachPoint | None = None
     _started = False
     _resumed_pid: int | None = None
 
     @default("course")
     def _default_course(self) -> str:
         return os.environ.get("GPU_KERNELS_COURSE", "")
+
+    @default("start")
+    def _default_start(self) -> str:
+        # What the spawner says is a convenience: an unknown word must not keep a kernel from starting.
+        return "patient" if os.environ.get(START_VARIABLE) == "patient" else "lazy"
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -94,20 +115,22 @@ class GPUSliceProvisioner(LocalProvisioner):
     # this instance.
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
-        """Called before every launch. Takes the lease if none is held, and puts it into the environment.
+        """Called before every launch. Asks for the slice if this is the first, and puts what there is into
+        the environment.
 
-        Raises, on a first start, the controller's refusal (a ``PoolError``), or ``NoSlice`` if none became
-        free in time. A restart is never refused: when the lease was lost and no other is to be had at once,
-        the kernel starts without a GPU and ``%gpu`` says why.
+        Raises, on a first start, the controller's refusal (a ``PoolError``); a patient start raises
+        ``NoSlice`` if none became free in time. A restart is never refused.
         """
         try:
+            if self._attachment is None:
+                self._attachment = self._attached()
             if self._started:
-                await self._ensure_lease_for_restart(kwargs)
-            elif self._held is None:
-                self._held = await self._reserve(kwargs, self.wait_s)
+                await self._keep_for_restart(self._attachment)
+            else:
+                await self._ask(self._attachment, kwargs)
             kwargs = await super().pre_launch(**kwargs)
             # Only now: the kernel spec's own "env" has been applied over the given one.
-            kwargs["env"] = leasing.environment(self._held, self._refusal, kwargs["env"])
+            kwargs["env"] = await asyncio.to_thread(self._environment, self._attachment, kwargs["env"])
         except BaseException:
             await self._release()
             raise
@@ -151,44 +174,60 @@ class GPUSliceProvisioner(LocalProvisioner):
     async def get_provisioner_info(self) -> dict[str, Any]:
         """For applications that keep kernels over their own restart. Names the lease, not its secret."""
         info = await super().get_provisioner_info()
-        info["lease"] = None if self._held is None else self._held.public()
+        info["lease"] = None if self._attachment is None else self._attachment.public()
         return info
 
     async def load_provisioner_info(self, provisioner_info: dict[str, Any]) -> None:
-        """The inverse: goes on keeping the lease, if it is still in force."""
+        """The inverse: goes on keeping the lease, if it is still in force. Where the kernel's processes ask
+        is gone; they have the lease in their environment."""
         await super().load_provisioner_info(provisioner_info)
         self._started = True
         self._resumed_pid = self.pid
         lease = provisioner_info.get("lease")
         if lease is not None:
-            self._held = await asyncio.to_thread(leasing.resume, lease["id"], self._holder, self._alive)
+            self._attachment = self._attached()
+            await asyncio.to_thread(self._attachment.resume, self._wish(os.environ), lease["id"])
 
-    async def _reserve(self, kwargs: dict[str, Any], wait_s: float) -> HeldLease:
-        """Take a lease without blocking the event loop. Cancelled, it gives back what it gets after all."""
-        client = leasing.client_of_this_process()
+    def _attached(self) -> Attachment:
+        attachment = Attachment(self._holder, self._alive, attachments.changed)
+        attachments.add(attachment)
+        return attachment
+
+    async def _ask(self, attachment: Attachment, kwargs: dict[str, Any]) -> None:
+        """Ask without blocking the event loop. Cancelled, what is got after all is given back."""
         wish = self._wish(kwargs.get("env") or os.environ)
-        abandoned = threading.Event()
-        try:
-            lease = await asyncio.to_thread(leasing.reserve, client, wish, wait_s, abandoned)
-        except asyncio.CancelledError:
-            abandoned.set()
-            raise
-        return leasing.hold(client, lease, wish.holder, self._alive)
+        patience = self.wait_s if self.start == "patient" else None
+        attachment.ask(wish, patience)
+        seconds = self.first_wait_s if patience is None else patience + SETTLES_S
+        view = await asyncio.to_thread(attachment.settled, seconds)
+        if view.error is not None:
+            raise view.error
+        if patience is not None and view.lease is None:
+            raise NoSlice(f"{view.text}\nTry again in a minute, or choose 'Python 3' to work without a GPU.")
 
-    async def _ensure_lease_for_restart(self, kwargs: dict[str, Any]) -> None:
-        """Keep the lease, or take a new one without waiting, or note why there is none."""
-        if self._held is not None and await asyncio.to_thread(self._held.still_in_force):
-            self._held.starting()
-            return
-        lost = self._held.gone if self._held is not None else None
-        self._held = None
+    async def _keep_for_restart(self, attachment: Attachment) -> None:
+        """What the kernel has or waits for stays; a lease that was lost is asked for again, for a moment."""
+        await asyncio.to_thread(attachment.restarting)
+        view = await asyncio.to_thread(attachment.settled, self.first_wait_s)
+        if view.error is not None:
+            self.log.warning("Kernel %s restarts without a GPU: %s", self.kernel_id, view.error)
+
+    def _environment(self, attachment: Attachment, base: Mapping[str, str]) -> dict[str, str]:
+        """Called in a thread: it may ask the controller, and makes a socket."""
+        if self._attach_point is None:
+            try:
+                self._attach_point = AttachPoint(attachment)
+            except OSError as error:
+                self.log.warning("Kernel %s cannot ask for its slice later: %s", self.kernel_id, error)
+        address = None if self._attach_point is None else self._attach_point.address
+        return kernel_environment.made(attachment.view(), address, self._pool_is_software, base)
+
+    def _pool_is_software(self) -> bool:
+        """Whether the slice that is waited for will be one of a software GPU."""
         try:
-            self._held = await self._reserve(kwargs, 0.0)
-            self._refusal = None
-        except GPUKernelsError as error:
-            reason = f"The slice was lost: {lost}\n" if lost else ""
-            self._refusal = f"{reason}{error}"
-            self.log.warning("Kernel %s restarts without a GPU: %s", self.kernel_id, error.log_message)
+            return kernel_environment.all_software(client_of_this_process().pool(), self.size)
+        except AWAY:
+            return False
 
     def _wish(self, given: Mapping[str, str]) -> Wish:
         spec_name = getattr(self.parent, "kernel_name", "")
@@ -200,9 +239,15 @@ class GPUSliceProvisioner(LocalProvisioner):
         return Wish(self.size, course, identity, self._holder, labels)
 
     async def _release(self) -> None:
-        held, self._held = self._held, None
-        if held is not None:
-            await asyncio.to_thread(held.release)
+        attachment, self._attachment = self._attachment, None
+        point, self._attach_point = self._attach_point, None
+        if point is not None:
+            point.close()
+        if attachment is not None:
+            try:
+                await asyncio.to_thread(attachment.end)
+            finally:
+                attachments.remove(attachment)
 
     async def _end_process(self) -> None:
         """After a failed launch: nothing must run that no manager knows."""

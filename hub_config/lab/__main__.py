@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     commands.add_parser("demo", help="play a student's path and stop")
     up = commands.add_parser("up", help="run in the foreground until Ctrl-C")
     up.add_argument("--state", type=Path, default=Path("state"), help="folder that keeps the lab's state")
-    up.add_argument("--port", type=int, default=8000, help="port for browsers; the next four are used too")
+    up.add_argument("--port", type=int, default=8000, help="port for browsers; the next five are used too")
     up.add_argument("--address", default="127.0.0.1", help="a loopback address")
     options = parser.parse_args(arguments)
     try:

@@ -11,6 +11,7 @@ from remoting.paths import NATIVE_VARIABLE
 
 AGENT_SERVICE = "gpu-server"
 RUNNER_SERVICE = "lab-runner"
+PAGES_SERVICE = "gpu-lab"
 CONFIGURATION = REPOSITORY / "hub_config"
 
 
@@ -65,8 +66,12 @@ def controller_command() -> list[str]:
     return [python(), "-m", "gpu_kernels.pool", "--config", str(CONFIGURATION / "controller_config.py")]
 
 
-def controller_environment(settings: Settings) -> dict[str, str]:
+def service_environment(settings: Settings) -> dict[str, str]:
     return {MARKER_VARIABLE: settings.marker, SETTINGS_VARIABLE: str(settings.file)}
+
+
+def pages_command() -> list[str]:
+    return [python(), "-m", "hub_config.pages", "--config", str(CONFIGURATION / "pages_config.py")]
 
 
 def agent_command() -> list[str]:

@@ -26,7 +26,7 @@ class SettingsError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """One lab: a state folder and five ports on a loopback address.
+    """One lab: a state folder and six ports on a loopback address.
 
     `gpu_memory_mib` and `gpu_class` describe the software GPU that the agent offers where NVML finds no GPU.
     Durations are in seconds.
@@ -38,6 +38,7 @@ class Settings:
     hub_port: int
     controller_port: int
     agent_port: int
+    pages_port: int
     address: str = "127.0.0.1"
     gpu_class: str = "V100"
     gpu_memory_mib: int = 32768
@@ -52,15 +53,15 @@ class Settings:
 
     @classmethod
     def in_a_row(cls, state: Path, first_port: int, **others: object) -> Settings:
-        """Fixed ports, as `make up` uses them: the browser's port and the four after it."""
-        ports = range(first_port, first_port + 5)
+        """Fixed ports, as `make up` uses them: the browser's port and the five after it."""
+        ports = range(first_port, first_port + 6)
         return cls(state.resolve(), *ports, **others)  # type: ignore[arg-type]
 
     @classmethod
     def on_free_ports(cls, state: Path, **others: object) -> Settings:
-        """Five ports that are free, as the demo and the tests use them."""
+        """Six ports that are free, as the demo and the tests use them."""
         ports: list[int] = []
-        for _ in range(5):
+        for _ in range(6):
             ports.append(free_port(besides=ports))
         return cls(state.resolve(), *ports, **others)  # type: ignore[arg-type]
 
@@ -88,6 +89,7 @@ class Settings:
             "the hub": self.hub_port,
             "the pool controller": self.controller_port,
             "the GPU server agent": self.agent_port,
+            "the lab pages": self.pages_port,
         }
 
     def check_ports_free(self) -> None:
@@ -96,7 +98,7 @@ class Settings:
         if taken:
             raise SettingsError(
                 f"Taken on {self.address}: port {', '.join(taken)}.\n"
-                f"Stop what listens there, or choose five other ports: make up PORT={self.port + 1000}"
+                f"Stop what listens there, or choose six other ports: make up PORT={self.port + 1000}"
             )
 
     @property

@@ -81,8 +81,8 @@ class Student:
     def stop_server(self) -> None:
         """Presses "Stop My Server". Returns when the hub says that it has stopped."""
         path = f"/hub/api/users/{self.name}/server"
-        self._hub_fetch("DELETE", path)
-        while self._hub_fetch("GET", f"/hub/api/users/{self.name}").json()["servers"]:
+        self.hub_fetch("DELETE", path)
+        while self.hub_fetch("GET", f"/hub/api/users/{self.name}").json()["servers"]:
             pass
 
     def pool_client(self, controller: str) -> PoolClient:
@@ -106,8 +106,9 @@ class Student:
                 if event.get("ready"):
                     return
 
-    def _hub_fetch(self, method: str, path: str) -> httpx.Response:
-        return self._fetch(method, path, self._xsrf("/hub/"))
+    def hub_fetch(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """A call of the hub's REST API as its pages make it."""
+        return self._fetch(method, path, self._xsrf("/hub/"), **options)
 
     # --- the Jupyter server ---
 

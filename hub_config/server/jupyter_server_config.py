@@ -5,6 +5,9 @@ c = get_config()  # type: ignore[name-defined]  # noqa: F821
 # Frees what a kernel that died for good had reserved, and lets a server stop after a refused kernel.
 c.ServerApp.kernel_manager_class = "gpu_kernels.kernels.GPUMappingKernelManager"
 
+# Shows the kernels whose size the course offers.
+c.ServerApp.kernel_spec_manager_class = "gpu_kernels.specs.GPUKernelSpecManager"
+
 # "Python 3" is one of ours; the one that ipykernel brings along would stand beside it.
 c.KernelSpecManager.ensure_native_kernel = False
 

@@ -103,8 +103,7 @@ class AgentApp(Application):
         1,
         min=1,
         max=64,
-        help="How many software GPUs. Default: 1. All share the host's cores; a lease of "
-        "several GPUs at once needs NVIDIA's.",
+        help="How many software GPUs. Default: 1. All share the host's cores and memory.",
     ).tag(config=True)
     software_threads = Integer(
         0,
@@ -134,6 +133,15 @@ class AgentApp(Application):
     worker_user = Unicode(
         help="Account that workers run under; needs root. Default: the agent's own. An account without "
         "rights keeps a client that breaks out of its worker away from the agent's token."
+    ).tag(config=True)
+    worker_memory_mib = Integer(
+        4096,
+        min=64,
+        max=1 << 22,
+        help="Memory of this machine, in MiB, that one lease's worker may take for itself: handles, loaded "
+        "programs, graphs and work that waits. Default: 4096. A software GPU's slice is not counted. At the "
+        "limit the greediest program of the lease is refused more; less protects other leases on a small "
+        "machine, more serves programs that load very large modules.",
     ).tag(config=True)
     worker_rlimits = Dict(
         default_value={"CORE": 0, "NOFILE": 4096},
@@ -171,6 +179,7 @@ class AgentApp(Application):
         "software-memory-mib": "AgentApp.software_memory_mib",
         "software-count": "AgentApp.software_count",
         "software-threads": "AgentApp.software_threads",
+        "worker-memory-mib": "AgentApp.worker_memory_mib",
         "worker-user": "AgentApp.worker_user",
         "keep-environment": "AgentApp.keep_environment",
         "report-every": "AgentApp.report_every",
@@ -268,6 +277,7 @@ class AgentApp(Application):
                 rlimits=self.worker_rlimits,
                 kept_variables=tuple(self.keep_environment),
                 software_threads=self.software_threads or None,
+                memory_mib=self.worker_memory_mib,
             ),
             limits=Limits(pending=self.pending_limit, pending_of_a_peer=self.pending_of_a_peer),
             report_every_s=self.report_every,

@@ -23,7 +23,8 @@ class Limits:
 @dataclass(frozen=True)
 class WorkerSettings:
     """How workers are started. ``user`` is an account's name, None for the agent's own; ``rlimits`` maps
-    names such as ``NOFILE`` to a soft and hard limit."""
+    names such as ``NOFILE`` to a soft and hard limit; ``memory_mib`` is for the worker itself, not its slice.
+    """
 
     native: NativeBuild
     program: Path
@@ -32,6 +33,7 @@ class WorkerSettings:
     rlimits: Mapping[str, int] = field(default_factory=dict)
     kept_variables: tuple[str, ...] = ()
     software_threads: int | None = None
+    memory_mib: int = 4096
 
 
 @dataclass(frozen=True)

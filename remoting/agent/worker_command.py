@@ -27,6 +27,7 @@ def command(
         *("--name", gpus[0].name),
         *("--uuid", _list(gpu.uuid for gpu in gpus)),
         *("--live-until", str(live_until_ms)),
+        *("--host-memory-mib", str(settings.memory_mib)),
     ]
 
 
@@ -59,7 +60,8 @@ def granted_gpus(grant: Grant, inventory: Inventory) -> list[Gpu]:
 
 def _software(grant: Grant, gpus: Sequence[Gpu], settings: WorkerSettings) -> dict[str, str]:
     env = {
-        environment.SOFTGPU_MEMORY: str(max(part.mib for part in grant.slices)),
+        environment.SOFTGPU_MEMORY: _list(part.mib for part in grant.slices),
+        environment.SOFTGPU_UUID: _list(gpu.uuid for gpu in gpus),
         environment.SOFTGPU_NAME: gpus[0].name,
         environment.SOFTGPU_LOG: "stderr",
     }

@@ -81,6 +81,7 @@ class FakeController:
         *,
         mib: int = 655,
         ttl: float = 60.0,
+        thousandths: int = 20,
         count: int = 1,
         quietly: bool = False,
     ) -> Granted:
@@ -91,7 +92,9 @@ class FakeController:
             "epoch": epoch,
             "secret_sha256": hashlib.sha256(secret).hexdigest(),
             "expires_in": ttl,
-            "slices": [{"gpu": GPU, "index": i, "mib": mib, "thousandths": 20} for i in range(count)],
+            "slices": [
+                {"gpu": GPU, "index": i, "mib": mib, "thousandths": thousandths} for i in range(count)
+            ],
         }
         self.came_with[lease_id] = self.target_seq + (not quietly)
         if not quietly:

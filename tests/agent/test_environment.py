@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,9 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remoting.environment import (
+    COMMANDS,
     LEASE_VARIABLES,
+    TRITON_PTXAS,
     NoEnvironment,
+    attachable_environment,
     client_environment,
+    lease_variables,
     software_environment,
     without_gpu,
 )
@@ -87,12 +93,59 @@ def test_a_lease_is_told_as_the_design_says():
         "GPU_KERNELS_COURSE": "ml101",
         "GPU_KERNELS_DEVICE": "software",
         "LD_LIBRARY_PATH": str(NATIVE.client),
-        "LD_PRELOAD": ":".join(map(str, NATIVE.linker_stand_ins)),
+        "LD_PRELOAD": ":".join(map(str, NATIVE.client_runtimes + NATIVE.linker_stand_ins)),
+        "TRITON_PTXAS_PATH": str(NATIVE.ptxas),
+        "TRITON_PTXAS_BLACKWELL_PATH": str(NATIVE.ptxas),
+        "GPU_KERNELS_PYTHON": sys.executable,
     }
 
 
-def test_a_real_gpu_gets_no_stand_in_linker():
-    assert "LD_PRELOAD" not in client_environment(lease(device="nvidia"), {})
+@given(environments, leases)
+def test_a_process_that_may_ask_has_what_one_with_the_lease_has_and_where_to_ask(base, held):
+    env = attachable_environment("unix:///a", held, base)
+    assert env == client_environment(held, base) | {"GPU_KERNELS_ATTACH": "unix:///a"}
+    assert {name: env[name] for name in lease_variables(held)} == lease_variables(held)
+    assert "GPU_KERNELS_ATTACH" not in client_environment(held, env)
+
+
+@given(environments, st.booleans())
+def test_a_process_that_waits_for_its_slice_has_all_but_the_lease(base, software):
+    held = lease(device="software" if software else "nvidia")
+    env = attachable_environment("unix:///a", None, client_environment(held, base), software=software)
+    with_lease = attachable_environment("unix:///a", held, base)
+    assert env == {name: value for name, value in with_lease.items() if name not in LEASE_VARIABLES}
+    assert same_for_the_loader(without_gpu(env)) == same_for_the_loader(
+        {**base, "GPU_KERNELS_COURSE": held.course}
+    )
+
+
+def test_our_nvidia_smi_goes_before_the_machines_where_there_is_a_path():
+    assert client_environment(lease(), {"PATH": "/usr/bin"})["PATH"] == f"{COMMANDS}:/usr/bin"
+    assert os.access(COMMANDS / "nvidia-smi", os.X_OK)
+
+
+def test_the_machines_own_choice_of_gpus_is_not_the_leases():
+    base = {"CUDA_VISIBLE_DEVICES": ""}
+    assert "CUDA_VISIBLE_DEVICES" not in client_environment(lease(), base)
+    assert "CUDA_VISIBLE_DEVICES" not in software_environment(base)
+    assert without_gpu(base) == base
+
+
+def test_a_real_gpu_gets_no_stand_ins():
+    env = client_environment(lease(device="nvidia"), {})
+    assert env["LD_PRELOAD"] == ":".join(map(str, NATIVE.client_runtimes))
+    assert not set(TRITON_PTXAS) & set(env)
+
+
+def test_the_users_own_assembler_is_for_real_gpus():
+    base = {"TRITON_PTXAS_PATH": "/usr/local/cuda/bin/ptxas"}
+    assert client_environment(lease(device="nvidia"), base)["TRITON_PTXAS_PATH"] == base["TRITON_PTXAS_PATH"]
+    assert client_environment(lease(), base)["TRITON_PTXAS_PATH"] == str(NATIVE.ptxas)
+
+
+def test_a_runtime_goes_with_its_driver():
+    env = software_environment(client_environment(lease(), {}))
+    assert env["LD_PRELOAD"] == ":".join(map(str, NATIVE.softgpu_runtimes + NATIVE.linker_stand_ins))
 
 
 def test_the_software_gpus_settings_are_told_where_given():

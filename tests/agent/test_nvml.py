@@ -75,7 +75,7 @@ async def test_the_slice_is_the_device(agent, lease, inventory):
     assert facts["pci"] == ["00000000:00:00.0", "0000:00:00.0", 0]
     assert facts["driver"] == "0.1.0"
     assert facts["cuda"] >= 13000
-    assert facts["compute"] == [[facts["pid"], 55 * MIB]]
+    assert facts["compute"] == []  # it has no session
     assert facts["graphics"] == []
     assert (facts["index"], facts["by_uuid"], facts["by_bus"], facts["by_uuidv"]) == (0, 0, 0, 0)
     assert facts["absent_index"] == "NVMLError_InvalidArgument"
@@ -89,7 +89,7 @@ async def test_the_slice_is_the_device(agent, lease, inventory):
 async def test_no_name_that_nvidia_ml_py_knows_ends_the_process(agent, lease):
     facts = await ask("every_name", environment(agent.address, lease))
     assert facts["names"] > 300
-    assert 0 < facts["missing"] < facts["names"]
+    assert facts["missing"] == 0
 
 
 async def test_a_forked_child_may_ask_too(agent, lease):

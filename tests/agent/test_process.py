@@ -34,6 +34,16 @@ async def test_a_killed_agent_takes_its_workers_with_it(controller, echo_worker,
             await gone(open_lane.facts["pid"])
 
 
+async def test_a_worker_is_told_how_much_memory_it_may_take_for_itself(controller, echo_worker, tmp_path):
+    given = (served_by(echo_worker), "--worker-memory-mib", "777")
+    async with agent_process(controller, tmp_path / "state", *given):
+        lease = await controller.grant("lease-a")
+        await controller.carried_out()
+        async with lane(controller.registrations[0]["address"], lease) as open_lane:
+            argv = open_lane.facts["argv"]
+            assert argv[argv.index("--host-memory-mib") + 1] == "777"
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_an_agent_that_is_told_to_end_leaves_nothing_behind(controller, echo_worker, tmp_path, number):
     async with agent_process(controller, tmp_path / "state", served_by(echo_worker)) as process:
@@ -94,10 +104,11 @@ def refusals(tmp_path: Path) -> list[tuple[list[str], dict[str, str], str]]:
         ([*state, "--config", "/nonexistent.py"], token, "no configuration file"),
         (state, {**token, "GPU_KERNELS_LEASE": "lease-a"}, "inside a GPU kernel"),
         ([*state, '--AgentApp.worker_rlimits={"NOFLIES": 3}'], token, "NOFLIES"),
+        ([*state, "--worker-memory-mib", "1"], token, "worker_memory_mib"),
     ]
 
 
-@pytest.mark.parametrize("number", range(11))
+@pytest.mark.parametrize("number", range(12))
 def test_an_agent_that_cannot_run_says_why(tmp_path, number):
     arguments, env, why = refusals(tmp_path)[number]
     done = run(*arguments, **env)

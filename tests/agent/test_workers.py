@@ -37,12 +37,15 @@ async def test_a_worker_is_told_what_the_design_says_and_no_secret(agent, lease,
             *("--thousandths", "20"),
             *("--name", "V100 (software GPU)"),
             *("--uuid", uuid),
-            *("--live-until", argv[-1]),
+            *("--live-until", argv[argv.index("--live-until") + 1]),
+            *("--host-memory-mib", "4096"),
         ]
         assert lease.secret.hex() not in str(open_lane.facts)
 
 
-async def test_a_worker_inherits_nothing_but_what_is_named(controller, serve, settings, monkeypatch):
+async def test_a_worker_inherits_nothing_but_what_is_named(
+    controller, serve, settings, inventory, monkeypatch
+):
     monkeypatch.setenv("GPU_KERNELS_TOKEN", "the agent's own")
     monkeypatch.setenv("A_MARK", "kept")
     kept = dataclasses.replace(settings.workers, kept_variables=("A_MARK",), software_threads=2)
@@ -52,6 +55,7 @@ async def test_a_worker_inherits_nothing_but_what_is_named(controller, serve, se
             environment = open_lane.facts["env"]
             assert environment["A_MARK"] == "kept"
             assert environment["GPU_KERNELS_SOFTGPU_MEMORY_MIB"] == "655"
+            assert environment["GPU_KERNELS_SOFTGPU_UUID"] == inventory.gpus[0].uuid
             assert environment["GPU_KERNELS_SOFTGPU_THREADS"] == "2"
             assert environment["GPU_KERNELS_SOFTGPU_NAME"] == "V100 (software GPU)"
             assert not {"GPU_KERNELS_TOKEN", "GPU_KERNELS_CONTROLLER", "USER"} & set(environment)

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.forwarding.conftest import Build, Client, agent, client, gate, native, record
 from tests.forwarding.minimal_agent import HELLO
+from tests.forwarding.recorded import Client, agent, client, gate, native, record
+from tests.native_build import Build
 
 __all__ = ["agent", "client", "gate", "native", "record"]
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.forwarding.conftest import agent, gate, native, record
 from tests.forwarding.minimal_agent import MinimalAgent
+from tests.forwarding.recorded import agent, gate, native, record
 from tests.forwarding.test_hostile_frames import (
     GET_GLOBAL,
     LIBRARY,

@@ -17,7 +17,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def running_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    lab = Lab(tmp_path_factory.mktemp("lab"), lease_ttl=2.0)
+    lab = Lab(tmp_path_factory.mktemp("lab"), lease_ttl=4.0)
     yield lab
     lab.close()
 

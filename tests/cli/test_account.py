@@ -66,7 +66,7 @@ def test_what_is_unset_comes_from_above_again(uni, run, capsys):
 
 def test_an_instructor_tightens_rules(uni, run, capsys):
     assert run("grace", "ml101", "--set", "max_leases=1") == Exit.OK
-    assert "own rules: max_leases 1" in capsys.readouterr().out
+    assert "its instructors' rules: max_leases 1" in capsys.readouterr().out
     assert run("grace", "ml101", "--set", "max_leases=9") == Exit.NO_PERMISSION
     assert "would allow more: max_leases" in capsys.readouterr().err
     assert run("grace", "ml101", "--set", "nominal=1") == Exit.NO_PERMISSION

@@ -75,7 +75,8 @@ def test_the_launcher_the_notebook_and_the_refusal(lab, page):
     shoot(page, "notebook")
 
     page.keyboard.press("Control+Shift+L")
-    page.locator('.jp-LauncherCard[data-category="Notebook"][title*="0.02 V100"]').last.click()
+    # More than the course may ever hold: waiting would not help, so the kernel does not start.
+    page.locator('.jp-LauncherCard[data-category="Notebook"][title*="0.1 V100"]').last.click()
     dialog = page.locator(".jp-Dialog-content")
     expect(dialog).to_contain_text("Error Starting Kernel")
     expect(dialog).to_contain_text(accounts.COURSE)

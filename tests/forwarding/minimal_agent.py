@@ -20,6 +20,10 @@ HELLO = struct.Struct("<8sHHI16sQ40s32s16s")
 OK, WRONG_SECRET = 0, 4
 
 
+def uuid_of(device: int) -> str:
+    return f"GPU-{device:02x}112233-4455-6677-8899-aabbccddeeff"
+
+
 @dataclass
 class MinimalAgent:
     """Listens on a unix socket in ``folder``. A context manager; ``worker`` is the running worker, if any."""
@@ -28,7 +32,9 @@ class MinimalAgent:
     program: Path
     driver: Path
     mib: int = 64
+    further_mib: tuple[int, ...] = ()  # of further slices, each on a GPU of its own
     environment: dict[str, str] = field(default_factory=dict)
+    options: tuple[str, ...] = ()  # more of the worker's command line
     lease: str = "L-test"
     epoch: int = 3
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
@@ -79,14 +85,17 @@ class MinimalAgent:
 
     def start_worker(self) -> None:
         """Called in the thread that outlives the worker: it dies with the thread that started it."""
+        sizes = (self.mib, *self.further_mib)
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with self.log.open("ab") as log, theirs:
             self.worker = subprocess.Popen(
                 [
                     self.program,
                     *("--control-fd", str(theirs.fileno()), "--driver", self.driver),
-                    *("--memory-mib", str(self.mib), "--thousandths", "20"),
-                    *("--name", "Test GPU", "--uuid", "GPU-00112233-4455-6677-8899-aabbccddeeff"),
+                    *("--memory-mib", ",".join(str(mib) for mib in sizes)),
+                    *("--thousandths", ",".join("20" for _ in sizes)),
+                    *("--name", "Test GPU", "--uuid", ",".join(uuid_of(i) for i in range(len(sizes)))),
+                    *self.options,
                 ],
                 pass_fds=[theirs.fileno()],
                 stderr=log,

@@ -3,39 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
+import itertools
 import json
 import subprocess
 import sys
-from collections import defaultdict
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from .conftest import ROOT, Build
+from tests.native_build import Build, build
 
-CODEGEN = ROOT / "remoting/native/codegen"
-sys.path.insert(0, str(CODEGEN))
-
-
-def codegen(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, CODEGEN / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="session")
-def header() -> object:
-    module = codegen("header")
-    found = subprocess.run(
-        [sys.executable, CODEGEN / "find_headers.py"], capture_output=True, text=True, check=True
-    )
-    return module.Header(module.preprocess(Path(found.stdout.strip())))
+from .conftest import codegen
 
 
 def exported(library: Path) -> set[str]:
@@ -73,7 +51,7 @@ import ctypes, json, sys
 cuda = ctypes.CDLL("libcuda.so.1")
 names = json.load(sys.stdin)
 def look_up(name, version, flags):
-    found, status = ctypes.c_void_p(), ctypes.c_int()
+    found, status = ctypes.c_void_p(), ctypes.c_int(7)
     result = cuda.cuGetProcAddress_v2(name.encode(), ctypes.byref(found), version, ctypes.c_uint64(flags),
                                       ctypes.byref(status))
     return result, found.value, status.value
@@ -88,13 +66,13 @@ print(json.dumps(answers))
 
 
 def look_up(
-    native: Build, header: object, asked: list[tuple[str, int, int]]
+    folder: Path, header: object, asked: list[tuple[str, int, int]]
 ) -> list[tuple[int, str | None, int]]:
     symbols = list(header.functions)  # type: ignore[attr-defined]
     done = subprocess.run(
         [sys.executable, "-c", PROBE],
         input=json.dumps({"symbols": symbols, "asked": asked}),
-        env={"LD_LIBRARY_PATH": str(native.client)},
+        env={"LD_LIBRARY_PATH": str(folder)},
         capture_output=True,
         text=True,
         check=True,
@@ -102,21 +80,51 @@ def look_up(
     return [tuple(answer) for answer in json.loads(done.stdout)]
 
 
-def test_each_version_of_each_function_is_found_with_its_abi(native: Build, header: object) -> None:
-    by_name: dict[tuple[str, bool], list[tuple[int, str]]] = defaultdict(list)
-    generate = codegen("generate")
-    for entry, function in generate.match(header):
-        by_name[entry.base, entry.per_thread].append((entry.version, function.symbol))
-    asked, expected = [], []
-    for (name, per_thread), versions in by_name.items():
-        flag = 2 if per_thread else 0
-        versions.sort()
-        for (version, symbol), later in zip(versions, [*versions[1:], (99999, "")], strict=True):
-            # Exactly its version, and the last one before the next.
-            for wanted in (version, later[0] - 1):
-                asked.append((name, wanted, flag))
-                expected.append((0, symbol, 0))
-    assert look_up(native, header, asked) == expected
+@pytest.fixture(params=["forwarded", "straight"])
+def libraries(request: pytest.FixtureRequest, native: Build) -> Path:
+    """The folder of a libcuda.so.1: the client's, or the software GPU's."""
+    if request.param == "forwarded":
+        return native.client
+    build(native.folder, "softgpu")
+    return native.folder / "softgpu"
+
+
+Table = dict[str, dict[bool, list[tuple[int, str]]]]
+
+
+def expected(table: Table, name: str, version: int, flags: int) -> tuple[int, str | None, int]:
+    """What cuda.h says of cuGetProcAddress, over cudaTypedefs.h: result, symbol, and how the search went."""
+    forms = table.get(name)
+    if forms is None:
+        return 0, None, 1
+    for per_thread in (True, False) if flags == 2 else (False,):
+        found = [symbol for since, symbol in forms[per_thread] if since <= version]
+        if found:
+            return 0, found[-1], 0
+    return 0, None, 2
+
+
+def test_whatever_is_asked_of_the_look_up_it_answers_as_the_headers_table_says(
+    libraries: Path, header: object
+) -> None:
+    table: Table = {}
+    for entry, function in codegen("generate").match(header):
+        forms = table.setdefault(entry.base, {True: [], False: []})
+        forms[entry.per_thread].append((entry.version, function.symbol))
+    asked = []
+    for name, forms in table.items():
+        versions = {-1, 0, 99999}
+        for since, _ in itertools.chain(*forms.values()):
+            versions |= {since - 1, since, since + 1}
+        asked += [(name, version, flags) for version in sorted(versions) for flags in (0, 1, 2)]
+    # Symbols are no names, and case counts.
+    others = [symbol for symbol in header.functions if symbol not in table]  # type: ignore[attr-defined]
+    others += ["cuinit", "cuInit ", "", "cudaFree"]
+    asked += [(name, 99999, flags) for name in others for flags in (0, 2)]
+    assert len(asked) > 5000
+    wanted = [expected(table, *question) for question in asked]
+    answers = look_up(libraries, header, asked)
+    assert [(a, b, c) for a, b, c in zip(asked, answers, wanted, strict=True) if b != c] == []
 
 
 @pytest.mark.parametrize(
@@ -132,13 +140,19 @@ def test_each_version_of_each_function_is_found_with_its_abi(native: Build, head
         ("cuMemAlloc", 1999, 0, (0, None, 2)),  # older than the function
         ("cuMemAlloc_v2", 13000, 0, (0, None, 1)),  # a symbol is not a name
         ("cuDoesNotExist", 13000, 0, (0, None, 1)),
-        ("", 13000, 0, (0, None, 1)),
+        ("cuInit", 13000, 3, (1, None, 7)),  # both kinds of default stream
+        ("cuInit", 13000, 4, (1, None, 7)),
     ],
 )
 def test_look_up(
-    name: str, version: int, flags: int, answer: tuple[int, str | None, int], native: Build, header: object
+    name: str,
+    version: int,
+    flags: int,
+    answer: tuple[int, str | None, int],
+    libraries: Path,
+    header: object,
 ) -> None:
-    assert look_up(native, header, [(name, version, flags)]) == [answer]
+    assert look_up(libraries, header, [(name, version, flags)]) == [answer]
 
 
 def test_first_form_of_the_look_up_reports_unknown_names_as_an_error(native: Build) -> None:

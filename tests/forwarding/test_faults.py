@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import PRELUDE, Build, Client
+from tests.native_build import Build
+
 from .minimal_agent import MinimalAgent
+from .programs import PRELUDE
+from .recorded import Client
 
 
 def run_without_agent(native: Build, program: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -241,6 +244,50 @@ def test_a_killed_program_gives_its_memory_back(client: Client) -> None:
         while c.status("cuMemAlloc_v2", ctypes.byref(address), SIZE(60 << 20)):
             time.sleep(0.01)
     """)
+
+
+def test_a_kernel_that_cannot_be_stopped_ends_with_the_worker_when_its_program_is_killed(
+    client: Client, agent: MinimalAgent
+) -> None:
+    """A notebook's restart: nothing of the lease is in use then, and the next program must not wait."""
+    with client.start("""
+        c = Cuda()
+        c.launch(c.kernel(c.library_of("entry gate\\n"), "gate"))
+        print("waits", flush=True)
+        c.synchronize()
+    """) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waits\n"
+        process.kill()
+    assert agent.worker is not None
+    assert agent.worker.wait(60) == 0
+    client.check("c = Cuda(); c.free(c.allocate(1000)); c.synchronize()")
+
+
+def test_a_killed_program_with_such_a_kernel_does_not_take_others_with_it(client: Client, gate: Path) -> None:
+    with client.start("""
+        c = Cuda()
+        address = c.allocate(1000)
+        c.copy_in(address, b"still here")
+        print("ready", flush=True)
+        sys.stdin.readline()
+        print(c.copy_out(address, 10), flush=True)
+    """) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "ready\n"
+        with client.start("""
+            c = Cuda()
+            c.launch(c.kernel(c.library_of("entry gate\\n"), "gate"))
+            print("waits", flush=True)
+            c.synchronize()
+        """) as killed:
+            assert killed.stdout is not None
+            assert killed.stdout.readline() == "waits\n"
+            killed.kill()
+        # A third comes and goes meanwhile: the worker has looked about since.
+        client.check("import time; c = Cuda(); c.free(c.allocate(1000)); time.sleep(2)")
+        gate.touch()
+        assert other.communicate("\n", timeout=60)[0] == "b'still here'\n"
 
 
 def test_a_worker_without_a_driver_says_why(agent: MinimalAgent, tmp_path: Path, native: Build) -> None:

@@ -10,14 +10,15 @@ import struct
 
 import pytest
 
-from .conftest import Build
+from tests.native_build import Build
+
 from .driver_api import INVALID_HANDLE, INVALID_VALUE, OUT_OF_MEMORY
 from .minimal_agent import MinimalAgent
 
 FRAME = struct.Struct("<IHBBQ")
 REPLY = struct.Struct("<Ii")
 LAUNCH, COPY_IN, COPY_OUT, ALLOCATE, LOAD, UPLOAD, UNLOAD, GET_GLOBAL, LINK, MEMORY_INFO = range(1, 11)
-RESET, SET_ATTRIBUTE = 11, 12
+SET_ATTRIBUTE, COPY_BOX_IN, COPY_BOX_OUT, COPY_BOX, END_CONTEXT = 12, 13, 14, 15, 22
 STREAM, EVENT, LIBRARY = 0x11, 0x12, 0x13
 
 
@@ -68,7 +69,7 @@ class RawLane:
         return True
 
     def allocate(self, size: int) -> int:
-        status, payload = self.ask(ALLOCATE, struct.pack("<IIQQQ", 0, 0, size, 0, 0))
+        status, payload = self.ask(ALLOCATE, struct.pack("<IIQQQQ", 0, 0, size, 0, 0, 0))
         assert status == 0
         return int(struct.unpack("<QQ", payload)[0])
 
@@ -98,7 +99,7 @@ FRAMES = {
     "an unknown opcode": FRAME.pack(0, 63, 0, 0, 1),
     "the largest opcode": FRAME.pack(0, 65535, 0, 0, 1),
     "a device that is not there": FRAME.pack(0, MEMORY_INFO, 1, 0, 0),
-    "a posted call without a number": FRAME.pack(0, RESET, 0, 0, 0),
+    "a posted call without a number": FRAME.pack(0, END_CONTEXT, 0, 0, 0),
     "an HTTP request": b"GET / HTTP/1.1\r\nHost: gpu\r\n\r\n" + bytes(64),
     "a launch cut short": FRAME.pack(8, LAUNCH, 0, 0, 1) + bytes(8),
     "a launch with too many attributes": FRAME.pack(56, LAUNCH, 0, 0, 1)
@@ -107,9 +108,17 @@ FRAMES = {
     + struct.pack("<QQIIIIIIIIII", 0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 4000),
     "a copy with too few bytes": FRAME.pack(30, COPY_IN, 0, 0, 1) + struct.pack("<QQQ", 0, 7, 0) + b"123456",
     "a copy with too many bytes": FRAME.pack(30, COPY_IN, 0, 0, 1) + struct.pack("<QQQ", 0, 5, 0) + b"123456",
+    "a box of nothing": FRAME.pack(56, COPY_BOX_OUT, 0, 0, 0) + struct.pack("<7Q", 1, 1, 1, 1, 0, 1, 0),
+    "a box whose rows overlap": FRAME.pack(56, COPY_BOX_OUT, 0, 0, 0)
+    + struct.pack("<7Q", 1, 1, 1, 2, 2, 1, 0),
+    "a box with more bytes than there can be": FRAME.pack(57, COPY_BOX_IN, 0, 0, 1)
+    + struct.pack("<7Q", 1, 1 << 63, 4, 1 << 63, 4, 1, 0)
+    + b"1",
+    "a box whose planes overlap": FRAME.pack(104, COPY_BOX, 0, 0, 1)
+    + struct.pack("<13Q", 1, 8, 1, 8, 2, 2, 0, 1, 8, 2, 8, 2, 2),
     "a copy of nothing": FRAME.pack(24, COPY_OUT, 0, 0, 0) + bytes(24),
-    "an allocation of an unknown kind": FRAME.pack(32, ALLOCATE, 0, 0, 0)
-    + struct.pack("<IIQQQ", 9, 0, 8, 0, 0),
+    "an allocation of an unknown kind": FRAME.pack(40, ALLOCATE, 0, 0, 0)
+    + struct.pack("<IIQQQQ", 9, 0, 8, 0, 0, 0),
     "an image with another digest": FRAME.pack(72, LOAD, 0, 0, 0)
     + struct.pack("<Q32sQIIII", handle(LIBRARY, 0), bytes(32), 8, 1, 0, 0, 0)
     + b"entry k\n",
@@ -153,7 +162,7 @@ def test_a_frame_that_no_client_sends_ends_its_session_alone(
 
 
 def test_a_frame_cut_off_by_the_end_of_the_connection(agent: MinimalAgent, bystander: RawLane) -> None:
-    whole = FRAME.pack(32, ALLOCATE, 0, 0, 0) + struct.pack("<IIQQQ", 0, 0, 8, 0, 0)
+    whole = FRAME.pack(40, ALLOCATE, 0, 0, 0) + struct.pack("<IIQQQQ", 0, 0, 8, 0, 0, 0)
     for cut in (1, 15, 16, 20, len(whole) - 1):
         liar = RawLane(agent)
         liar.socket.sendall(whole[:cut])
@@ -181,14 +190,14 @@ def test_a_lane_number_is_given_once(agent: MinimalAgent) -> None:
 
 def test_numbers_that_were_used_end_the_session(agent: MinimalAgent) -> None:
     lane = RawLane(agent)
-    lane.post(RESET, b"")
-    lane.socket.sendall(lane.frame(RESET, b"", lane.order))
+    lane.post(END_CONTEXT, b"")
+    lane.socket.sendall(lane.frame(END_CONTEXT, b"", lane.order))
     assert lane.ended()
 
 
 def test_a_number_that_never_comes_stops_nobody_else(agent: MinimalAgent, bystander: RawLane) -> None:
     liar = RawLane(agent)
-    liar.socket.sendall(liar.frame(RESET, b"", 1_000_000))
+    liar.socket.sendall(liar.frame(END_CONTEXT, b"", 1_000_000))
     liar.socket.sendall(liar.frame(MEMORY_INFO, b"", 2_000_000))
     assert bystander.ask(MEMORY_INFO)[0] == 0
     liar.socket.close()
@@ -248,11 +257,25 @@ def test_memory_outside_the_lease_cannot_be_touched(agent: MinimalAgent, opcodes
         assert lane.ask(COPY_OUT, struct.pack("<QQQ", address, size, 0))[0] == INVALID_VALUE
         lane.post(opcodes["cuMemsetD8_v2"], struct.pack("<QBQ", address, 0, size))
         assert lane.ask(opcodes["cuCtxSynchronize"])[0] == INVALID_VALUE
-        lane.post(opcodes["cuMemcpyDtoD_v2"], struct.pack("<QQQ", inside, address, size))
+        assert lane.ask(COPY_BOX_OUT, struct.pack("<7Q", address, size, 1, size, 1, 1, 0))[0] == INVALID_VALUE
+        ends = (
+            struct.pack("<7Q", inside, size, 1, size, 1, 1, 0),
+            struct.pack("<6Q", address, size, 1, 0, 0, 0),
+        )
+        lane.post(COPY_BOX, ends[0] + ends[1])
         assert lane.ask(opcodes["cuCtxSynchronize"])[0] == INVALID_VALUE
     pitch, width, rows = (1 << 63, 1 << 62, 1 << 40)
     message = struct.pack("<QQBQQ", inside, pitch, 0, width, rows)
     lane.post(opcodes["cuMemsetD2D8_v2"], message)
+    assert lane.ask(opcodes["cuCtxSynchronize"])[0] == INVALID_VALUE
+    for shape in [
+        (1, 1 << 62, 1, 1 << 62, 4),
+        (1 << 63, 1 << 63, 8, 3, 3),
+        (4096, 1, 1, 2, 1),
+        (64, 64, 64, 1, 2),
+    ]:
+        assert lane.ask(COPY_BOX_OUT, struct.pack("<7Q", inside, *shape, 0))[0] == INVALID_VALUE
+    lane.post(COPY_BOX_IN, struct.pack("<7Q", inside, 4096, 1, 1, 2, 1, 0) + b"ab")
     assert lane.ask(opcodes["cuCtxSynchronize"])[0] == INVALID_VALUE
 
 
@@ -264,8 +287,8 @@ def test_allocations_that_overflow_are_out_of_memory(agent: MinimalAgent) -> Non
         (1, (1 << 64) - 1, 1),
         (2, 1 << 50, 0),
     ]:
-        assert lane.ask(ALLOCATE, struct.pack("<IIQQQ", kind, 4, size, rows, 0))[0] == OUT_OF_MEMORY
-    assert lane.ask(ALLOCATE, struct.pack("<IIQQQ", 0, 0, 0, 0, 0))[0] == INVALID_VALUE
+        assert lane.ask(ALLOCATE, struct.pack("<IIQQQQ", kind, 4, size, rows, 0, 0))[0] == OUT_OF_MEMORY
+    assert lane.ask(ALLOCATE, struct.pack("<IIQQQQ", 0, 0, 0, 0, 0, 0))[0] == INVALID_VALUE
 
 
 def test_packets_from_the_agent_that_are_no_connections_are_passed_over(agent: MinimalAgent) -> None:
@@ -279,7 +302,7 @@ def test_packets_from_the_agent_that_are_no_connections_are_passed_over(agent: M
 def test_random_frames_never_take_the_worker_down(agent: MinimalAgent, opcodes: dict[str, int]) -> None:
     """Well-formed headers with random payloads reach every handler."""
     dice = random.Random(20)
-    known = [*range(1, 13), *opcodes.values()]
+    known = [*range(1, 43), *opcodes.values()]
     for _ in range(300):
         lane = RawLane(agent)
         stream = b""

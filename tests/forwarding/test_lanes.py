@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .conftest import Client
 from .minimal_agent import MinimalAgent
+from .recorded import Client
 
 Recorded = Callable[[str], list[list[str]]]
 

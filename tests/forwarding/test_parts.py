@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Build
+from tests.native_build import Build
 
 SOURCE = Path(__file__).parent / "native" / "unit_tests.cc"
 CASES = re.findall(r"^CASE\((\w+)\)", SOURCE.read_text(), re.MULTILINE)

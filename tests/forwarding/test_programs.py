@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Build, Client, build
+from tests.native_build import Build, build
+
 from .minimal_agent import MinimalAgent
+from .recorded import Client
 
 # The first test may have to build the software GPU.
 pytestmark = pytest.mark.timeout(900)
@@ -27,9 +29,9 @@ def software(tmp_path: Path, native: Build) -> Iterator[Client]:
 
 
 class SoftwareClient(Client):
-    def environment(self, **extra: str) -> dict[str, str]:
+    def environment_of(self, **extra: str) -> dict[str, str]:
         stand_ins = sorted((self.native.folder / "softgpu").glob("nvjitlink-*/libnvJitLink.so.1?"))
-        environment = super().environment(**extra)
+        environment = super().environment_of(**extra)
         return environment | {
             "LD_PRELOAD": " ".join(map(str, stand_ins)),
             "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
@@ -213,25 +215,6 @@ assert (host == 15).all()
 graph.close()
 """)
     launches = 0
-    while launches != 3 + 5:  # what is captured and what is replayed: a program that only replays is not idle
+    while launches != 5:  # what is captured does not run; a program that only replays is not idle
         packets = software.agent.packets()
         launches = max([launches, *(int(str(p["launches"])) for p in packets if "launches" in p)])
-
-
-def test_a_copy_cannot_be_captured(software: Client) -> None:
-    software.check("""
-c = Cuda()
-address, host = c.allocate(64), ctypes.create_string_buffer(64)
-stream = c.out("cuStreamCreate", UINT(1))
-status = INT()
-c.call("cuStreamBeginCapture_v2", U64(stream), UINT(2))
-c.call("cuStreamIsCapturing", U64(stream), ctypes.byref(status))
-assert status.value == 1
-assert c.status("cuMemcpyDtoHAsync_v2", host, U64(address), SIZE(64), U64(stream)) == 900
-captured = U64()
-c.call("cuStreamEndCapture", U64(stream), ctypes.byref(captured))
-c.call("cuStreamIsCapturing", U64(stream), ctypes.byref(status))
-assert status.value == 0
-assert c.status("cuStreamEndCapture", U64(stream), ctypes.byref(captured)) == 401
-c.call("cuMemcpyDtoHAsync_v2", host, U64(address), SIZE(64), U64(stream))
-""")

@@ -24,10 +24,10 @@ SOON = 60.0
 
 
 def ports_in_a_row():
-    for first in range(18000, 30000, 5):
-        if all(is_free("127.0.0.1", first + offset) for offset in range(5)):
+    for first in range(18000, 30000, 6):
+        if all(is_free("127.0.0.1", first + offset) for offset in range(6)):
             return first
-    raise AssertionError("no five free ports in a row")
+    raise AssertionError("no six free ports in a row")
 
 
 class Up:

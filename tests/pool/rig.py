@@ -143,10 +143,21 @@ class Rig:
         holder: str = "kernel-1",
         server: str = "",
         wait: float = 0,
+        wait_for_course: bool = False,
     ) -> asking.Wish:
         key = f"{path} {size}" if key is None else key
         return asking.Wish(
-            user, groups, course, parse_size(size), key, server, path, holder, int(wait * 1000), {}
+            user=user,
+            groups=groups,
+            course=course,
+            size=parse_size(size),
+            key=key,
+            server=server,
+            path=path,
+            holder=holder,
+            wait_ms=int(wait * 1000),
+            labels={},
+            wait_for_course=wait_for_course,
         )
 
     def reserve(self, path: str = "a.ipynb", size: str = "0.02 V100", **fields: Any) -> Lease:

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from gpu_kernels.errors import Conflict, Forbidden, InvalidRequest, UnknownAccount, UnknownCourse
-from gpu_kernels.pool.ledger import accounts, groups
+from gpu_kernels.pool.ledger import accounts, groups, teaching
 from gpu_kernels.pool.ledger.rows import Account, Quota
 from gpu_kernels.pool.policy.quota import Limits
+from gpu_kernels.pool.policy.rules import GPU_HOUR
 from tests.pool.rig import MemoryRig, Rig
 
 V100 = "V100"
@@ -139,28 +140,35 @@ def test_a_limit_below_what_is_held_takes_nothing_away(uni: Rig) -> None:
     assert "more than the 0.02 V100 that it may hold now" in notes[0]
 
 
-def test_who_teaches_may_only_tighten_what_stands_above(uni: Rig) -> None:
-    def rules(own: dict[str, Any], *, tighten: bool = True) -> None:
-        uni.write(lambda tx: accounts.set_rules(tx, "ml101", own, actor="grace", tighten=tighten))
+def teach(uni: Rig, rules: dict[str, Any]) -> None:
+    uni.write(lambda tx: teaching.teach(tx, "ml101", rules, actor="grace"))
 
-    rules({"max_leases": 2, "hours_per_week": 10})
-    assert uni.read(lambda tx: tx.book.entitlements.rules("ml101").max_leases) == 2
+
+def test_who_teaches_may_only_tighten_what_stands_above(uni: Rig) -> None:
+    def max_leases() -> int | None:
+        return uni.read(lambda tx: tx.book.entitlements.rules("ml101").max_leases)
+
+    teach(uni, {"max_leases": 2, "hours_per_week": 10})
+    assert max_leases() == 2
     with pytest.raises(Forbidden, match="would allow more: max_leases, idle"):
-        rules({"max_leases": 6, "idle": None})
-    rules({"max_leases": 6}, tighten=False)
-    assert uni.read(lambda tx: tx.book.entitlements.rules("ml101").max_leases) == 6
+        teach(uni, {"max_leases": 6, "idle": None})
+    teach(uni, {"max_leases": 4})
+    assert max_leases() == 4, "what they said themselves they may take back"
+    teach(uni, {})
+    assert max_leases() == 5
+    assert uni.read(lambda tx: tx.book.taught_rules) == {}
 
 
 def test_who_teaches_does_not_lift_what_was_said_of_the_course_itself(uni: Rig) -> None:
-    def rules(own: dict[str, Any], *, tighten: bool = True) -> None:
-        uni.write(lambda tx: accounts.set_rules(tx, "ml101", own, actor="grace", tighten=tighten))
-
-    rules({"hours_per_week": 10, "max_leases": 2}, tighten=False)
-    for own in ({}, {"max_leases": 2}, {"hours_per_week": None, "max_leases": 2}, {"hours_per_week": 11}):
-        with pytest.raises(Forbidden, match=r"would allow more: .*hours_per_week"):
-            rules(own)
-    rules({"hours_per_week": 9, "max_leases": 1})
-    assert uni.read(lambda tx: tx.book.entitlements.rules("ml101").max_leases) == 1
+    own = {"hours_per_week": 10, "max_leases": 2}
+    uni.write(lambda tx: accounts.set_rules(tx, "ml101", own, actor="adam"))
+    for more in ({"hours_per_week": None, "max_leases": 2}, {"hours_per_week": 11}):
+        with pytest.raises(Forbidden, match="would allow more: hours_per_week"):
+            teach(uni, more)
+    teach(uni, {"hours_per_week": 9, "max_leases": 1})
+    uni.write(lambda tx: accounts.set_rules(tx, "ml101", {"max_leases": 3}, actor="adam"))
+    rules = uni.read(lambda tx: tx.book.entitlements.rules("ml101"))
+    assert (rules.max_leases, rules.hours_per_week) == (1, 9 * GPU_HOUR), "theirs lie on top"
 
 
 def test_what_a_group_property_says_is_changed_in_the_hub_alone(uni: Rig) -> None:
@@ -172,7 +180,7 @@ def test_what_a_group_property_says_is_changed_in_the_hub_alone(uni: Rig) -> Non
     assert caught.value.message.startswith(where)
     uni.set_limit("ml101", {V100: 300, "A100": 50})
     with pytest.raises(Conflict, match="gpu_max_leases"):
-        uni.write(lambda tx: accounts.set_rules(tx, "ml101", {}, actor="grace", tighten=True))
+        uni.write(lambda tx: accounts.set_rules(tx, "ml101", {}, actor="grace"))
     with pytest.raises(Conflict, match="gpu_parent"):
         put(uni, "ml101", kind="course", rules={"max_leases": 2})
     with pytest.raises(Conflict, match="Remove the properties in the hub"):

@@ -152,4 +152,5 @@ def test_an_agent_that_counts_by_another_ledger_frees_nothing(rig: Rig) -> None:
 def test_the_use_that_an_agent_reports_is_told_with_the_lease(rig: Rig) -> None:
     lease = rig.reserve()
     rig.report(alive=[lease])
-    assert rig.lease(lease)["use"] == {"used_mib": 10, "peak_mib": 20, "sessions": 1, "launches": 5}
+    use = {"used_mib": 10, "peak_mib": 20, "sessions": 1, "launches": 5, "idle": 0.0}
+    assert rig.lease(lease)["use"] == use

@@ -106,14 +106,17 @@ class TestWhoMay:
     ) -> None:
         for name in ("grace", "dean"):
             teacher = Api(controller, name)
-            assert teacher.put("/accounts/ml101/rules", {"max_leases": 2})["rules"] == {"max_leases": 2}
-            error = teacher.refused("PUT", "/accounts/ml101/rules", {"max_leases": 4})
+            told = teacher.put("/courses/ml101/rules", {"max_leases": 2})
+            assert (told["rules"], told["taught_rules"]) == ({}, {"max_leases": 2})
+            error = teacher.refused("PUT", "/courses/ml101/rules", {"max_leases": 14})
             assert "would allow more: max_leases" in error["message"]
             for method, path, body in (
                 ("PUT", "/accounts/ml101/quota/V100", {"nominal": 900}),
                 ("DELETE", "/accounts/ml101/quota/V100", None),
                 ("PUT", "/accounts/ml101", {"kind": "course", "weight": 9.0}),
-                ("PUT", "/accounts/cv202/rules", {"max_leases": 2}),
+                ("PUT", "/accounts/ml101/rules", {"max_leases": 1}),
+                ("PUT", "/courses/cv202/rules", {"max_leases": 2}),
+                ("POST", "/courses/cv202/end-idle", {"idle": 600}),
                 ("PUT", "/accounts/science/rules", {}),
                 ("PUT", "/accounts/mine", {"kind": "course"}),
                 ("DELETE", "/accounts/ml101", None),

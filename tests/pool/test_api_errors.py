@@ -60,6 +60,7 @@ def test_a_token_without_rights_may_do_nothing(
         "/leases/release": {"server": ""},
         "/leases/renew": {"leases": []},
         "/courses/gpu1": {"limit": {}},
+        "/courses/gpu1/end-idle": {"idle": 600},
         "/accounts/gpu1": {"kind": "course"},
         "/class-hours": {
             "course": "ml101",

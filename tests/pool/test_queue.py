@@ -65,6 +65,22 @@ def test_what_can_never_be_granted_does_not_wait(rig: Rig, full: Lease) -> None:
         rig.reserve(size="0.5 V100", wait=60)
 
 
+def test_who_waits_for_the_course_gets_what_a_classmate_gives_back(rig: Rig) -> None:
+    old = rig.reserve(size="0.1 V100")
+    new = rig.reserve("b.ipynb", user="bob", wait=60, wait_for_course=True)
+    assert (rig.state(new), new["position"]) == ("queued", 1)
+    rig.release(old)
+    rig.report()
+    assert rig.state(new) == "reserved"
+
+
+def test_nobody_waits_for_what_the_course_may_never_hold_nor_without_a_time(rig: Rig) -> None:
+    rig.reserve(size="0.1 V100")
+    for refused in ({"size": "0.2 V100", "wait": 60}, {"size": "0.02 V100"}):
+        with pytest.raises(CourseLimit):
+            rig.reserve("b.ipynb", user="bob", wait_for_course=True, **refused)
+
+
 def test_a_course_at_its_limit_is_told_so_and_does_not_wait(rig: Rig) -> None:
     rig.reserve(size="0.1 V100")
     with pytest.raises(CourseLimit):

@@ -26,7 +26,7 @@ def rig() -> Iterator[MemoryRig]:
 
 
 def rules(rig: MemoryRig, course: str = "ml101", **own: Any) -> None:
-    rig.write(lambda tx: accounts.set_rules(tx, course, own, actor="adam", tighten=False))
+    rig.write(lambda tx: accounts.set_rules(tx, course, own, actor="adam"))
 
 
 def live(rig: MemoryRig, lease: dict[str, Any], milliseconds: int) -> None:

@@ -11,7 +11,7 @@ from jupyter_client.manager import AsyncKernelManager, KernelManager
 from traitlets.config import Config
 
 from gpu_kernels.keeper import KEEPER, Keeper
-from gpu_kernels.provisioner import leasing
+from gpu_kernels.provisioner import attachments, leasing
 from tests.provisioner.pool import COURSE, Pool
 
 PROCESS = [sys.executable, "-c", "import time; time.sleep(600)", "{connection_file}"]
@@ -35,7 +35,10 @@ def pool(running_pool, monkeypatch):
 
 
 def forget_all(keeper: Keeper) -> None:
-    """Let go of every lease, as if all kernels had ended."""
+    """Let go of every lease and request, as if all kernels had ended."""
+    for attachment in attachments.all():
+        attachments.remove(attachment)
+        attachment.end()
     for _, kept in list(keeper._kept.values()):
         keeper.forget(kept)
 
@@ -64,7 +67,7 @@ def specs(tmp_path):
             "metadata": {
                 "kernel_provisioner": {
                     "provisioner_name": "gpu-slice",
-                    "config": {"size": size, "wait_s": 0, "watch_s": 0, **config},
+                    "config": {"size": size, "start": "patient", "wait_s": 0, "watch_s": 0, **config},
                 }
             },
         }

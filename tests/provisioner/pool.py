@@ -39,7 +39,8 @@ FINAL = ("released", "expired", "revoked", "freed")
 class Pool:
     """A controller's process and the agent's thread; ``student`` and ``admin`` are clients."""
 
-    def __init__(self, folder: Path, lease_ttl: float = 60.0) -> None:
+    def __init__(self, folder: Path, lease_ttl: float = 60.0, swap_rest: float = 0.001) -> None:
+        """``swap_rest`` is none, or one test's swap would be counted against the next."""
         self.folder = folder
         self._process: subprocess.Popen | None = None
         tokens = {hashlib.sha256(token.encode()).hexdigest(): who for token, who in TOKENS.items()}
@@ -48,6 +49,7 @@ class Pool:
         config = {
             "courses": {COURSE: {"V100": {"thousandths": 1000}}},
             "lease_ttl": lease_ttl,
+            "swap_rest": swap_rest,
             "sweep_interval": min(1.0, lease_ttl / 10),
         }
         (folder / "config.json").write_text(json.dumps({"PoolController": config}))

@@ -15,8 +15,10 @@ import pytest
 from jupyter_client.ioloop import AsyncIOLoopKernelManager
 from jupyter_client.provisioning.factory import KernelProvisionerFactory
 
+from gpu_kernels.client import Slot
 from gpu_kernels.keeper import KEEPER
 from gpu_kernels.provisioner import GPUSliceProvisioner
+from tests.provisioner.conftest import PROCESS
 from tests.provisioner.pool import wait_until
 
 START = ["pre_launch", "launch_kernel", "post_launch"]
@@ -183,3 +185,94 @@ async def test_a_launch_that_fails_is_followed_by_no_hook_at_all(pool, traced, s
         await kernel.start_kernel()
     assert kernel.provisioner.traced() == ["pre_launch", "launch_kernel"]
     assert pool.in_force() == []
+
+
+# --- the same for a kernel that has started without its slice, and waits for it
+
+
+@pytest.fixture
+def waiting(pool, traced, specs):
+    """A kernel that has started while the GPU is taken, and its request in the line."""
+    pool.limit(5000)
+    pool.student.ask("1 V100", key="b", slot=Slot("", "b"), holder="blocker")
+
+    async def start(argv=PROCESS, **config):
+        specs("lazy", argv=argv, start="lazy", first_wait_s=0)
+        kernel = traced("lazy", **config)
+        await kernel.start_kernel()
+        await asyncio.to_thread(wait_until, lambda: queued(pool))
+        assert kernel.provisioner.traced() == START
+        return kernel, queued(pool)
+
+    return start
+
+
+def queued(pool) -> list[str]:
+    return [lease.id for lease in pool.leases() if lease.queued]
+
+
+async def test_a_stop_of_a_kernel_that_waits_takes_its_request_out_of_the_line(pool, waiting):
+    kernel, _ = await waiting()
+    await kernel.shutdown_kernel()
+    assert queued(pool) == []
+
+
+async def test_a_restart_of_a_kernel_that_waits_keeps_its_place(pool, waiting):
+    kernel, before = await waiting()
+    await kernel.restart_kernel(now=True)
+    assert kernel.provisioner.traced()[-4:] == ["cleanup(True)", *START]
+    assert queued(pool) == before
+    await kernel.shutdown_kernel(now=True)
+
+
+async def test_a_kernel_that_dies_while_it_waits_is_restarted_with_its_place(pool, waiting):
+    kernel, before = await waiting()
+    os.kill(kernel.provisioner.process.pid, signal.SIGKILL)
+    await asyncio.to_thread(
+        wait_until, lambda: "post_launch" in kernel.provisioner.trace and kernel.ready.done()
+    )
+    assert queued(pool) == before
+    await kernel.shutdown_kernel(now=True)
+
+
+async def test_a_kernel_given_up_by_the_restarter_while_it_waits_waits_no_longer(pool, waiting, monkeypatch):
+    monkeypatch.setattr("gpu_kernels.provisioner.asking.LOOK_UP_S", 0.05)
+    kernel, _ = await waiting(restart_limit=0)
+    given_up = asyncio.Event()
+    kernel.add_restart_callback(given_up.set, "dead")
+    os.kill(kernel.provisioner.process.pid, signal.SIGKILL)
+    async with asyncio.timeout(30):
+        await given_up.wait()
+    assert "cleanup(False)" not in kernel.provisioner.traced()
+    monkeypatch.setattr("gpu_kernels.provisioner.leasing.DEAD_GRACE_S", 0.0)
+    await asyncio.to_thread(wait_until, lambda: not queued(pool))
+
+
+async def test_two_starts_for_one_notebook_stand_in_the_line_once(pool, traced, specs):
+    pool.limit(5000)
+    pool.student.ask("1 V100", key="b", slot=Slot("", "b"), holder="blocker")
+    specs("lazy", start="lazy", first_wait_s=0)
+    first, second = traced("lazy"), traced("lazy")
+    session = {**os.environ, "JPY_SESSION_NAME": "/home/ada/first_steps.ipynb"}
+    await asyncio.gather(first.start_kernel(env=session), second.start_kernel(env=session))
+    await asyncio.to_thread(wait_until, lambda: queued(pool))
+    await first.shutdown_kernel(now=True)
+    await second.shutdown_kernel(now=True)
+    assert queued(pool) == []
+
+
+async def test_a_change_of_kernel_while_it_waits_leaves_one_request(pool, traced, specs):
+    pool.limit(5000)
+    pool.student.ask("1 V100", key="b", slot=Slot("", "b"), holder="blocker")
+    session = {**os.environ, "JPY_SESSION_NAME": "/home/ada/first_steps.ipynb"}
+    specs("lazy", start="lazy", first_wait_s=0)
+    specs("larger", "0.1 V100", start="lazy", first_wait_s=0)
+    old, new = traced("lazy"), traced("larger")
+    await old.start_kernel(env=session)
+    await asyncio.to_thread(wait_until, lambda: len(queued(pool)) == 1)
+    await new.start_kernel(env=session)
+    await asyncio.to_thread(wait_until, lambda: [e.size for e in pool.leases() if e.queued] == ["0.1 V100"])
+    await old.shutdown_kernel(now=True)
+    assert [lease.size for lease in pool.leases() if lease.queued] == ["0.1 V100"]
+    await new.shutdown_kernel(now=True)
+    assert queued(pool) == []

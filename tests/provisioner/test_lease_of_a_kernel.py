@@ -247,8 +247,9 @@ async def test_what_is_written_down_about_a_kernel_names_the_lease_and_not_the_s
     await later.pre_start_kernel()
     await later.provisioner._release()
     await later.provisioner.load_provisioner_info(info)
-    assert later.provisioner._held.lease_id == lease.id
-    assert later.provisioner._held.wanted()
+    view = later.provisioner._attachment.view()
+    assert (view.state, view.lease.id) == ("attached", lease.id)
+    assert KEEPER.keeps() == [lease.id]
 
 
 async def test_two_kernels_do_not_share_their_connection_info(pool, make_kernel):

@@ -1,16 +1,48 @@
-"""Asking for a kernel's lease, without a kernel."""
+"""Standing in the line for a kernel's lease, without a kernel."""
 
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import NoReturn
 
 import pytest
 
 from gpu_kernels.client import PoolClient, Slot
-from gpu_kernels.errors import TooMany
-from gpu_kernels.provisioner import leasing
+from gpu_kernels.errors import LedgerUnavailable, TooMany
+from gpu_kernels.provisioner import asking, leasing
+from gpu_kernels.provisioner.asking import Asking, Withdrawn
 from gpu_kernels.provisioner.identity import Identity
+from gpu_kernels.provisioner.leasing import Life
+from tests.provisioner.pool import wait_until
+
+
+class Line:
+    """One request of a kernel that lives, and what became of it."""
+
+    def __init__(self, client: PoolClient, size: str = "1 V100", alive=lambda: True, patience=None):
+        self.over = threading.Event()
+        wish = leasing.Wish(size, None, Identity(None, Slot("", "a"), "a"), "kernel", {})
+        self.asking = Asking(
+            client, wish, Life(alive), ended=self._ended, moved=lambda: None, patience=patience
+        )
+        self.asking.start()
+
+    def _ended(self, _, lease, error) -> None:
+        self.lease, self.error = lease, error
+        self.over.set()
+
+    def outcome(self):
+        assert self.over.wait(30)
+        assert self.asking.finished(30)
+        return self.lease or self.error
+
+
+@pytest.fixture
+def blocker(pool):
+    """A lease that takes the whole GPU."""
+    pool.limit(5000)
+    return pool.student.ask("1 V100", key="b", slot=Slot("", "b"), holder="blocker")
 
 
 class ClientThatMayNotWait(PoolClient):
@@ -18,11 +50,88 @@ class ClientThatMayNotWait(PoolClient):
         raise TooMany("You have 64 requests that wait for an answer.")
 
 
-def test_a_start_that_is_refused_while_it_waits_leaves_nothing(pool):
-    pool.limit(5000)
-    blocker = pool.student.ask("1 V100", key="b", slot=Slot("", "b"), holder="blocker")
-    client = ClientThatMayNotWait(pool.url, "student-token")
-    wish = leasing.Wish("1 V100", None, Identity(None, Slot("", "a"), "a"), "kernel", {})
-    with pytest.raises(TooMany):
-        leasing.reserve(client, wish, 30.0, threading.Event())
+def test_a_patient_start_that_may_not_wait_leaves_nothing(pool, blocker):
+    line = Line(ClientThatMayNotWait(pool.url, "student-token"), patience=30.0)
+    assert isinstance(line.outcome(), TooMany)
     assert [lease.id for lease in pool.leases()] == [blocker.id]
+
+
+def test_who_may_not_wait_for_an_answer_just_now_keeps_the_place_and_asks_later(pool, blocker):
+    line = Line(ClientThatMayNotWait(pool.url, "student-token"))
+    wait_until(lambda: line.asking.trouble is not None)
+    assert [lease.state for lease in pool.leases() if lease.holder == "kernel"] == ["queued"]
+    line.asking.withdraw()
+    assert isinstance(line.outcome(), Withdrawn)
+    assert [lease.id for lease in pool.leases()] == [blocker.id]
+
+
+def test_what_comes_free_is_granted_to_who_waits(pool, blocker):
+    line = Line(pool.student)
+    wait_until(lambda: line.asking.position == 1)
+    pool.student.release(blocker.id, "blocker")
+    assert line.outcome().in_force
+
+
+def test_a_dead_kernels_request_is_asked_for_no_longer(pool, blocker, monkeypatch):
+    monkeypatch.setattr(leasing, "DEAD_GRACE_S", 0.0)
+    monkeypatch.setattr(asking, "LOOK_UP_S", 0.05)
+    alive = threading.Event()
+    alive.set()
+    line = Line(pool.student, alive=alive.is_set)
+    wait_until(lambda: line.asking.position == 1)
+    alive.clear()
+    assert isinstance(line.outcome(), Withdrawn)
+    assert [lease.id for lease in pool.leases()] == [blocker.id]
+
+
+def test_a_request_says_again_that_it_waits_and_keeps_its_place(pool, blocker, monkeypatch):
+    monkeypatch.setattr(asking, "LOOK_UP_S", 0.05)
+    monkeypatch.setattr(asking, "SAY_AGAIN_S", 0.0)
+    asked = []
+
+    class Client(PoolClient):
+        def send(self, request):
+            asked.append((request.method, request.path))
+            return super().send(request)
+
+    line = Line(Client(pool.url, "student-token"))
+    wait_until(lambda: asked.count(("POST", "/leases")) > 2)
+    (queued,) = [lease for lease in pool.leases() if lease.queued]
+    pool.student.release(blocker.id, "blocker")
+    assert line.outcome().id == queued.id
+
+
+def test_a_request_that_was_not_asked_for_in_time_is_made_anew(pool, blocker):
+    line = Line(pool.student)
+    wait_until(lambda: line.asking.position == 1)
+    first = line.asking.lease
+
+    class Client(PoolClient):
+        """The answer of a controller that has heard nothing for too long."""
+
+        def send(self, request):
+            answer = super().send(request)
+            return replace(answer, state="expired") if request.path.endswith(first.id) else answer
+
+    line.asking.client = Client(pool.url, "student-token")
+    wait_until(lambda: line.asking.lease.id != first.id)
+    pool.student.release(blocker.id, "blocker")
+    assert line.outcome().in_force
+
+
+def test_a_controller_that_is_away_is_asked_until_it_answers(pool, monkeypatch):
+    monkeypatch.setattr(asking, "RETRY_S", 0.01)
+    away = threading.Event()
+    away.set()
+
+    class Client(PoolClient):
+        def send(self, request):
+            if away.is_set():
+                raise LedgerUnavailable("The ledger cannot be written now.")
+            return super().send(request)
+
+    line = Line(Client(pool.url, "student-token"), size="0.02 V100")
+    wait_until(lambda: line.asking.trouble is not None)
+    assert "ledger" in line.asking.trouble
+    away.clear()
+    assert line.outcome().in_force

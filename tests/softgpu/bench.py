@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes as c
 import enum
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,7 @@ class Status(enum.IntEnum):
     DEADLOCK = 9
     OUT_OF_MEMORY = 10
     CANCELLED = 11
+    INTERRUPTED = 12
 
 
 class LinkError(Exception):
@@ -66,6 +68,7 @@ def library() -> c.CDLL:
         "bench_text": (text, [pointer]),
         "bench_executor": (text, []),
         "bench_cancel": (None, [pointer, c.c_int]),
+        "bench_cooperative": (None, [pointer, c.c_int]),
         "bench_allocate": (u64, [pointer, u64, u64]),
         "bench_free": (c.c_int, [pointer, u64]),
         "bench_map_host": (c.c_int, [pointer, pointer, u64]),
@@ -135,6 +138,15 @@ class Device:
 
     def cancel(self, on: bool = True) -> None:
         library().bench_cancel(self._bench, on)
+
+    @contextlib.contextmanager
+    def cooperative(self) -> Iterator[None]:
+        """Launches within are cooperative: all their blocks run at the same time."""
+        library().bench_cooperative(self._bench, True)
+        try:
+            yield
+        finally:
+            library().bench_cooperative(self._bench, False)
 
     def allocate(self, size: int, align: int = 256) -> int:
         return int(library().bench_allocate(self._bench, size, align))

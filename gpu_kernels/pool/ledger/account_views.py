@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from gpu_kernels.pool.ledger.accounts import known, limits_of, said_of
 from gpu_kernels.pool.ledger.rows import GroupProperty
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy.quota import COURSE, Limits
-from gpu_kernels.pool.policy.rules import GPU_HOUR, Rolling, Rules, instant
+from gpu_kernels.pool.policy.rules import GPU_HOUR, Override, Rolling, Rules, instant
 
 
 def account(tx: Transaction, name: str) -> dict[str, Any]:
@@ -23,10 +23,17 @@ def account(tx: Transaction, name: str) -> dict[str, Any]:
         "path": list(entitled.tree.path(name)),
         "weight": row.weight,
         "rules": dict(row.rules),
+        "taught_rules": taught(tx, name),
         "rules_in_force": rules_json(entitled.rules(name)),
         "classes": {gpu_class: standing(tx, name, gpu_class) for gpu_class in classes(tx, name)},
         "properties": [said(row) for row in said_of(tx, name)],
     }
+
+
+def taught(tx: Transaction, name: str) -> dict[str, Any]:
+    """What the course's instructors say of it themselves."""
+    row = tx.book.taught_rules.get(name)
+    return {} if row is None else dict(row.rules)
 
 
 def accounts(tx: Transaction) -> list[str]:
@@ -82,9 +89,11 @@ def said(row: GroupProperty) -> dict[str, Any]:
 def of_course(tx: Transaction, name: str, user: str, *, teaches: bool) -> dict[str, Any]:
     """What its members see of a course besides its limit; ``teaches``: what only its instructors do too."""
     bad = [said(row) for row in said_of(tx, name) if row.fault is not None] if teaches else []
+    rules = tx.book.entitlements.rules(name)
+    mine = rules if teaches else replace(rules.of(user, tx.now), overrides={})
     return {
         "quota": {gpu_class: standing(tx, name, gpu_class) for gpu_class in classes(tx, name)},
-        "rules": rules_json(tx.book.entitlements.rules(name)),
+        "rules": rules_json(mine),
         "budgets": budgets(tx, name, user),
         "faults": bad,
     }
@@ -101,7 +110,7 @@ def budgets(tx: Transaction, course: str, user: str) -> list[dict[str, Any]]:
             "most": spent.most / GPU_HOUR,
             "until": None if spent.until is None else instant(spent.until),
         }
-        for spent in entitled.budgets.spent(course, user, entitled.rules(course), tx.now)
+        for spent in entitled.budgets.spent(course, user, entitled.rules(course).of(user, tx.now), tx.now)
     ]
 
 
@@ -114,8 +123,17 @@ def rules_json(rules: Rules) -> dict[str, Any]:
 def _json(name: str, value: Any) -> Any:
     if isinstance(value, Rolling):
         return {"hours": value.most / GPU_HOUR, "window": value.window}
+    if name == "overrides":
+        return {user: _override(own) for user, own in value.items()}
     if isinstance(value, Mapping):
         return dict(value)
-    if value is None or name == "max_leases":
+    if isinstance(value, tuple):
+        return [str(size) for size in value]
+    if value is None or name in ("max_leases", "paused"):
         return value
     return value // 1000 if name in ("longest_life", "idle") else value / GPU_HOUR
+
+
+def _override(own: Override) -> dict[str, Any]:
+    told = {name: _json(name, value) for name, value in own.rules.items()}
+    return told if own.until is None else {**told, "until": instant(own.until)}

@@ -18,7 +18,7 @@ from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy.properties import HEAVIEST, LIGHTEST, PROPERTIES, wanted
 from gpu_kernels.pool.policy.quota import COURSE, INSTITUTION, Limits, Tree
 from gpu_kernels.pool.policy.roles import choose_course
-from gpu_kernels.pool.policy.rules import looser, of_class, read_rules
+from gpu_kernels.pool.policy.rules import of_class, read_rules
 from gpu_kernels.units import thousandths_text, valid_class
 
 CONFIGURATION = "configuration"
@@ -165,27 +165,17 @@ def drop_account(tx: Transaction, name: str, *, actor: str) -> None:
     _trial_tree(tx).drop_account(name)
     for quota in list(tx.book.quotas_of.of(name).values()):
         tx.drop(quota)
+    if name in tx.book.taught_rules:
+        tx.drop(tx.book.taught_rules[name])
     tx.drop(account)
     tx.event(actor, "account", name, {"from": _shown(account), "to": None})
 
 
-def set_rules(tx: Transaction, name: str, rules: Mapping[str, Any], *, actor: str, tighten: bool) -> Account:
-    """Replace an account's own rules.
-
-    ``tighten``: whoever teaches a course may not allow more than what is in force, or stands above it; raises
-    ``Forbidden`` with what does.
-    """
+def set_rules(tx: Transaction, name: str, rules: Mapping[str, Any], *, actor: str) -> Account:
+    """Replace an account's own rules; what instructors say on top of them stays."""
     account = known(tx, name)
     read_rules(rules)
     _check_not_said(tx, name, _differing(account, replace(account, rules=dict(rules))))
-    in_force = tx.book.entitlements.rules
-    too_much = looser(rules, in_force(_parent(tx, name)), in_force(name)) if tighten else []
-    if too_much:
-        raise Forbidden(
-            f"Of {name}, you may only tighten what is in force; these would allow more: "
-            f"{', '.join(too_much)}.\nAsk whoever runs the pool.",
-            details={"rules": too_much},
-        )
     return put_account(
         tx, name, actor=actor, kind=account.kind, parent=account.parent, weight=account.weight, rules=rules
     )

@@ -20,14 +20,15 @@ from gpu_kernels.pool.ledger.states import IN_FORCE, LIVE, Place, State, Who, mo
 from gpu_kernels.pool.ledger.sweeping import end_over, is_over
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy.model import Placement, Verdict
-from gpu_kernels.pool.policy.queue import Pass
+from gpu_kernels.pool.policy.queue import Pass, worth_waiting
 from gpu_kernels.units import Size, Slice
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
     """What a user asks for. ``wait_ms``: how long the user is willing to stand in the queue. ``preemptible``:
-    the lease may be told to make way for a class hour.
+    the lease may be told to make way for a class hour. ``wait_for_course``: it stands in the queue also while
+    the course itself holds all that it may.
     """
 
     user: str
@@ -41,6 +42,7 @@ class Wish:
     wait_ms: int
     labels: Mapping[str, str]
     preemptible: bool = False
+    wait_for_course: bool = False
 
 
 def reserve(tx: Transaction, wish: Wish) -> Lease:
@@ -153,7 +155,7 @@ def _queue_or_refuse(
     turn = _turn_if_ended_for_the_new(tx, lease, in_slot) if in_slot else None
     if turn is not None:
         end_all(tx, in_slot, who_asked=wish.user, reason=REPLACED)
-    elif not (verdict.may_wait or coming):
+    elif not (verdict.may_wait or coming or _waits_for_course(wish, verdict)):
         raise verdict.refusal
     else:
         turn = lease.turn
@@ -172,6 +174,10 @@ def _queue_or_refuse(
     if queued.promised_at is not None:
         advance_queue(tx)
     return tx.book.leases[queued.id]
+
+
+def _waits_for_course(wish: Wish, verdict: Verdict) -> bool:
+    return wish.wait_for_course and worth_waiting(verdict.facts, for_course=True)
 
 
 def _somebody_is_promised(tx: Transaction) -> bool:

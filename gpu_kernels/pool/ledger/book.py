@@ -35,6 +35,7 @@ from gpu_kernels.pool.ledger.rows import (
     Seat,
     Share,
     Slice,
+    TaughtRules,
     Window,
 )
 from gpu_kernels.pool.ledger.states import ENDING, FINAL, IN_FORCE, Place, State
@@ -59,6 +60,7 @@ class Book:
         self.agents: dict[str, Agent] = {}
         self.gpus: dict[int, Gpu] = {}
         self.accounts: dict[str, Account] = {}
+        self.taught_rules: dict[str, TaughtRules] = {}
         self.quotas: dict[tuple[str, str], Quota] = {}
         self.shares: dict[tuple[str, str, str], Share] = {}
         self.group_properties: dict[tuple[str, str], GroupProperty] = {}

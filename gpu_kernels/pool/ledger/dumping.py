@@ -70,7 +70,9 @@ def _spent(tx: Transaction) -> list[dict[str, Any]]:
     """Of the budgets of those who wait, since they reach further back than the rows."""
     entitlements, found = tx.book.entitlements, []
     for course, user in sorted({(lease.course, lease.user) for lease in tx.book.waiting}):
-        budgets = entitlements.budgets.spent(course, user, entitlements.rules(course), tx.now)
+        budgets = entitlements.budgets.spent(
+            course, user, entitlements.rules(course).of(user, tx.now), tx.now
+        )
         found.append({"course": course, "user": user, "budgets": [asdict(budget) for budget in budgets]})
     return found
 
@@ -118,7 +120,10 @@ def _loaded(document: Mapping[str, Any]) -> Transaction:
     book = Book(house)
     book.entitlements.budgets = _Remembered(document)  # type: ignore[assignment]
     rows = [
-        _row(kind, row) for kind in TABLES if kind not in LEFT_OUT for row in document["rows"][kind.TABLE]
+        _row(kind, row)
+        for kind in TABLES
+        if kind not in LEFT_OUT
+        for row in document["rows"].get(kind.TABLE, ())
     ]
     book.load(rows, 0)
     now = int(document["now"])

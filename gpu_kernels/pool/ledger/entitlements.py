@@ -5,23 +5,23 @@ budgets. A follower of the tables for accounts, quotas, GPUs, leases and slices.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from gpu_kernels.errors import PoolError
 from gpu_kernels.pool.ledger.capacity import takes_slices
 from gpu_kernels.pool.ledger.holdings import Holdings
-from gpu_kernels.pool.ledger.rows import Account, Gpu, Key, Lease, Quota, Row, Slice, key_of
+from gpu_kernels.pool.ledger.rows import Account, Gpu, Key, Lease, Quota, Row, Slice, TaughtRules, key_of
 from gpu_kernels.pool.policy.budget import Budgets
 from gpu_kernels.pool.policy.quota import COURSE, INSTITUTION, Limits, Tree
-from gpu_kernels.pool.policy.rules import Rules, read_rules, resolve
+from gpu_kernels.pool.policy.rules import Rules, read_rules, resolve, still_tighter
 from gpu_kernels.units import THOUSANDTHS
 
 log = logging.getLogger("gpu_kernels.pool")
 
 UTC = ZoneInfo("UTC")
-FOLLOWS: tuple[Any, ...] = (Account, Quota, Gpu, Lease, Slice)
+FOLLOWS: tuple[Any, ...] = (Account, TaughtRules, Quota, Gpu, Lease, Slice)
 """The tables whose rows ``Entitlements`` follows; leases after ``Holdings``, which it asks."""
 
 
@@ -36,6 +36,7 @@ class Entitlements:
         self.budgets = Budgets(zone)
         self._holdings = holdings
         self._accounts: dict[Key, Account] = {}
+        self._taught: dict[str, TaughtRules] = {}
         self._quotas: dict[Key, Quota] = {}
         self._capacity: dict[str, int] = {}
         self._tree: Tree | None = None
@@ -47,6 +48,12 @@ class Entitlements:
         """A row was made, changed, or dropped."""
         if isinstance(after or before, Account | Quota):
             self._follow(before, after)
+            return
+        if isinstance(row := after or before, TaughtRules):
+            self._taught.pop(row.account, None)
+            if isinstance(after, TaughtRules):
+                self._taught[row.account] = after
+            self._rules.clear()
             return
         for row, sign in ((before, -1), (after, 1)):
             if isinstance(row, Lease):
@@ -89,9 +96,20 @@ class Entitlements:
         """The rules in force for an account; of one that is not there, none."""
         rules = self._rules.get(account)
         if rules is None:
-            rows = [self._accounts[(name,)] for name in self._path(account)]
-            rules = self._rules[account] = resolve(readable(row) for row in rows)
+            given, taught = self._given(account), self._taught.get(account)
+            rules = resolve(given)
+            if taught is not None:
+                rules = resolve([*given, still_tighter(readable(account, taught.rules), rules)])
+            self._rules[account] = rules
         return rules
+
+    def rules_given(self, account: str) -> Rules:
+        """Those that its instructors find: in force without what they say themselves."""
+        return resolve(self._given(account))
+
+    def _given(self, account: str) -> list[dict[str, Any]]:
+        rows = [self._accounts[(name,)] for name in self._path(account)]
+        return [readable(row.name, row.rules) for row in rows]
 
     def _path(self, account: str) -> list[str]:
         names = self.tree.path(account) if account in self.tree else ()
@@ -185,17 +203,17 @@ def _put(made: Tree, rows: dict[str, Account], name: str, root: str) -> None:
 
 
 def _defaults(account: Account | None) -> dict[str, int]:
-    return {} if account is None else dict(resolve([readable(account)]).course_limit)
+    return {} if account is None else dict(resolve([readable(account.name, account.rules)]).course_limit)
 
 
-def readable(account: Account) -> dict[str, Any]:
-    """The account's own rules without any that this code does not read."""
+def readable(account: str, rules: Mapping[str, Any]) -> dict[str, Any]:
+    """An account's own rules without any that this code does not read."""
     kept: dict[str, Any] = {}
-    for name, value in account.rules.items():
+    for name, value in rules.items():
         try:
             read_rules({name: value})
         except PoolError as error:
-            log.error("a rule of %s is left out: %s", account.name, error.message)
+            log.error("a rule of %s is left out: %s", account, error.message)
         else:
             kept[name] = value
     return kept

@@ -13,6 +13,7 @@ from gpu_kernels.pool.ledger.audit import mismatch
 from gpu_kernels.pool.ledger.capacity import takes_slices
 from gpu_kernels.pool.ledger.explaining import starts
 from gpu_kernels.pool.ledger.rows import Lease, Slice
+from gpu_kernels.pool.ledger.ruling import idle_for
 from gpu_kernels.pool.ledger.states import FINAL, IN_FORCE, State
 from gpu_kernels.pool.ledger.sweeping import in_force_of
 from gpu_kernels.pool.ledger.transaction import Transaction
@@ -52,6 +53,7 @@ def lease_view(
         "starts_in": _until(tx, starts(tx).get(lease.id)) if position is not None else None,
         "expires_in": max(0, (lease.expires_at or 0) - tx.now) / 1000 if in_force else None,
         "ttl": tx.timing.lease_ttl / 1000,
+        "ends_in": _until(tx, lease.ends_at) if in_force else None,
         "preempt_in": _until(tx, lease.preempt_at) if in_force else None,
         "class_hour": lease.window.partition(".")[0] if in_force and lease.window else None,
         "reason": lease.reason,
@@ -62,6 +64,7 @@ def lease_view(
             "peak_mib": lease.peak_mib,
             "sessions": lease.sessions,
             "launches": lease.launches,
+            "idle": None if (idle := idle_for(tx, lease)) is None else idle / 1000,
         },
     }
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpu_kernels.pool.ledger.ending import revoke
 from gpu_kernels.pool.ledger.rows import Lease
-from gpu_kernels.pool.ledger.ruling import idle_after
+from gpu_kernels.pool.ledger.ruling import idle_after, idle_for
 from gpu_kernels.pool.ledger.scene import ask, scene_of
 from gpu_kernels.pool.ledger.states import Who
 from gpu_kernels.pool.ledger.transaction import Transaction
@@ -64,7 +64,7 @@ def _idle(tx: Transaction) -> Iterator[tuple[int, Lease]]:
     for agent in tx.book.agents.values():
         for lease in tx.book.in_force.of(agent.name).values():
             longest = allowed.get(lease.course)
-            since = agent.reported_at - (lease.busy_at or lease.granted_at or tx.now)
+            since = idle_for(tx, lease) or 0
             if longest is not None and lease.window is None and since >= longest:
                 yield since, lease
 

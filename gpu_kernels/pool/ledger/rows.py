@@ -89,6 +89,17 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaughtRules:
+    """What a course's instructors say of it themselves, on top of ``Account.rules``: as tight or tighter."""
+
+    TABLE: ClassVar[str] = "taught_rules"
+    KEY: ClassVar[tuple[str, ...]] = ("account",)
+    account: str
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    changed_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
     """An account's quota of one GPU class, in thousandths of a GPU; NULL is "no such limit"."""
 
@@ -288,10 +299,23 @@ class Event:
 
 
 Row = (
-    Agent | Gpu | Account | Quota | Share | GroupProperty | ClassHour | Window | Seat | Lease | Slice | Event
+    Agent
+    | Gpu
+    | Account
+    | TaughtRules
+    | Quota
+    | Share
+    | GroupProperty
+    | ClassHour
+    | Window
+    | Seat
+    | Lease
+    | Slice
+    | Event
 )
 TABLES: tuple[type[Row], ...] = (
-    Agent, Gpu, Account, Quota, Share, GroupProperty, ClassHour, Window, Seat, Lease, Slice, Event,
+    Agent, Gpu, Account, TaughtRules, Quota, Share, GroupProperty, ClassHour, Window, Seat, Lease, Slice,
+    Event,
 )  # fmt: skip
 
 

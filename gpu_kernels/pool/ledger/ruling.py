@@ -21,7 +21,7 @@ def ruling(tx: Transaction, newest: Lease | None = None) -> Callable[[Ask, int],
     demands: dict[Size, dict[str, int]] = {}
 
     def binds(ask: Ask, given: int) -> RuleBinds | None:
-        rules = tx.book.entitlements.rules(ask.course)
+        rules = tx.book.entitlements.rules(ask.course).of(ask.user, tx.now)
         if rules == Rules(course_limit=rules.course_limit, longest_life=rules.longest_life, idle=rules.idle):
             return None
         if ask.size not in demands:
@@ -29,7 +29,7 @@ def ruling(tx: Transaction, newest: Lease | None = None) -> Callable[[Ask, int],
         spent = tx.book.entitlements.budgets.spent(ask.course, ask.user, rules, tx.now)
         request = newest if newest is not None and newest.id == ask.id else tx.book.leases.get(ask.id)
         held = given + _held(tx, ask, request)
-        return check(ask.course, demands[ask.size], rules, held, spent)
+        return check(ask.course, ask.size, demands[ask.size], rules, held, spent)
 
     return binds
 
@@ -45,6 +45,14 @@ def idle_after(tx: Transaction, course: str) -> int | None:
     never.
     """
     return tx.book.entitlements.rules(course).idle
+
+
+def idle_for(tx: Transaction, lease: Lease) -> int | None:
+    """For how many milliseconds a lease in force has run nothing, as of its server's last word."""
+    if lease.state not in IN_FORCE:
+        return None
+    agent = tx.book.agents[lease.agent_name or ""]
+    return max(0, agent.reported_at - (lease.busy_at or lease.granted_at or tx.now))
 
 
 def _held(tx: Transaction, ask: Ask, request: Lease | None) -> int:

@@ -172,7 +172,8 @@ class RuleBinds:
 
     ``rule``: its name as in ``rules``; ``whose``: ``user`` or ``course``. ``has`` and ``most`` are in the
     rule's own unit. ``until``: when it resets (a budget), None where it does not by itself. ``window``: the
-    hours of a rolling budget; ``gpu_class``: the class of a size that is too large.
+    hours of a rolling budget; ``gpu_class``: the class of a size that is too large; ``says``: the text of a
+    pause, or the sizes on offer.
     """
 
     rule: str
@@ -183,6 +184,7 @@ class RuleBinds:
     until: int | None = None
     window: int | None = None
     gpu_class: str | None = None
+    says: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from gpu_kernels.errors import InvalidRequest
+from gpu_kernels.errors import InvalidRequest, InvalidSize
 from gpu_kernels.pool.policy.quota import COURSE, KINDS, Limits
 from gpu_kernels.pool.policy.rules import MOST_CLASSES, MOST_THOUSANDTHS, read_rules
-from gpu_kernels.units import THOUSANDTHS, thousandths_text, valid_class
+from gpu_kernels.units import THOUSANDTHS, parse_size, thousandths_text, valid_class
 
 PREFIX = "gpu_"
 LONGEST_TEXT = 500
@@ -25,6 +25,8 @@ LONGEST_NAME = 64
 MOST_PROPERTIES = 40
 NONE = "none"
 LIGHTEST, HEAVIEST = 0.001, 1000.0
+STARTS = ("lazy", "patient")
+"""How kernels of a course start where no GPU is free: at once, or when there is one."""
 SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 
 _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,3})?")
@@ -57,11 +59,14 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a group's properties say together. ``limits``: by GPU class, the fields that are said of it."""
+    """What a group's properties say together. ``limits``: by GPU class, the fields that are said of it.
+    ``start`` is the spawners' business.
+    """
 
     kind: str = COURSE
     parent: str | None = None
     weight: float | None = None
+    start: str | None = None
     rules: Mapping[str, Any] = field(default_factory=dict)
     limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
@@ -132,6 +137,25 @@ def _weight(text: str, _: Collection[str]) -> float:
     if not _NUMBER.fullmatch(text) or not LIGHTEST <= float(text) <= HEAVIEST:
         raise ValueError
     return float(text)
+
+
+def _sizes(text: str, _: Collection[str]) -> list[str]:
+    try:
+        return [str(parse_size(part)) for part in re.split(r"[,;]", text)]
+    except InvalidSize as error:
+        raise BadProperty(str(error).splitlines()[0]) from None
+
+
+def _line(text: str, _: Collection[str]) -> str:
+    if not text or not text.isprintable():
+        raise ValueError
+    return text
+
+
+def _start(text: str, _: Collection[str]) -> str:
+    if text not in STARTS:
+        raise ValueError
+    return text
 
 
 def _kind(text: str, _: Collection[str]) -> str:
@@ -210,12 +234,18 @@ PROPERTIES: Mapping[str, Property] = {
               _write_duration),
         _rule("idle", "a GPU unused for so long may go to others who wait", DURATION, "30 min", _duration,
               _write_duration),
+        _rule("sizes", "the sizes on offer", "sizes with commas between ('0.02 V100, 0.1 V100'), or 'none'",
+              "0.02 V100, 0.1 V100", _sizes, ", ".join),
+        _rule("paused", "why nothing new is granted at the moment", "a text on one line, or 'none'",
+              "The exam is on until 12:00.", _line),
         _rule("course_limit", "hard limit of each course below that has no limit of its own",
               f"{GPUS}, or 'none'", "V100: 0.5", _by_class, _write_by_class),
         Property("gpu_weight", "share when several compete; others have 1",
                  f"a number from {LIGHTEST:g} to {HEAVIEST:g}", "2", _weight, _write_hours),
         Property("gpu_parent", "the faculty or institution that it belongs to", "the name of an account",
                  "science", _name),
+        Property("gpu_start", "how kernels start where no GPU is free: at once, or when there is one",
+                 "lazy or patient", "patient", _start),
         Property("gpu_kind", "what the group stands for", "course, faculty or institution", "faculty", _kind),
     )
 }  # fmt: skip

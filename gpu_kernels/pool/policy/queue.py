@@ -372,15 +372,15 @@ class Pass:
         return gpu_class, demands.get(gpu_class, 1) * self.scene.shares.policy.entry_charge
 
 
-def worth_waiting(facts: Iterable[Fact]) -> bool:
-    """Whether it can be granted without that anybody changes a rule or a limit, or gives up a lease of the
-    course's own in force.
+def worth_waiting(facts: Iterable[Fact], *, for_course: bool = False) -> bool:
+    """Whether it can be granted without that anybody changes a rule or a limit, or, unless ``for_course``,
+    gives up a lease of the course's own in force.
     """
     for fact in facts:
         if isinstance(fact, TooFull):
             return not any(isinstance(other, RuleBinds) for other in facts)
         if isinstance(fact, QuotaBinds) and not fact.for_good:
-            freed = fact.kind != COURSE or fact.asked <= fact.most - fact.held + fact.ending
+            freed = for_course or fact.kind != COURSE or fact.asked <= fact.most - fact.held + fact.ending
             if freed and not any(isinstance(other, RuleBinds) for other in facts):
                 return True
     return False

@@ -2,22 +2,22 @@
 
 An account holds its own rules as JSON (``Account.rules``); ``RULES`` lists all there are. A rule that an
 account does not name comes from its parent; one that is null holds no longer. So a budget named by a faculty
-is a budget of each of its courses, not one that they share. ``Rules`` is what is in force for a course.
+is a budget of each of its courses, not one that they share. What the instructors of a course say themselves
+comes last, and may be as tight as what stands above it or tighter. ``Rules`` is what is in force for a
+course, and ``Rules.of`` for one of its users, who may have rules of his own for a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
-from gpu_kernels.errors import BudgetSpent, InvalidRequest, Refused, SizeLimit, TooMany
+from gpu_kernels.errors import InvalidRequest, InvalidSize
 from gpu_kernels.pool.policy.model import RuleBinds
 from gpu_kernels.pool.policy.quota import EVERY_CLASS
-from gpu_kernels.pool.policy.refusals import WITHOUT_GPU
-from gpu_kernels.units import ANY_CLASS, THOUSANDTHS, Size, thousandths_text, valid_class
+from gpu_kernels.units import THOUSANDTHS, Size, parse_size, valid_class
 
 HOUR = 3_600_000
 GPU_HOUR = THOUSANDTHS * HOUR
@@ -29,8 +29,12 @@ MOST_LEASES = 10_000
 MOST_HOURS = 10_000_000
 MOST_CLASSES = 64
 MOST_THOUSANDTHS = 100_000 * THOUSANDTHS
-DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+MOST_SIZES = 20
+MOST_OVERRIDES = 1000
+LONGEST_PAUSE = 300
+"""Characters of what students read of a pause."""
+PERSONAL = ("max_leases", "max_size", "user_hours_per_week", "user_hours_rolling", "sizes")
+"""The rules that one user of a course may have otherwise than the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,14 @@ class Rolling:
 
     most: int
     window: int
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """What holds for one user in place of the course's rules, by name, until an instant (None: no end)."""
+
+    rules: Mapping[str, Any]
+    until: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +67,17 @@ class Rules:
     user_hours_rolling: Rolling | None = None
     longest_life: int | None = None
     idle: int | None = None
+    sizes: tuple[Size, ...] | None = None
+    paused: str | None = None
     course_limit: Mapping[str, int] = field(default_factory=dict)
+    overrides: Mapping[str, Override] = field(default_factory=dict)
+
+    def of(self, user: str, now: int) -> Rules:
+        """What is in force for one user of the course at an instant."""
+        own = self.overrides.get(user)
+        if own is None or (own.until is not None and own.until <= now):
+            return self
+        return replace(self, **own.rules)
 
     def largest(self, gpu_class: str) -> int | None:
         """The largest slice of a class that one lease may have."""
@@ -121,6 +143,44 @@ def _by_class(value: Any) -> dict[str, int]:
     return {name: read(amount) for name, amount in value.items()}
 
 
+def _sizes(value: Any) -> tuple[Size, ...]:
+    if not isinstance(value, list | tuple) or len(value) > MOST_SIZES:
+        raise ValueError
+    try:
+        return tuple(dict.fromkeys(parse_size(text) for text in value))
+    except InvalidSize as error:
+        raise ValueError(str(error)) from error
+
+
+def _pause(value: Any) -> str:
+    if not isinstance(value, str) or not 1 <= len(value) <= LONGEST_PAUSE or not value.isprintable():
+        raise ValueError
+    return value
+
+
+def _overrides(value: Any) -> dict[str, Override]:
+    if not isinstance(value, Mapping) or len(value) > MOST_OVERRIDES:
+        raise ValueError
+    return {user: _override(user, own) for user, own in value.items()}
+
+
+def _override(user: Any, own: Any) -> Override:
+    if not isinstance(user, str) or not 1 <= len(user) <= 255 or not user.isprintable():
+        raise ValueError
+    if not isinstance(own, Mapping) or not own.keys() <= {*PERSONAL, "until"}:
+        raise ValueError
+    rules = {name: None if v is None else RULES[name].read(v) for name, v in own.items() if name != "until"}
+    until = own.get("until")
+    if until is None:
+        return Override(rules)
+    if not isinstance(until, str):
+        raise ValueError
+    moment = datetime.fromisoformat(until)
+    if moment.tzinfo is None:
+        raise ValueError
+    return Override(rules, int(moment.timestamp() * 1000))
+
+
 HOURS = f"a number of GPU-hours from 0 to {MOST_HOURS}"
 ROLLING = f'{{"hours": {HOURS}, "window": hours from 1 to {LONGEST_WINDOW}}}'
 BY_CLASS = 'thousandths of a GPU by GPU class, such as {"V100": 500}, "" standing for every other class'
@@ -150,6 +210,25 @@ RULES: Mapping[str, Rule] = {
             "seconds without a launch after which a lease may be taken back when others wait",
             f"a whole number of seconds from 1 to {LONGEST_LIFE}",
             lambda value: _whole(LONGEST_LIFE, 1000)(value if value != 0 else None),
+        ),
+        Rule(
+            "sizes",
+            "the sizes on offer: others are refused",
+            f"a list of up to {MOST_SIZES} sizes, such as ['0.02 V100', '0.1 V100']",
+            _sizes,
+        ),
+        Rule(
+            "paused",
+            "why nothing new is granted at the moment; what is in force goes on",
+            f"a text of 1 to {LONGEST_PAUSE} characters on one line",
+            _pause,
+        ),
+        Rule(
+            "overrides",
+            "what holds for single users in place of the rules above, until a time",
+            'an object such as {"ada": {"max_leases": 4, "until": "2027-01-31T18:00+01:00"}} with any of '
+            f"{', '.join(PERSONAL)}, for up to {MOST_OVERRIDES} users",
+            _overrides,
         ),
         Rule(
             "course_limit",
@@ -185,40 +264,90 @@ def read_rules(raw: object) -> dict[str, Any]:
 
 
 def resolve(own: Iterable[Mapping[str, Any]]) -> Rules:
-    """The rules in force where these raw rules stand from the root to a course."""
+    """The rules in force where these raw rules stand from the root to a course, and last what its
+    instructors say. Of a user's overrides the last one counts.
+    """
     merged: dict[str, Any] = {}
+    overrides: dict[str, Override] = {}
     for raw in own:
-        merged.update(read_rules(raw))
+        read = read_rules(raw)
+        if "overrides" in read:
+            overrides = {**overrides, **read["overrides"]} if read["overrides"] is not None else {}
+        merged.update(read)
     if merged.get("course_limit") is None:
         merged.pop("course_limit", None)
-    return Rules(**merged)
+    return Rules(**{**merged, "overrides": overrides})
 
 
-def looser(raw: Mapping[str, Any], inherited: Rules, in_force: Rules) -> list[str]:
-    """The rules by which an account would allow more than it does, or than stands above it: who teaches a
-    course may only tighten, also what an admin has said of the course itself.
-
-    ``inherited``: what is in force above the account; ``in_force``: for the account, with its own so far.
+def looser(raw: Mapping[str, Any], above: Rules) -> list[str]:
+    """The rules by which these raw rules would allow more than what stands ``above`` them: who teaches a
+    course may only tighten. An override may give one user more than the course has, and no more than that.
     """
-    own, found = read_rules(raw), []
-    for name in {**own, **RULES}:
-        value = own.get(name, getattr(inherited, name))
-        bounds = (getattr(inherited, name), getattr(in_force, name))
-        more = any(most is not None and _allows_more(value, most) for most in bounds)
-        if more or (name == "course_limit" and name in own):
+    found = []
+    for name, value in read_rules(raw).items():
+        if name != "overrides":
+            more = name == "course_limit" or _more(getattr(above, name), value)
+        elif value is None:
+            more = bool(above.overrides)
+        else:
+            more = any(_gives_more(above, user, own) for user, own in value.items())
+        if more:
             found.append(name)
     return found
+
+
+def still_tighter(raw: Mapping[str, Any], above: Rules) -> dict[str, Any]:
+    """What counts of the rules of a course's instructors now: what stands above may have been tightened
+    since they were said, and then those that would allow more do not, nor does the override of such a user.
+    """
+    left = {name: value for name, value in raw.items() if not looser({name: value}, above)}
+    users = raw.get("overrides")
+    if users and "overrides" not in left:
+        left["overrides"] = {
+            user: own for user, own in users.items() if not looser({"overrides": {user: own}}, above)
+        }
+    return left
+
+
+def _gives_more(above: Rules, user: str, own: Override) -> bool:
+    """Whether an override gives a user more than he has without it, where those above have said something of
+    him: it takes the place of theirs as a whole, and nothing does when it has ended.
+    """
+    theirs = above.overrides.get(user)
+    if theirs is None:
+        return any(_more(getattr(above, name), value) for name, value in own.rules.items())
+    if own.until is not None and (theirs.until is None or own.until < theirs.until):
+        return True
+    bound = replace(above, **theirs.rules)
+    return any(_more(getattr(bound, name), own.rules.get(name, getattr(above, name))) for name in PERSONAL)
+
+
+def _more(above: Any, value: Any) -> bool:
+    return above is not None and _allows_more(value, above)
 
 
 def _allows_more(value: Any, above: Any) -> bool:
     if value is None:
         return True
+    if isinstance(above, str):
+        return False  # a pause for another reason is a pause
+    if isinstance(above, tuple):
+        return not all(on_offer(size, above) for size in value)
     if isinstance(above, Rolling):
         return bool(value.window < above.window or value.most > above.most)
     if isinstance(above, Mapping):
         limits = [(of_class(value, c), of_class(above, c)) for c in {*value, *above, EVERY_CLASS}]
         return any(up is not None and (mine is None or mine > up) for mine, up in limits)
     return bool(value > above)
+
+
+def on_offer(size: Size, sizes: Iterable[Size]) -> bool:
+    """Whether a size is one of these; one that names no class stands for that size of each."""
+    return any(
+        size in (offered, replace(offered, gpu_class=size.gpu_class))
+        for offered in sizes
+        if offered.gpu_class in (None, size.gpu_class)
+    )
 
 
 def of_class(amounts: Mapping[str, int] | None, gpu_class: str) -> int | None:
@@ -229,7 +358,7 @@ def of_class(amounts: Mapping[str, int] | None, gpu_class: str) -> int | None:
 
 
 def check(
-    course: str, demands: Mapping[str, int], rules: Rules, held: int, spent: Sequence[Spent]
+    course: str, size: Size, demands: Mapping[str, int], rules: Rules, held: int, spent: Sequence[Spent]
 ) -> RuleBinds | None:
     """The rule that stands against one more lease, if any.
 
@@ -237,6 +366,11 @@ def check(
     ``held``: leases that its user has in the course, without one that this would replace. No rule goes away
     by waiting in the queue.
     """
+    if rules.paused is not None:
+        return RuleBinds("paused", "course", course, 0, 0, says=rules.paused)
+    if rules.sizes is not None and not on_offer(size, rules.sizes):
+        offered = ", ".join(str(offered) for offered in rules.sizes)
+        return RuleBinds("sizes", "course", course, 0, len(rules.sizes), says=offered)
     for gpu_class, asked in sorted(demands.items()):
         largest = rules.largest(gpu_class)
         if largest is not None and asked > largest:
@@ -258,80 +392,6 @@ def check(
     )
 
 
-def refusal(binds: RuleBinds, size: Size, now: int, zone: ZoneInfo) -> Refused:
-    """What a student reads of a rule that stands against a request: what, how much, until when, what now."""
-    details: dict[str, Any] = {
-        "rule": binds.rule,
-        "course": binds.account,
-        "has": binds.has,
-        "most": binds.most,
-        "until": None if binds.until is None else instant(binds.until),
-    }
-    if binds.rule == "max_size":
-        return SizeLimit(_too_large(binds, size), details={**details, "gpu_class": binds.gpu_class})
-    if binds.rule == "max_leases":
-        return TooMany(_too_many(binds), details=details)
-    retry_after = None if binds.until is None else max(1.0, (binds.until - now) / 1000)
-    return BudgetSpent(_spent(binds, zone), retry_after=retry_after, details=details)
-
-
-def _too_large(binds: RuleBinds, size: Size) -> str:
-    most = thousandths_text(int(binds.most), binds.gpu_class or ANY_CLASS)
-    if binds.most == 0:
-        return (
-            f"No lease of {binds.account} may use {binds.gpu_class}.\n"
-            f"Choose another GPU class, ask your instructor, {WITHOUT_GPU}"
-        )
-    return (
-        f"{size} is more than one lease of {binds.account} may have: {most} at most.\n"
-        f"Choose a smaller size, or ask your instructor for a larger one, {WITHOUT_GPU}"
-    )
-
-
-def _too_many(binds: RuleBinds) -> str:
-    if binds.most == 0:
-        return (
-            f"{binds.account} takes no GPU kernels at the moment: its limit for each user is 0.\n"
-            f"Ask your instructor when it does, {WITHOUT_GPU}"
-        )
-    kernels = "1 GPU kernel" if binds.has == 1 else f"{binds.has:g} GPU kernels"
-    return (
-        f"You have {kernels} in {binds.account}; {binds.most:g} at once is the limit for each user.\n"
-        "Another one can start as soon as you have shut one down.\n"
-        f"Shut one down and try again, {WITHOUT_GPU}"
-    )
-
-
-def _spent(binds: RuleBinds, zone: ZoneInfo) -> str:
-    whose = (
-        f"The GPU budget of {binds.account}"
-        if binds.whose == "course"
-        else f"Your GPU budget in {binds.account}"
-    )
-    hours = "hour" if binds.window == 1 else f"{binds.window} hours"
-    span = "this week" if binds.window is None else f"in the last {hours}"
-    lines = [f"{whose} is used up: {hours_text(binds.has)} of {hours_text(binds.most)} GPU-hours {span}."]
-    if binds.until is not None:
-        when = wall_clock(binds.until, zone)
-        renewed = "It begins anew on" if binds.window is None else "The first of it is back on"
-        lines.append(f"{renewed} {when}.")
-    again = "Try again then" if binds.until is not None else "Ask your instructor when there is one"
-    lines.append(f"{again}, ask your instructor for a larger one, {WITHOUT_GPU}")
-    return "\n".join(lines)
-
-
-def hours_text(hours: float) -> str:
-    """GPU-hours for people, as finely as a budget may be given: ``40``, ``3.5``, ``0.125``."""
-    return f"{hours:.3f}".rstrip("0").rstrip(".")
-
-
 def instant(at: int) -> str:
     """An instant for programs."""
     return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="seconds")
-
-
-def wall_clock(at: int, zone: ZoneInfo) -> str:
-    """An instant for people, by the institution's clocks: ``Mon 23 Nov 2026, 00:00 (Europe/Berlin)``."""
-    local = datetime.fromtimestamp(at / 1000, zone)
-    day = f"{DAYS[local.weekday()]} {local.day} {MONTHS[local.month - 1]} {local.year}"
-    return f"{day}, {local.hour:02d}:{local.minute:02d} ({zone.key})"

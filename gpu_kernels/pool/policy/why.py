@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from gpu_kernels.errors import Refused
-from gpu_kernels.pool.policy import refusals, rules
+from gpu_kernels.pool.policy import refusals, rule_refusals
 from gpu_kernels.pool.policy.model import Ask, Fact, Gpu, Impossible, QuotaBinds, RuleBinds, TooFull, Verdict
 from gpu_kernels.pool.policy.queue import Decision, Pass
 from gpu_kernels.pool.policy.scene import Scene
@@ -38,7 +38,7 @@ def refusal(ask: Ask, verdict: Verdict, scene: Scene) -> Refused:
         return refusals.over_quota(ask, quota, _shares(ask.course, scene))
     rule = next((fact for fact in facts if isinstance(fact, RuleBinds)), None)
     if rule is not None:
-        return rules.refusal(rule, ask.size, scene.now, scene.zone)
+        return rule_refusals.refusal(rule, ask.size, scene.now, scene.zone)
     return refusals.pool_is_full(ask.size, facts)
 
 

@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import accumulate
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -129,6 +130,60 @@ def _weeks(part: Slice, period: Period) -> Iterator[tuple[str, int, int]]:
         year, number, _ = datetime.fromtimestamp(at / 1000, period.zone).isocalendar()
         yield f"{year}-W{number:02d}", at, min(following, period.end)
         at = following
+
+
+class _Line:
+    """Thousandths over the steps of a period. A slice costs the same however many steps it touches: what it
+    has in the first and the last of them is added there, and where whole steps begin and end is marked.
+    """
+
+    def __init__(self, period: Period, step: int) -> None:
+        self.period, self.step = period, step
+        self.number = -(-(period.end - period.begin) // step)
+        self._parts = [0] * self.number
+        self._whole = [0] * (self.number + 1)
+
+    def add(self, since: int | None, part: Slice) -> None:
+        if since is None:
+            return
+        begin = max(since, self.period.begin)
+        end = self.period.end if part.ended_at is None else min(part.ended_at, self.period.end)
+        if end <= begin:
+            return
+        first, last = (begin - self.period.begin) // self.step, (end - 1 - self.period.begin) // self.step
+        for place in {first, last}:
+            at = self.period.begin + place * self.step
+            self._parts[place] += (min(end, at + self.step) - max(begin, at)) * part.thousandths
+        if last > first + 1:
+            self._whole[first + 1] += part.thousandths
+            self._whole[last] -= part.thousandths
+
+    def averages(self) -> list[int]:
+        whole = accumulate(self._whole[: self.number])
+        widths = (
+            min(self.step, self.period.end - self.period.begin - place * self.step)
+            for place in range(self.number)
+        )
+        return [
+            running + total // width for running, total, width in zip(whole, self._parts, widths, strict=True)
+        ]
+
+
+def timeline(parts: Iterable[Slice], period: Period, step: int) -> dict[str, dict[str, list[int]]]:
+    """By GPU class, the average thousandths that were held and used in each step of ``step`` milliseconds;
+    the last step may be shorter.
+    """
+    lines: dict[str, tuple[_Line, _Line]] = {}
+    for part in parts:
+        if part.gpu_class not in lines:
+            lines[part.gpu_class] = _Line(period, step), _Line(period, step)
+        held, used = lines[part.gpu_class]
+        held.add(part.started_at, part)
+        used.add(part.active_at, part)
+    return {
+        name: {"held": held.averages(), "used": used.averages()}
+        for name, (held, used) in sorted(lines.items())
+    }
 
 
 def table(parts: Iterable[Slice], period: Period, *, heading: bool) -> bytes:

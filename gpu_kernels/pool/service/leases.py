@@ -116,6 +116,7 @@ class Leases(LeaseHandler):
             wait_ms=int(min(body.wait, self.service.max_wait) * 1000),
             labels=body.labels,
             preemptible=body.preemptible,
+            wait_for_course=body.wait_for_course,
         )
 
 
@@ -240,17 +241,20 @@ class Revoke(LeaseHandler):
 
     @operation(
         "Take a lease back",
-        scope=ADMIN_POOL,
+        who="the scope `custom:gpu:admin:pool`; instructors of the lease's course",
         body=schemas.Revoke,
         answers={200: schemas.Lease},
         errors=[UnknownLease],
     )
     async def post(self, lease_id: str, *, body: schemas.Revoke) -> None:
         """The user is told the reason."""
-        actor = self.identity.name
+        identity = self.identity
+        actor = identity.name
 
         def revoke(tx: Transaction) -> View:
             lease = asking.find(tx, lease_id)
+            if not identity.may(ADMIN_POOL) and not (lease is not None and identity.teaches(lease.course)):
+                raise Forbidden(f"{actor} may not take this lease back: it is of no course of theirs.")
             if lease is None:
                 raise UnknownLease(f"There is no lease {lease_id[:40]!r}.")
             if lease.state in LIVE:

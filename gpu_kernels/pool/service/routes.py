@@ -5,7 +5,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gpu_kernels.pool.service import accounts, agents, audit, class_hours, events, leases, pool, usage, why
+from gpu_kernels.pool.service import (
+    accounts,
+    agents,
+    audit,
+    class_hours,
+    events,
+    leases,
+    pool,
+    teaching,
+    usage,
+    why,
+)
 from gpu_kernels.pool.service.base import Handler
 
 
@@ -39,6 +50,8 @@ ROUTES: list[tuple[str, type[Handler]]] = [
     ("/pool", pool.Pool),
     ("/courses", pool.Courses),
     ("/courses/{name}", pool.OneCourse),
+    ("/courses/{name}/rules", teaching.CourseRules),
+    ("/courses/{name}/end-idle", teaching.EndIdle),
     ("/courses/{name}/class-hours", class_hours.ClassHoursOf),
     ("/class-hours", class_hours.ClassHours),
     ("/class-hours/{class_hour_id}", class_hours.OneClassHour),
@@ -54,6 +67,7 @@ ROUTES: list[tuple[str, type[Handler]]] = [
     ("/agents/{name}/lost", agents.Lost),
     ("/usage", usage.Usage),
     ("/usage.csv", usage.UsageTable),
+    ("/usage/timeline", usage.Timeline),
     ("/events", events.Events),
     ("/audit", audit.Audit),
     ("/state", why.State),

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from tornado.iostream import StreamClosedError
 
-from gpu_kernels.errors import Forbidden, TooMany
+from gpu_kernels.errors import Forbidden, InvalidRequest, TooMany
 from gpu_kernels.pool.ledger.rows import Slice
 from gpu_kernels.pool.ledger.stores import MOST_ROWS, Page, Store
-from gpu_kernels.pool.service.accounting import Period, summed, table, told
+from gpu_kernels.pool.service.accounting import Period, summed, table, timeline, told
 from gpu_kernels.pool.service.base import Handler
 from gpu_kernels.pool.service.identity import READ_USAGE, USE
 from gpu_kernels.pool.service.operations import operation
@@ -19,6 +19,7 @@ from gpu_kernels.pool.service.schemas import history as schemas
 log = logging.getLogger("gpu_kernels.pool")
 
 MOST_SUMMED = 500_000
+MOST_STEPS = 1000
 WHO = (
     "everyone for their own usage (`custom:gpu:use`); instructors for their course; "
     "`custom:gpu:read:usage` for all, or with `!group=` for one course"
@@ -58,6 +59,33 @@ class Usage(UsageHandler):
             lambda store: summed(_every(store, period, user, query.course), period, by)
         )
         self.answer({"from": told(period.begin), "to": told(period.end), "by": by, "sums": sums})
+
+
+class Timeline(UsageHandler):
+    """``/usage/timeline``"""
+
+    @operation(
+        "See usage over time",
+        who=WHO,
+        query=schemas.TimelineQuery,
+        answers={200: schemas.Timeline},
+        errors=[InvalidRequest, TooMany],
+    )
+    async def get(self, *, query: schemas.TimelineQuery) -> None:
+        """What was held and used on average in each step, by GPU class; for plots."""
+        user = self.whose(query)
+        period, step = await self.period(query), query.step * 1000
+        if period.end - period.begin > MOST_STEPS * step:
+            raise InvalidRequest(
+                f"There would be more than {MOST_STEPS} steps: choose a longer step, or a shorter period.",
+                details={"field": "step"},
+            )
+        classes = await self.service.history.ask(
+            lambda store: timeline(_every(store, period, user, query.course), period, step)
+        )
+        self.answer(
+            {"from": told(period.begin), "to": told(period.end), "step": query.step, "classes": classes}
+        )
 
 
 class UsageTable(UsageHandler):

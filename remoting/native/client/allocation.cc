@@ -1,4 +1,4 @@
-// Allocating and freeing: device, pitched, pooled, pinned and managed memory, and pools.
+// Allocating and freeing: device, pitched, pooled, pinned and managed memory.
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -6,9 +6,15 @@
 
 #include "call.h"
 #include "calls_wire.h"
+#include "capture.h"
 #include "context.h"
+#include "graph_replay.h"
+#include "graphs/arguments.h"
+#include "managed_advice.h"
+#include "mapped.h"
 #include "memory_map.h"
 #include "payload.h"
+#include "pool.h"
 #include "session.h"
 #include "shared_memory.h"
 
@@ -38,13 +44,17 @@ CUresult allocate_from_pool(CUdeviceptr* dptr, size_t bytes, CUmemoryPool pool, 
     Call call;
     if (CUresult error = call.begin()) return error;
     if (!dptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-    if (pool && device_of_pool(pool) != call.device()) return CUDA_ERROR_INVALID_VALUE;
+    if (auto answer = captured(stream, per_thread, [&] { return graphs::alloc_params(bytes, dptr); }))
+        return *answer;
     wire::AllocateHead head{};
     head.kind = static_cast<uint32_t>(wire::AllocationKind::stream_ordered);
     head.bytes = bytes;
     if (!call.stream(stream, per_thread, head.stream)) return CUDA_ERROR_INVALID_HANDLE;
+    if (!pool) pool = current_pool(call.device());
+    const Pool* known = pool_of(pool, head.pool);
+    if (!known || known->device != call.device()) return CUDA_ERROR_INVALID_VALUE;
     Memory memory;
-    memory.from_pool = true;
+    memory.pool = reinterpret_cast<uint64_t>(pool);
     Allocated allocated;
     const CUresult result = allocate(call, head, memory, allocated);
     if (result == CUDA_SUCCESS) *dptr = allocated.address;
@@ -54,9 +64,14 @@ CUresult allocate_from_pool(CUdeviceptr* dptr, size_t bytes, CUmemoryPool pool, 
 CUresult free_on_stream(CUdeviceptr dptr, CUstream stream, bool per_thread) {
     Call call;
     if (CUresult error = call.begin()) return error;
+    if (auto answer = captured(stream, per_thread, [&] { return graphs::free_params(dptr); })) return *answer;
+    bool freed = false;
+    if (CUresult error = graphs::guarded([&] { freed = graphs::free_of_graph(dptr); })) return error;
+    if (freed) return CUDA_SUCCESS;
     wire::cuMemFreeAsync_message message{dptr, 0};
     if (!call.stream(stream, per_thread, message.hStream)) return CUDA_ERROR_INVALID_HANDLE;
-    if (!MemoryMap::get().remove(dptr)) return CUDA_ERROR_INVALID_VALUE;
+    if (dptr == 0) return CUDA_SUCCESS;
+    if (!MemoryMap::get().remove(dptr, {Memory::Kind::device})) return CUDA_ERROR_INVALID_VALUE;
     return call.post(wire::kOp_cuMemFreeAsync, 0, &message, sizeof message);
 }
 
@@ -83,8 +98,8 @@ CUresult pin(void** pp, size_t bytes, unsigned flags) {
     const Context* context = current_context();
     if (!context) return CUDA_ERROR_INVALID_CONTEXT;
     if (!pp || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+    void* memory = map_pinned(bytes);
+    if (!memory) return gk_no_pinned_memory(bytes);
     Memory pinned;
     pinned.base = reinterpret_cast<uint64_t>(memory);
     pinned.bytes = bytes;
@@ -96,43 +111,7 @@ CUresult pin(void** pp, size_t bytes, unsigned flags) {
     return CUDA_SUCCESS;
 }
 
-// The device's side of pinned memory is freed; the host's side is the caller's business.
-void drop_shadow(const Memory& memory) {
-    if (!memory.device_address) return;
-    SharedMemory::get().remove(reinterpret_cast<void*>(memory.base));
-    Call call;
-    const wire::cuMemFree_v2_message message{memory.device_address};
-    if (call.begin_without_context() == CUDA_SUCCESS) {
-        call.post(wire::kOp_cuMemFree_v2, 0, &message, sizeof message);
-    }
-}
-
-size_t size_of_pool_attribute(CUmemPool_attribute attribute) {
-    switch (attribute) {
-        case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
-        case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
-        case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
-            return sizeof(int);
-        default:
-            return sizeof(cuuint64_t);
-    }
-}
-
 }  // namespace
-
-// A pool's handle is its device's place in an array that nobody reads.
-namespace {
-const char g_pools[wire::kMaxDevices] = {};
-}
-
-CUmemoryPool pool_of_device(int device) {
-    return reinterpret_cast<CUmemoryPool>(const_cast<char*>(g_pools + device));
-}
-
-int device_of_pool(CUmemoryPool pool) {
-    const auto at = reinterpret_cast<uint64_t>(pool) - reinterpret_cast<uint64_t>(g_pools);
-    return at < Session::get().devices().size() ? static_cast<int>(at) : -1;
-}
 
 }  // namespace client
 
@@ -154,6 +133,7 @@ CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
 CUresult cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
     Call call;
     if (CUresult error = call.begin()) return error;
+    if (CUresult error = refuse_unsafe()) return error;
     if (!dptr || bytesize == 0) return CUDA_ERROR_INVALID_VALUE;
     wire::AllocateHead head{};
     head.bytes = bytesize;
@@ -186,9 +166,9 @@ CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned int flag
     if (!dptr || bytesize == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    // A page more than asked, so that no other allocation shares the pages that are mapped on the host.
     wire::AllocateHead head{};
-    head.bytes = (bytesize + kPage - 1) / kPage * kPage + kPage;
+    head.kind = static_cast<uint32_t>(wire::AllocationKind::managed);
+    head.bytes = bytesize;
     Allocated allocated;
     if (CUresult error = call.ask(wire::kOpAllocate, 0, &head, sizeof head, &allocated, sizeof allocated)) {
         return error;
@@ -215,10 +195,15 @@ CUresult cuMemFree_v2(CUdeviceptr dptr) {
     Call call;
     if (CUresult error = call.begin()) return error;
     if (dptr == 0) return CUDA_SUCCESS;
-    const auto memory = MemoryMap::get().remove(dptr);
-    if (!memory || memory->kind == Memory::Kind::pinned) return CUDA_ERROR_INVALID_VALUE;
+    if (CUresult error = refuse_unsafe()) return error;
+    bool freed = false;
+    if (CUresult error = graphs::guarded([&] { freed = graphs::free_of_graph(dptr); })) return error;
+    if (freed) return CUDA_SUCCESS;
+    const auto memory = MemoryMap::get().remove(dptr, {Memory::Kind::device, Memory::Kind::managed});
+    if (!memory) return CUDA_ERROR_INVALID_VALUE;
     if (memory->kind == Memory::Kind::managed) {
         SharedMemory::get().remove(reinterpret_cast<void*>(memory->base));
+        cuda::ManagedAdvice::get().forget(memory->base);
         unmap(memory->base, memory->bytes);
     }
     const wire::cuMemFree_v2_message message{memory->device_address};
@@ -232,10 +217,12 @@ CUresult cuMemAllocAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUstream hStre
     return allocate_from_pool(dptr, bytesize, nullptr, hStream, true);
 }
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
+    if (!pool) return CUDA_ERROR_INVALID_VALUE;
     return allocate_from_pool(dptr, bytesize, pool, hStream, false);
 }
 CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool,
                                       CUstream hStream) {
+    if (!pool) return CUDA_ERROR_INVALID_VALUE;
     return allocate_from_pool(dptr, bytesize, pool, hStream, true);
 }
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
@@ -261,8 +248,13 @@ CUresult cuMemFreeHost(void* p) {
     if (!known || known->base != address || known->kind != Memory::Kind::pinned || known->registered) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    MemoryMap::get().remove(address);
-    drop_shadow(*known);
+    // A graph may have yet to write here.
+    const HostRange range{address, known->bytes};
+    Call call;
+    if (GraphOutputs::get().any() && call.begin_without_context() == CUDA_SUCCESS)
+        GraphOutputs::get().settle(call, {&range, 1});
+    MemoryMap::get().remove(address, {Memory::Kind::pinned});
+    drop_twin(*known);
     munmap(p, known->bytes);
     return CUDA_SUCCESS;
 }
@@ -295,8 +287,8 @@ CUresult cuMemHostUnregister(void* p) {
     const auto address = reinterpret_cast<uint64_t>(p);
     const auto known = MemoryMap::get().find(address);
     if (!known || known->base != address || !known->registered) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-    MemoryMap::get().remove(address);
-    drop_shadow(*known);
+    MemoryMap::get().remove(address, {Memory::Kind::pinned});
+    drop_twin(*known);
     return CUDA_SUCCESS;
 }
 
@@ -315,62 +307,8 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* pdptr, void* p, unsigned int 
     auto known = MemoryMap::get().find(address);
     if (!pdptr || Flags != 0 || !known || known->kind != Memory::Kind::pinned)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!known->device_address) {
-        wire::AllocateHead head{};
-        head.bytes = known->bytes;
-        Allocated allocated;
-        if (CUresult error =
-                call.ask(wire::kOpAllocate, 0, &head, sizeof head, &allocated, sizeof allocated)) {
-            return error;
-        }
-        known->device_address = allocated.address;
-        MemoryMap::get().set_device_address(known->base, allocated.address);
-        void* host = reinterpret_cast<void*>(known->base);
-        SharedMemory::get().add(host, allocated.address, known->bytes, call.device());
-    }
+    if (CUresult error = give_twin(call, *known)) return error;
     *pdptr = known->device_address + (address - known->base);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevice dev) {
-    if (CUresult error = check_device(dev)) return error;
-    if (!pool_out) return CUDA_ERROR_INVALID_VALUE;
-    *pool_out = pool_of_device(dev);
-    return CUDA_SUCCESS;
-}
-CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
-    return cuDeviceGetDefaultMemPool(pool, dev);
-}
-
-CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
-    if (CUresult error = check_device(dev)) return error;
-    return device_of_pool(pool) == dev ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
-}
-
-CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {
-    Call call;
-    if (CUresult error = call.begin_without_context()) return error;
-    wire::cuMemPoolSetAttribute_message message{};
-    if (!call.pool(pool, message.pool)) return CUDA_ERROR_INVALID_HANDLE;
-    if (!value) return CUDA_ERROR_INVALID_VALUE;
-    message.attr = attr;
-    std::memcpy(&message.value, value, size_of_pool_attribute(attr));
-    return call.post(wire::kOp_cuMemPoolSetAttribute, 0, &message, sizeof message);
-}
-
-CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {
-    Call call;
-    if (CUresult error = call.begin_without_context()) return error;
-    wire::cuMemPoolGetAttribute_message message{};
-    if (!call.pool(pool, message.pool)) return CUDA_ERROR_INVALID_HANDLE;
-    if (!value) return CUDA_ERROR_INVALID_VALUE;
-    message.attr = attr;
-    uint64_t answer = 0;
-    if (CUresult error =
-            call.ask(wire::kOp_cuMemPoolGetAttribute, 0, &message, sizeof message, &answer, sizeof answer)) {
-        return error;
-    }
-    std::memcpy(value, &answer, size_of_pool_attribute(attr));
     return CUDA_SUCCESS;
 }
 }

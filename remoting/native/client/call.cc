@@ -2,20 +2,43 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
+#include "calls_wire.h"
 #include "context.h"
-#include "graph.h"
+#include "graph_replay.h"
 #include "lane.h"
+#include "notices.h"
+#include "pool.h"
 #include "session.h"
 #include "shared_memory.h"
 #include "stream_event.h"
 #include "thread.h"
 
 namespace client {
+namespace {
+
+// The rows of a box in this process's memory, in the order of its bytes.
+template <typename Visit>
+void for_each_row(const wire::Box& box, Visit visit) {
+    for (uint64_t z = 0; z < box.depth; ++z) {
+        for (uint64_t y = 0; y < box.height; ++y) {
+            visit(reinterpret_cast<std::byte*>(box.address + (z * box.rows + y) * box.pitch));
+        }
+    }
+}
+
+std::unique_ptr<std::byte[]> room_for_piece(const wire::Box& box) {
+    const uint64_t bytes = std::min<uint64_t>(wire::volume(box), wire::kChunk);
+    return std::make_unique_for_overwrite<std::byte[]>(bytes);
+}
+
+}  // namespace
 
 CUresult Call::connect_lane() {
     Session& session = Session::get();
     if (CUresult error = session.error()) return error;
+    if (Thread::current().in_callback) return CUDA_ERROR_NOT_PERMITTED;
     lane_ = Thread::current().lane;
     if (!lane_) lane_ = session.lane();
     return lane_ ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;
@@ -23,9 +46,25 @@ CUresult Call::connect_lane() {
 
 CUresult Call::begin() {
     if (CUresult error = connect_lane()) return error;
-    const Context* context = current_context();
-    if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+    Context* context = nullptr;
+    if (CUresult error = find_current(context)) return error;
     device_ = context->device;
+    return CUDA_SUCCESS;
+}
+
+CUresult Call::begin_for(CUstream handle) {
+    const auto value = reinterpret_cast<uint64_t>(handle);
+    if (value <= kPerThreadStreamHandle) return begin();
+    if (CUresult error = connect_lane()) return error;
+    const Stream* stream = streams().find(value);
+    if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+    device_ = stream->device;
+    return CUDA_SUCCESS;
+}
+
+CUresult Call::begin_on(uint8_t device) {
+    if (CUresult error = connect_lane()) return error;
+    device_ = device;
     return CUDA_SUCCESS;
 }
 
@@ -48,36 +87,35 @@ bool Call::event(CUevent handle, uint64_t& wire) const {
 }
 
 bool Call::pool(CUmemoryPool handle, uint64_t& wire) const {
-    const int device = device_of_pool(handle);
-    wire = static_cast<uint64_t>(device);
-    return device >= 0;
-}
-
-bool Call::graph(CUgraph handle, uint64_t& wire) const {
-    wire = reinterpret_cast<uint64_t>(handle);
-    return graphs().find(wire) != nullptr;
-}
-
-bool Call::exec(CUgraphExec handle, uint64_t& wire) const {
-    wire = reinterpret_cast<uint64_t>(handle);
-    return execs().find(wire) != nullptr;
+    return pool_of(handle, wire) != nullptr;
 }
 
 void Call::uses_memory() {
     if (SharedMemory::get().any()) SharedMemory::get().to_device(*this);
 }
 
-void Call::results_visible() {
-    if (SharedMemory::get().any()) SharedMemory::get().to_host(*this);
+void Call::results_visible(bool of_all) {
+    SharedMemory& shared = SharedMemory::get();
+    if (shared.any()) of_all ? shared.to_host(*this) : shared.show(*this);
+    if (GraphOutputs::get().any()) GraphOutputs::get().deliver(*this);
 }
 
 wire::FrameHeader Call::header(uint16_t opcode, uint8_t flags, size_t bytes, uint64_t order) const {
-    return {static_cast<uint32_t>(bytes), opcode, device_, flags, order};
+    return {static_cast<uint32_t>(bytes), opcode, Session::get().number_in_lease(device_), flags, order};
 }
 
 CUresult Call::lost() {
     Session::get().lose("the other end has closed it");
     return Session::get().error();
+}
+
+CUresult Call::answered(int32_t status) {
+    // Of this reply: the one that brings the notices has its own.
+    const bool context_goes_on = lane_->context_goes_on;
+    if (!Notices::get().tell(*lane_)) return lost();
+    const auto result = static_cast<CUresult>(status);
+    if (result != CUDA_SUCCESS) Session::get().note(result, context_goes_on);
+    return result;
 }
 
 CUresult Call::post(uint16_t opcode, uint8_t flags, const void* message, size_t bytes) {
@@ -106,9 +144,7 @@ CUresult Call::ask_parts(uint16_t opcode, uint8_t flags, const iovec* parts, int
     std::copy(parts, parts + count, all + 1);
     wire::ReplyHeader reply{};
     if (!lane_->send_now(all, count + 1) || !lane_->receive(reply, payload)) return lost();
-    const auto status = static_cast<CUresult>(reply.status);
-    if (status != CUDA_SUCCESS) Session::get().note(status);
-    return status;
+    return answered(reply.status);
 }
 
 CUresult Call::ask(uint16_t opcode, uint8_t flags, const void* message, size_t bytes, void* out,
@@ -124,7 +160,7 @@ CUresult Call::ask(uint16_t opcode, uint8_t flags, const void* message, size_t b
 CUresult Call::synchronize(uint16_t opcode, uint8_t flags, const void* message, size_t bytes, void* out,
                            size_t out_bytes) {
     const CUresult result = ask(opcode, flags, message, bytes, out, out_bytes);
-    if (result == CUDA_SUCCESS) results_visible();
+    if (result == CUDA_SUCCESS) results_visible(opcode == wire::kOp_cuCtxSynchronize);
     return result;
 }
 
@@ -153,14 +189,58 @@ CUresult Call::copy_out(void* to, uint64_t address, uint64_t bytes, uint64_t str
         const uint64_t chunk = std::min<uint64_t>(bytes, wire::kChunk);
         wire::ReplyHeader reply{};
         if (!lane_->receive_into(reply, target, chunk)) return lost();
-        if (const auto status = static_cast<CUresult>(reply.status)) {
-            Session::get().note(status);
-            return status;
-        }
+        if (reply.status != CUDA_SUCCESS) return answered(reply.status);
         target += chunk;
         bytes -= chunk;
     }
-    return CUDA_SUCCESS;
+    return answered(CUDA_SUCCESS);
+}
+
+CUresult Call::copy_box_in(const wire::Box& to, const wire::Box& from, uint64_t stream, bool whole) {
+    if (wire::is_flat(to)) {
+        return copy_in(to.address, reinterpret_cast<const void*>(from.address), to.width, stream, whole);
+    }
+    const auto packed = room_for_piece(to);
+    CUresult result = CUDA_SUCCESS;
+    wire::cut(to, wire::kChunk, [&](const wire::Piece& piece) {
+        const wire::Box there = wire::part_of(to, piece), here = wire::part_of(from, piece);
+        std::byte* next = packed.get();
+        for_each_row(here, [&](std::byte* row) {
+            std::memcpy(next, row, here.width);
+            next += here.width;
+        });
+        wire::BoxHead head{there, stream};
+        const iovec parts[2] = {{&head, sizeof head}, {packed.get(), wire::volume(here)}};
+        result = post_parts(wire::kOpCopyBoxIn, whole ? wire::kWholeCopy : 0, parts, 2);
+        return result == CUDA_SUCCESS;
+    });
+    return result;
+}
+
+CUresult Call::copy_box_out(const wire::Box& to, const wire::Box& from, uint64_t stream) {
+    if (wire::is_flat(to)) {
+        return copy_out(reinterpret_cast<void*>(to.address), from.address, to.width, stream);
+    }
+    wire::BoxHead message{from, stream};
+    wire::FrameHeader head = header(wire::kOpCopyBoxOut, 0, sizeof message, Session::get().posted());
+    const iovec parts[2] = {{&head, sizeof head}, {&message, sizeof message}};
+    if (!lane_->send_now(parts, 2)) return lost();
+    const auto packed = room_for_piece(to);
+    bool whole = true;
+    wire::ReplyHeader reply{};
+    wire::cut(to, wire::kChunk, [&](const wire::Piece& piece) {
+        const wire::Box here = wire::part_of(to, piece);
+        whole = lane_->receive_into(reply, packed.get(), wire::volume(here));
+        if (whole && reply.status == CUDA_SUCCESS) {
+            const std::byte* next = packed.get();
+            for_each_row(here, [&](std::byte* row) {
+                std::memcpy(row, next, here.width);
+                next += here.width;
+            });
+        }
+        return whole && reply.status == CUDA_SUCCESS;
+    });
+    return whole ? answered(reply.status) : lost();
 }
 
 }  // namespace client

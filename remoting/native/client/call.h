@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "box.h"
 #include "cuda_abi.h"
 #include "protocol.h"
 
@@ -17,17 +18,27 @@ class Lane;
 
 class Call {
   public:
-    // The session's error, or the thread's lack of a current context or lane.
+    // The session's error, or the thread's lack of a current context or lane. NOT_PERMITTED inside a function
+    // that the program has given to a stream.
     CUresult begin();
     // The same for calls that work without a current context (libraries); uses device 0.
     CUresult begin_without_context();
+
+    // For work on a stream: only a default stream needs a current context. The stream is checked.
+    CUresult begin_for(CUstream handle);
+    // For a device, whatever is current.
+    CUresult begin_on(uint8_t device);
+    // For a call on another device than the current context's.
+    void use_device(uint8_t device) { device_ = device; }
 
     // Handles of the program to values on the wire; false for one that is not valid.
     bool stream(CUstream handle, bool per_thread, uint64_t& wire) const;
     bool event(CUevent handle, uint64_t& wire) const;
     bool pool(CUmemoryPool handle, uint64_t& wire) const;
-    bool graph(CUgraph handle, uint64_t& wire) const;
-    bool exec(CUgraphExec handle, uint64_t& wire) const;
+
+    // Whether a call may use `bytes` of device memory at `address`. Pinned memory is given its twin there,
+    // and `address` becomes the twin's.
+    CUresult reach(uint64_t& address, uint64_t bytes);
 
     // Before a call that reads or writes device memory: managed and mapped memory goes to the device.
     void uses_memory();
@@ -51,8 +62,13 @@ class Call {
     // kOpCopyIn, in chunks. `whole`: later work on any stream sees the data, as after cuMemcpyHtoD.
     CUresult copy_in(uint64_t address, const void* from, uint64_t bytes, uint64_t stream, bool whole);
 
-    // After a call that waited for the device: managed and mapped memory comes back to the host.
-    void results_visible();
+    // kOpCopyBoxOut and kOpCopyBoxIn; boxes of one shape, one of them in this process. Flat ones go as above.
+    CUresult copy_box_out(const wire::Box& to, const wire::Box& from, uint64_t stream);
+    CUresult copy_box_in(const wire::Box& to, const wire::Box& from, uint64_t stream, bool whole);
+
+    // After a call that waited for the device: managed and mapped memory comes back to the host. For a part
+    // of its work: it is shown there (shared_memory.h).
+    void results_visible(bool of_all = true);
 
     uint8_t device() const { return device_; }
 
@@ -60,6 +76,8 @@ class Call {
     CUresult connect_lane();
     wire::FrameHeader header(uint16_t opcode, uint8_t flags, size_t bytes, uint64_t order) const;
     CUresult lost();
+    // After a reply: tells what waits to be told, and takes note of the status.
+    CUresult answered(int32_t status);
 
     Lane* lane_ = nullptr;
     uint8_t device_ = 0;

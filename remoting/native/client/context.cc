@@ -1,8 +1,12 @@
+// The contexts of this process and what they own.
 #include "context.h"
+
+#include <algorithm>
+#include <vector>
 
 #include "call.h"
 #include "calls_wire.h"
-#include "graph.h"
+#include "library.h"
 #include "memory_map.h"
 #include "session.h"
 #include "shared_memory.h"
@@ -12,244 +16,176 @@
 namespace client {
 namespace {
 
-// Made once, before any thread can see one of them.
-Context* contexts() {
-    static Context* const all = [] {
-        auto* made = new Context[wire::kMaxDevices];
-        for (uint32_t i = 0; i < wire::kMaxDevices; ++i) made[i].device = static_cast<uint8_t>(i);
-        return made;
-    }();
-    return all;
+HandleTable<Context>& contexts() {
+    static auto* table = new HandleTable<Context>(wire::HandleKind::context);
+    return *table;
 }
 
-CUresult initialised() {
-    return Session::get().initialised() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+uint64_t next_id() {
+    static uint64_t last = 0;
+    return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
 }
 
-// Ends the device's context: what the session has there is freed.
-CUresult reset(Context& context) {
-    Call call;
-    // A session that is lost, or whose context has died, has nothing to give back.
-    if (Session::get().error()) return CUDA_SUCCESS;
-    auto& stack = Thread::current().contexts;
-    stack.push_back(&context);
-    CUresult result = call.begin();
-    stack.pop_back();
-    if (result == CUDA_SUCCESS) result = call.post(wire::kOpResetDevice, 0, nullptr, 0);
-    forget_streams_and_events(context.device);
-    forget_graphs(context.device);
-    SharedMemory::get().forget(context.device);
-    MemoryMap::get().forget_device(context.device);
-    return result;
+uint64_t id_of(const Context& context) {
+    return __atomic_load_n(&context.id, __ATOMIC_ACQUIRE);
 }
 
-CUresult release(CUdevice device) {
-    if (CUresult error = check_device(device)) return error;
-    Context& context = primary_context(static_cast<uint8_t>(device));
-    int held = context.retained.load();
-    do {
-        if (held == 0) return CUDA_ERROR_INVALID_CONTEXT;
-    } while (!context.retained.compare_exchange_weak(held, held - 1));
-    return held == 1 ? reset(context) : CUDA_SUCCESS;
+Context* living(uint64_t handle) {
+    Context* context = contexts().find(handle);
+    return context && id_of(*context) ? context : nullptr;
+}
+
+// What ends with a context: handles, and addresses of allocations.
+std::vector<uint64_t> take_owned(uint64_t id) {
+    std::vector<uint64_t> owned;
+    auto take = [&owned](const std::vector<uint64_t>& some) {
+        owned.insert(owned.end(), some.begin(), some.end());
+    };
+    take(take_streams_and_events(id));
+    take(take_modules(id));
+    for (const Memory& memory : MemoryMap::get().take_of_context(id)) {
+        SharedMemory::get().forget(memory.base);
+        owned.push_back(memory.device_address);
+    }
+    return owned;
+}
+
+// The worker waits for this session's work first, because what runs may use what is freed.
+CUresult give_back(Call& call, const std::vector<uint64_t>& owned) {
+    constexpr size_t kAtOnce = wire::kChunk / sizeof(uint64_t);
+    for (size_t sent = 0; sent < owned.size(); sent += kAtOnce) {
+        const size_t count = std::min(kAtOnce, owned.size() - sent);
+        const CUresult error =
+            call.post(wire::kOpEndContext, 0, owned.data() + sent, count * sizeof(uint64_t));
+        if (error != CUDA_SUCCESS) return error;
+    }
+    return CUDA_SUCCESS;
+}
+
+// The others of the device keep what they have set.
+CUresult give_back_limits(Call& call, const Context& context, uint32_t set) {
+    for (uint32_t i = 0; i < wire::kDeviceLimits; ++i) {
+        const auto limit = static_cast<CUlimit>(i);
+        if (!(set >> i & 1) || !takes_memory(limit)) continue;
+        const wire::cuCtxSetLimit_message message{i, most_needed(context, limit)};
+        if (CUresult error = call.ask(wire::kOp_cuCtxSetLimit, 0, &message, sizeof message, nullptr, 0))
+            return error;
+    }
+    return CUDA_SUCCESS;
 }
 
 }  // namespace
 
+uint64_t add_context(uint8_t device, unsigned flags, unsigned api_version) {
+    return contexts().add([&](Context& context, uint64_t handle) {
+        context.handle = handle;
+        context.device = device;
+        context.flags = flags;
+        context.api_version = api_version;
+        begin_life(context);
+    });
+}
+
 Context& primary_context(uint8_t device) {
-    return contexts()[device];
+    static Context* const* const all = [] {
+        auto** made = new Context*[wire::kMaxDevices];
+        for (uint32_t i = 0; i < wire::kMaxDevices; ++i) {
+            made[i] = contexts().find(contexts().add([&](Context& context, uint64_t handle) {
+                context.handle = handle;
+                context.device = static_cast<uint8_t>(i);
+                context.primary = true;
+                context.api_version = 3020;
+            }));
+        }
+        return made;
+    }();
+    return *all[device];
+}
+
+void begin_life(Context& context) {
+    context.limits_set = 0;
+    context.cache_config = CU_FUNC_CACHE_PREFER_NONE;
+    __atomic_store_n(&context.id, next_id(), __ATOMIC_RELEASE);
+}
+
+CUresult end_life(Context& context) {
+    const uint8_t device = context.device;
+    const uint64_t id = __atomic_exchange_n(&context.id, 0, __ATOMIC_ACQ_REL);
+    if (id == 0) return CUDA_ERROR_CONTEXT_IS_DESTROYED;  // another thread was first
+    if (!context.primary) contexts().remove(context.handle);
+    const std::vector<uint64_t> owned = take_owned(id);
+    const uint32_t limits = __atomic_load_n(&context.limits_set, __ATOMIC_ACQUIRE);
+    // A session that is lost, or whose context has died, has nothing to give back.
+    if (Session::get().error() || (owned.empty() && limits == 0)) return CUDA_SUCCESS;
+    Call call;
+    if (CUresult error = call.begin_on(device)) return error;
+    const CUresult result = give_back(call, owned);
+    return result == CUDA_SUCCESS ? give_back_limits(call, context, limits) : result;
 }
 
 Context* context_of(CUcontext handle) {
-    auto* context = reinterpret_cast<Context*>(handle);
-    for (uint32_t i = 0; i < wire::kMaxDevices; ++i) {
-        if (contexts() + i == context) return context;
+    return living(reinterpret_cast<uint64_t>(handle));
+}
+
+CUresult find_current(Context*& context) {
+    const auto& stack = Thread::current().contexts;
+    if (stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+    context = living(stack.back());
+    return context ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+Context* current_context() {
+    Context* context = nullptr;
+    return find_current(context) == CUDA_SUCCESS ? context : nullptr;
+}
+
+CUresult find_context(CUcontext handle, Context*& context) {
+    if (!Session::get().initialised()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (!handle) return find_current(context);
+    context = context_of(handle);
+    return context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+Context* context_with(uint64_t id) {
+    for (const uint64_t handle : contexts().all()) {
+        Context* context = living(handle);
+        if (context && id_of(*context) == id) return context;
     }
     return nullptr;
 }
 
-Context* current_context() {
-    const auto& stack = Thread::current().contexts;
-    return stack.empty() ? nullptr : stack.back();
+uint64_t current_context_id() {
+    const Context* context = current_context();
+    return context ? id_of(*context) : 0;
+}
+
+bool any_context_lives() {
+    const std::vector<uint64_t> all = contexts().all();
+    return std::any_of(all.begin(), all.end(), [](uint64_t handle) { return living(handle) != nullptr; });
+}
+
+uint64_t most_needed(const Context& besides, CUlimit limit) {
+    uint64_t most = 0;
+    for (const uint64_t handle : contexts().all()) {
+        const Context* other = living(handle);
+        if (!other || other == &besides || other->device != besides.device) continue;
+        if (__atomic_load_n(&other->limits_set, __ATOMIC_ACQUIRE) >> limit & 1)
+            most = std::max(most, __atomic_load_n(&other->limits[limit], __ATOMIC_RELAXED));
+    }
+    return most;
+}
+
+AsCurrent::AsCurrent(const Context& context) {
+    Thread::current().contexts.push_back(context.handle);
+}
+AsCurrent::~AsCurrent() {
+    Thread::current().contexts.pop_back();
 }
 
 CUresult check_device(CUdevice device) {
-    if (CUresult error = initialised()) return error;
+    if (!Session::get().initialised()) return CUDA_ERROR_NOT_INITIALIZED;
     const auto count = static_cast<CUdevice>(Session::get().devices().size());
     return device >= 0 && device < count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 }  // namespace client
-
-using namespace client;
-
-extern "C" {
-
-CUresult cuInit(unsigned int Flags) {
-    if (Flags != 0) return CUDA_ERROR_INVALID_VALUE;
-    return Session::get().open();
-}
-
-CUresult cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
-    if (CUresult error = check_device(dev)) return error;
-    if (!pctx) return CUDA_ERROR_INVALID_VALUE;
-    Context& context = primary_context(static_cast<uint8_t>(dev));
-    context.retained.fetch_add(1);
-    *pctx = handle_of(&context);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
-    return release(dev);
-}
-CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
-    return release(dev);
-}
-
-CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
-    if (CUresult error = check_device(dev)) return error;
-    return reset(primary_context(static_cast<uint8_t>(dev)));
-}
-CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
-    return cuDevicePrimaryCtxReset_v2(dev);
-}
-
-CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags) {
-    if (CUresult error = check_device(dev)) return error;
-    primary_context(static_cast<uint8_t>(dev)).flags = flags;
-    return CUDA_SUCCESS;
-}
-CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
-    return cuDevicePrimaryCtxSetFlags_v2(dev, flags);
-}
-
-CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int* flags, int* active) {
-    if (CUresult error = check_device(dev)) return error;
-    if (!flags || !active) return CUDA_ERROR_INVALID_VALUE;
-    Context& context = primary_context(static_cast<uint8_t>(dev));
-    *flags = context.flags;
-    *active = context.retained > 0;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuCtxPushCurrent_v2(CUcontext ctx) {
-    if (CUresult error = initialised()) return error;
-    Context* context = context_of(ctx);
-    if (!context) return ctx ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE;
-    Thread::current().contexts.push_back(context);
-    return CUDA_SUCCESS;
-}
-CUresult cuCtxPushCurrent(CUcontext ctx) {
-    return cuCtxPushCurrent_v2(ctx);
-}
-
-CUresult cuCtxPopCurrent_v2(CUcontext* pctx) {
-    if (CUresult error = initialised()) return error;
-    auto& stack = Thread::current().contexts;
-    if (stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
-    if (pctx) *pctx = handle_of(stack.back());
-    stack.pop_back();
-    return CUDA_SUCCESS;
-}
-CUresult cuCtxPopCurrent(CUcontext* pctx) {
-    return cuCtxPopCurrent_v2(pctx);
-}
-
-CUresult cuCtxSetCurrent(CUcontext ctx) {
-    if (CUresult error = initialised()) return error;
-    auto& stack = Thread::current().contexts;
-    Context* context = context_of(ctx);
-    if (ctx && !context) return CUDA_ERROR_INVALID_CONTEXT;
-    if (!stack.empty()) stack.pop_back();
-    if (context) stack.push_back(context);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuCtxGetCurrent(CUcontext* pctx) {
-    if (CUresult error = initialised()) return error;
-    if (!pctx) return CUDA_ERROR_INVALID_VALUE;
-    *pctx = handle_of(current_context());
-    return CUDA_SUCCESS;
-}
-
-CUresult cuCtxGetDevice(CUdevice* device) {
-    if (CUresult error = initialised()) return error;
-    if (!device) return CUDA_ERROR_INVALID_VALUE;
-    const Context* context = current_context();
-    if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-    *device = context->device;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext ctx) {
-    if (!ctx) return cuCtxGetDevice(device);
-    if (CUresult error = initialised()) return error;
-    const Context* context = context_of(ctx);
-    if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-    if (!device) return CUDA_ERROR_INVALID_VALUE;
-    *device = context->device;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuCtxGetFlags(unsigned int* flags) {
-    const Context* context = current_context();
-    if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-    if (!flags) return CUDA_ERROR_INVALID_VALUE;
-    *flags = context->flags;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuCtxSetFlags(unsigned int flags) {
-    Context* context = current_context();
-    if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-    context->flags = flags;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuCtxGetId(CUcontext ctx, unsigned long long* ctxId) {
-    const Context* context = ctx ? context_of(ctx) : current_context();
-    if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-    if (!ctxId) return CUDA_ERROR_INVALID_VALUE;
-    *ctxId = context->device + 1u;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int* version) {
-    if (ctx ? !context_of(ctx) : !current_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    if (!version) return CUDA_ERROR_INVALID_VALUE;
-    *version = 3020;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuCtxSynchronize(void) {
-    Call call;
-    if (CUresult error = call.begin()) return error;
-    return call.synchronize(wire::kOp_cuCtxSynchronize, 0, nullptr, 0, nullptr, 0);
-}
-
-CUresult cuCtxSynchronize_v2(CUcontext ctx) {
-    if (!ctx) return cuCtxSynchronize();
-    Context* context = context_of(ctx);
-    if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-    auto& stack = Thread::current().contexts;
-    stack.push_back(context);
-    const CUresult result = cuCtxSynchronize();
-    stack.pop_back();
-    return result;
-}
-
-CUresult cuCtxGetCacheConfig(CUfunc_cache* pconfig) {
-    const Context* context = current_context();
-    if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-    if (!pconfig) return CUDA_ERROR_INVALID_VALUE;
-    *pconfig = static_cast<CUfunc_cache>(context->cache_config.load());
-    return CUDA_SUCCESS;
-}
-
-CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
-    Call call;
-    if (CUresult error = call.begin()) return error;
-    current_context()->cache_config = config;
-    const wire::cuCtxSetCacheConfig_message message{static_cast<uint32_t>(config)};
-    return call.post(wire::kOp_cuCtxSetCacheConfig, 0, &message, sizeof message);
-}
-}

@@ -1,34 +1,70 @@
 // Contexts, current ones and their stacks live in the client alone: the worker has one context a device, made
-// before the first call.
+// before the first call. What a context owns carries its id; when the context ends, the client takes all of
+// that off its tables and gives it back to the worker.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
 #include "cuda_abi.h"
+#include "handles.h"
 
 namespace client {
 
-// The primary context of a device. Its address is the CUcontext; all of them are in one array that lasts as
-// long as the process, so a CUcontext is checked by its place in it.
+// A slot of the table of contexts (handles.h): read without a lock, so what changes is read and written by
+// __atomic operations.
 struct Context {
+    uint64_t handle = 0;  // the CUcontext
+    uint64_t id = 0;      // of this life; never used again. 0: a primary context that nobody has retained
     uint8_t device = 0;
-    std::atomic<int> retained{0};
-    std::atomic<unsigned> flags{0};
-    std::atomic<int> cache_config{CU_FUNC_CACHE_PREFER_NONE};
+    bool primary = false;
+    unsigned api_version = 0;
+    unsigned flags = 0;
+    unsigned attached = 1;  // by cuCtxCreate and cuCtxAttach
+    int cache_config = CU_FUNC_CACHE_PREFER_NONE;
+    uint32_t limits_set = 0;  // bits by CUlimit
+    uint64_t limits[wire::kDeviceLimits] = {};
 };
 
-// Null when the thread has none, or it is not a context any more.
+// Null when the thread has none, or it has ended.
 Context* current_context();
+// The same with the reason: INVALID_CONTEXT, or CONTEXT_IS_DESTROYED.
+CUresult find_current(Context*& context);
+// Null for what is not a context that lives.
 Context* context_of(CUcontext handle);
-Context& primary_context(uint8_t device);
-inline CUcontext handle_of(Context* context) {
-    return reinterpret_cast<CUcontext>(context);
+// `handle`, or the current one for null.
+CUresult find_context(CUcontext handle, Context*& context);
+// The context with this id, or null.
+Context* context_with(uint64_t id);
+// 0 when there is none.
+uint64_t current_context_id();
+bool any_context_lives();
+// Limits for which the GPU's memory is taken.
+constexpr bool takes_memory(CUlimit limit) {
+    return limit == CU_LIMIT_STACK_SIZE || limit == CU_LIMIT_PRINTF_FIFO_SIZE ||
+           limit == CU_LIMIT_MALLOC_HEAP_SIZE;
+}
+// The most that another context on the same device has set; 0 when none has.
+uint64_t most_needed(const Context& besides, CUlimit limit);
+
+inline CUcontext handle_of(const Context* context) {
+    return reinterpret_cast<CUcontext>(context ? context->handle : 0);
 }
 
-// The default memory pool of a device, and back; -1 for another handle.
-CUmemoryPool pool_of_device(int device);
-int device_of_pool(CUmemoryPool pool);
+// Makes a context current while this lives.
+class AsCurrent {
+  public:
+    explicit AsCurrent(const Context& context);
+    ~AsCurrent();
+    AsCurrent(const AsCurrent&) = delete;
+    AsCurrent& operator=(const AsCurrent&) = delete;
+};
+
+// A context made by cuCtxCreate, not yet current; 0 when there are too many. And a primary one, as it begins.
+uint64_t add_context(uint8_t device, unsigned flags, unsigned api_version);
+Context& primary_context(uint8_t device);
+void begin_life(Context& context);
+// Gives back what `context` owns. It is no longer to be found.
+CUresult end_life(Context& context);
 
 // CUDA_SUCCESS when cuInit has succeeded and `device` is one of the devices.
 CUresult check_device(CUdevice device);

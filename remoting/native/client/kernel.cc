@@ -125,6 +125,9 @@ CUresult cuFuncGetModule(CUmodule* hmod, CUfunction hfunc) {
 CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
     return kernel_of(hfunc) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
+CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config) {
+    return kernel_of(hfunc) ? cuCtxSetSharedMemConfig(config) : CUDA_ERROR_INVALID_HANDLE;
+}
 CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction function) {
     if (!kernel_of(function)) return CUDA_ERROR_INVALID_HANDLE;
     if (!state) return CUDA_ERROR_INVALID_VALUE;

@@ -66,21 +66,41 @@ bool Lane::send_locked(const iovec* parts, int count) {
     return used == 0 || transport_->send(all, used);
 }
 
-bool Lane::receive(wire::ReplyHeader& header, std::span<const std::byte>& payload) {
+void Lane::take_flags(wire::ReplyHeader& header) {
+    notices_wait = header.length & wire::kNoticesWait;
+    context_goes_on = header.length & wire::kContextGoesOn;
+    header.length &= wire::kReplyLength;
+}
+
+// Into `buffer`, header and all.
+bool Lane::receive_to(wire::ReplyHeader& header, std::vector<std::byte>& buffer) {
     // A client has one asked call under way: what is readable is this reply and nothing else.
-    iovec first{reply_.data(), reply_.size()};
+    iovec first{buffer.data(), buffer.size()};
     size_t have = transport_->receive(&first, 1, sizeof header);
     if (have < sizeof header) return false;
-    std::memcpy(&header, reply_.data(), sizeof header);
+    std::memcpy(&header, buffer.data(), sizeof header);
+    take_flags(header);
     if (header.length > wire::kMaxReply) return false;
     const size_t need = sizeof header + header.length;
     if (have > need) return false;
-    if (need > reply_.size()) reply_.resize(need);
-    if (have < need) {
-        iovec rest{reply_.data() + have, need - have};
-        if (transport_->receive(&rest, 1, need - have) != need - have) return false;
-    }
+    if (need > buffer.size()) buffer.resize(need);
+    if (have == need) return true;
+    iovec rest{buffer.data() + have, need - have};
+    return transport_->receive(&rest, 1, need - have) == need - have;
+}
+
+bool Lane::receive(wire::ReplyHeader& header, std::span<const std::byte>& payload) {
+    if (!receive_to(header, reply_)) return false;
     payload = std::span(reply_).subspan(sizeof header, header.length);
+    return true;
+}
+
+bool Lane::receive_notices(std::vector<std::byte>& notices) {
+    wire::ReplyHeader header{};
+    notices.resize(sizeof header + 4096);
+    if (!receive_to(header, notices)) return false;
+    notices.resize(sizeof header + header.length);
+    notices.erase(notices.begin(), notices.begin() + sizeof header);
     return true;
 }
 
@@ -88,6 +108,7 @@ bool Lane::receive_into(wire::ReplyHeader& header, void* to, size_t bytes) {
     iovec parts[2] = {{&header, sizeof header}, {to, bytes}};
     const size_t have = transport_->receive(parts, 2, sizeof header);
     if (have < sizeof header) return false;
+    take_flags(header);
     if (header.status != 0) return header.length == 0 && have == sizeof header;
     if (header.length != bytes) return false;
     const size_t rest = sizeof header + bytes - have;

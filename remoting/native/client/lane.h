@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "interrupt.h"
 #include "protocol.h"
 #include "transport.h"
 
@@ -60,12 +61,23 @@ class Lane {
     // Receives a reply whose payload, when the status is 0, is exactly `bytes` to be put at `to`.
     bool receive_into(wire::ReplyHeader& header, void* to, size_t bytes);
 
+    // The reply to kOpTakeNotices; what receive() has given stays as it is.
+    bool receive_notices(std::vector<std::byte>& notices);
+
+    // Of the owner thread, after each reply: notices wait for the session; the context goes on although the
+    // status says otherwise.
+    bool notices_wait = false;
+    bool context_goes_on = false;
+
     // A buffer as full as this is sent without waiting for more.
     static constexpr size_t kSendAt = 16 * 1024;
     size_t unsent() const { return fill_.load(std::memory_order_seq_cst); }
     bool has_unsent() const { return fill_.load(std::memory_order_seq_cst) > 0; }
     void shut() { transport_->shut(); }
     int fd() const { return fd_; }
+
+    // Of the owner thread, when it is the main one: its waits look out for SIGINT.
+    void watch_for_interrupts() { transport_->tell(&interrupts_); }
 
     // Of the owner thread: when it last sent a posted call itself, in nanoseconds.
     int64_t last_direct_send = 0;
@@ -75,8 +87,11 @@ class Lane {
     static constexpr size_t kCopied = 16 * 1024;  // frames up to this size are copied to the buffer
 
     bool send_locked(const iovec* parts, int count);
+    bool receive_to(wire::ReplyHeader& header, std::vector<std::byte>& buffer);
+    void take_flags(wire::ReplyHeader& header);
     void append(const iovec* parts, int count, size_t bytes);
 
+    InterruptWatch interrupts_;
     std::unique_ptr<wire::Transport> transport_;
     int fd_;
     std::mutex sending_;

@@ -5,9 +5,11 @@
 
 #include "blake2b.h"
 #include "call.h"
+#include "context.h"
 #include "image.h"
 #include "image_file.h"
 #include "memory_map.h"
+#include "shared_memory.h"
 
 namespace client {
 namespace {
@@ -40,9 +42,10 @@ bool take_row(wire::Reader& reply, Row& row) {
     return true;
 }
 
-uint64_t add_kernel(uint64_t library, uint32_t index, uint8_t device, Row& row) {
+uint64_t add_kernel(uint64_t library, uint64_t context, uint32_t index, uint8_t device, Row& row) {
     return kernels().add([&](Kernel& kernel, uint64_t) {
         kernel.library = library;
+        kernel.context = context;
         kernel.index = index;
         kernel.device = device;
         kernel.name = std::make_shared<const std::string>(row.name);
@@ -59,6 +62,9 @@ void remove_library(uint64_t handle) {
     Library* library = libraries().find(handle);
     if (!library) return;
     for (uint64_t kernel : library->in_order) kernels().remove(kernel);
+    for (const auto& globals : library->globals) {
+        for (const auto& [name, place] : globals) forget_managed_variable(place.first);
+    }
     libraries().remove(handle);
 }
 
@@ -69,7 +75,7 @@ bool enter_kernels(wire::Reader& reply, uint32_t count, uint64_t handle, uint8_t
         Row row;
         if (!take_row(reply, row)) return false;
         const std::string name(row.name);
-        const uint64_t kernel = add_kernel(handle, i, device, row);
+        const uint64_t kernel = add_kernel(handle, library.context, i, device, row);
         if (!kernel) return false;
         library.in_order.push_back(kernel);
         library.kernels.emplace(name, kernel);
@@ -110,7 +116,10 @@ HandleTable<Kernel>& kernels() {
     return *table;
 }
 
+// One image after the other: the worker takes pieces of one image from one thread, and few images at once.
 CUresult upload_image(Call& call, const wire::Digest& digest, std::span<const std::byte> image) {
+    static auto* mutex = new std::mutex;
+    const std::lock_guard lock(*mutex);
     for (uint64_t offset = 0; offset < image.size();) {
         const uint64_t bytes = std::min<uint64_t>(image.size() - offset, wire::kChunk);
         wire::UploadHead head{digest, offset, image.size()};
@@ -121,10 +130,49 @@ CUresult upload_image(Call& call, const wire::Digest& digest, std::span<const st
     return CUDA_SUCCESS;
 }
 
-CUresult load_library(std::span<const std::byte> image, JitOptions& options, uint64_t& handle) {
+std::vector<uint64_t> take_modules(uint64_t context) {
+    std::vector<uint64_t> taken;
+    for (const uint64_t handle : libraries().all()) {
+        const Library* library = libraries().find(handle);
+        if (!library || library->context != context) continue;
+        remove_library(handle);
+        taken.push_back(handle);
+    }
+    return taken;
+}
+
+CUresult reset_libraries(uint8_t device) {
+    std::vector<uint64_t> all;
+    {
+        const std::lock_guard lock(library_mutex());
+        for (const uint64_t handle : libraries().all()) {
+            Library* library = libraries().find(handle);
+            if (!library || library->context) continue;
+            for (auto& globals : library->globals) {
+                for (const auto& [name, place] : globals) forget_managed_variable(place.first);
+                globals.clear();
+            }
+            all.push_back(handle);
+        }
+    }
+    if (all.empty()) return CUDA_SUCCESS;
     Call call;
-    if (CUresult error = call.begin_without_context()) return error;
-    handle = libraries().add([&](Library& library, uint64_t) { library.device = call.device(); });
+    if (CUresult error = call.begin_on(device)) return error;
+    constexpr size_t kAtOnce = wire::kChunk / sizeof(uint64_t);
+    for (size_t sent = 0; sent < all.size(); sent += kAtOnce) {
+        const size_t bytes = std::min(kAtOnce, all.size() - sent) * sizeof(uint64_t);
+        if (CUresult error = call.post(wire::kOpResetLibraries, 0, all.data() + sent, bytes)) return error;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult load_library(std::span<const std::byte> image, JitOptions& options, bool module, uint64_t& handle) {
+    Call call;
+    if (CUresult error = module ? call.begin() : call.begin_without_context()) return error;
+    handle = libraries().add([&](Library& library, uint64_t) {
+        library.device = call.device();
+        if (module) library.context = current_context_id();
+    });
     if (!handle) return CUDA_ERROR_OUT_OF_MEMORY;
     wire::LoadHead head{};
     head.library = handle;
@@ -175,10 +223,13 @@ CUresult find_global(uint64_t handle, const char* name, CUdeviceptr* address, si
         const std::lock_guard lock(library_mutex());
         const Library* library = libraries().find(handle);
         if (!library) return CUDA_ERROR_INVALID_HANDLE;
-        if (auto known = library->globals.find(std::string_view(name)); known != library->globals.end()) {
+        if (auto known = library->globals[call.device()].find(std::string_view(name));
+            known != library->globals[call.device()].end()) {
             place = known->second;
         }
     }
+    // The context that it was asked in may have ended, and the map has forgotten it.
+    if (place.second && !MemoryMap::get().find(place.first)) place = {};
     if (!place.second) {
         wire::GlobalHead head{handle, static_cast<uint32_t>(std::strlen(name)), 0};
         const iovec parts[2] = {{&head, sizeof head}, {const_cast<char*>(name), head.name_bytes}};
@@ -193,7 +244,7 @@ CUresult find_global(uint64_t handle, const char* name, CUdeviceptr* address, si
         memory.global = true;
         MemoryMap::get().add(memory);
         const std::lock_guard lock(library_mutex());
-        if (Library* library = libraries().find(handle)) library->globals.emplace(name, place);
+        if (Library* library = libraries().find(handle)) library->globals[call.device()].emplace(name, place);
     }
     if (address) *address = place.first;
     if (bytes) *bytes = place.second;
@@ -244,7 +295,8 @@ CUresult load(Handle* out, const void* code, unsigned count, CUjit_option* optio
     const auto bytes = start ? wire::image_bytes(std::span(start, PTRDIFF_MAX)) : std::nullopt;
     if (!bytes) return CUDA_ERROR_INVALID_IMAGE;
     uint64_t handle = 0;
-    if (CUresult error = load_library(std::span(start, *bytes), jit, handle)) return error;
+    constexpr bool kModule = std::is_same_v<Handle, CUmodule>;
+    if (CUresult error = load_library(std::span(start, *bytes), jit, kModule, handle)) return error;
     *out = reinterpret_cast<Handle>(handle);
     return CUDA_SUCCESS;
 }

@@ -19,6 +19,7 @@ class Call;
 
 struct Kernel {
     uint64_t library = 0;
+    uint64_t context = 0;  // of its module
     uint32_t index = 0;
     uint8_t device = 0;
     uint32_t param_bytes = 0;
@@ -28,11 +29,12 @@ struct Kernel {
 };
 
 struct Library {
+    uint64_t context = 0;  // id of the one that a module belongs to; a library belongs to none
     uint8_t device = 0;
     std::map<std::string, uint64_t, std::less<>> kernels;  // name to handle
     std::vector<uint64_t> in_order;
-    std::map<std::string, std::pair<uint64_t, uint64_t>, std::less<>>
-        globals;  // address and bytes, once asked
+    // Address and bytes, once asked, of each device.
+    std::map<std::string, std::pair<uint64_t, uint64_t>, std::less<>> globals[wire::kMaxDevices];
 };
 
 HandleTable<Library>& libraries();
@@ -43,8 +45,12 @@ inline Kernel* kernel_of(const void* handle) {
     return kernels().find(reinterpret_cast<uint64_t>(handle));
 }
 
-// Loads `image` and enters its kernels; the handle of a library.
-CUresult load_library(std::span<const std::byte> image, JitOptions& options, uint64_t& handle);
+// Loads `image` and enters its kernels; the handle of a library, or of a module of the current context.
+CUresult load_library(std::span<const std::byte> image, JitOptions& options, bool module, uint64_t& handle);
+// A context begins: the variables of libraries have their first values again.
+CUresult reset_libraries(uint8_t device);
+// Takes the context's modules off the tables; their handles.
+std::vector<uint64_t> take_modules(uint64_t context);
 // Makes sure that the worker has the bytes, under their digest.
 CUresult upload_image(Call& call, const wire::Digest& digest, std::span<const std::byte> image);
 

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <shared_mutex>
+#include <vector>
 
 namespace client {
 
@@ -15,11 +17,15 @@ struct Memory {
     uint64_t bytes = 0;
     Kind kind = Kind::device;
     uint8_t device = 0;
+    uint64_t context = 0;     // id of the context that owns it; set by MemoryMap::add
     bool registered = false;  // the program's own memory, by cuMemHostRegister
-    bool from_pool = false;
-    bool global = false;  // a variable of a library; not freed by cuMemFree
+    bool mapping = false;     // by cuMemMap
+    bool global = false;      // a variable of a library; not freed by cuMemFree
     unsigned flags = 0;
     uint64_t device_address = 0;  // of managed memory its base; of pinned memory its shadow, 0 without one
+    uint64_t physical = 0;        // of a mapping, or a twin at its own address: the handle of its memory
+    uint32_t access = 0;          // of a mapping: a bit for each device that has access
+    uint64_t pool = 0;            // the handle of the pool that it is from
     uint64_t id = 0;              // CU_POINTER_ATTRIBUTE_BUFFER_ID
 };
 
@@ -30,13 +36,22 @@ class MemoryMap {
     void add(Memory memory);
     // The one that holds `address`.
     std::optional<Memory> find(uint64_t address) const;
-    // Removes the one that starts at `base`; nothing when there is none.
-    std::optional<Memory> remove(uint64_t base);
-    void set_device_address(uint64_t base, uint64_t device_address);
-    // Device memory of `device` is gone with its context.
-    void forget_device(uint8_t device);
+    // Whether all of [address, address + bytes) is memory that the program has on the device: in one
+    // allocation, or in mappings that follow each other without a gap.
+    bool on_device(uint64_t address, uint64_t bytes) const;
+    // Removes the allocation of one of these kinds that starts at `base`; nothing when there is none.
+    std::optional<Memory> remove(uint64_t base, std::initializer_list<Memory::Kind> kinds);
+    // Takes the device memory that the context owned off the map.
+    std::vector<Memory> take_of_context(uint64_t context);
+    // What cuMemMap has made; [base, base + bytes) is whole mappings.
+    std::vector<Memory> remove_mappings(uint64_t base, uint64_t bytes);
+    void set_access(uint64_t base, uint64_t bytes, uint8_t device, bool granted);
+    // Pinned memory is on the device too; `physical` is what is mapped there, 0 for an ordinary allocation.
+    void set_twin(uint64_t base, uint64_t device_address, uint64_t physical);
 
   private:
+    static bool reachable(const Memory& memory);
+
     mutable std::shared_mutex mutex_;
     std::map<uint64_t, Memory> by_base_;
     uint64_t last_id_ = 0;

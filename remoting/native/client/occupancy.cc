@@ -4,6 +4,7 @@
 
 #include "call.h"
 #include "context.h"
+#include "launch.h"
 #include "library.h"
 #include "session.h"
 
@@ -62,6 +63,16 @@ int largest_block(const Machine& machine, const Kernel& kernel) {
 }
 
 }  // namespace
+
+uint64_t blocks_at_once(const wire::DeviceSnapshot& device, const Kernel& kernel, int threads,
+                        size_t dynamic_shared) {
+    const Machine machine{device.attributes};
+    if (machine[CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR] <= 0) return 0;
+    const int each = blocks_per_multiprocessor(machine, kernel, threads, dynamic_shared);
+    return static_cast<uint64_t>(each) *
+           static_cast<uint64_t>(std::max(0, machine[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT]));
+}
+
 }  // namespace client
 
 using namespace client;

@@ -19,12 +19,13 @@ CUresult attribute(void* data, CUpointer_attribute which, const Memory& memory, 
     const uint64_t offset = address - memory.base;
     switch (which) {
         case CU_POINTER_ATTRIBUTE_CONTEXT:
-            return answer(data, handle_of(&primary_context(memory.device)));
+            return answer(data, handle_of(context_with(memory.context)));
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
             return answer(data, static_cast<unsigned>(pinned ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE));
         case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-            if (!memory.device_address) return CUDA_ERROR_INVALID_VALUE;
-            return answer(data, pinned ? memory.device_address + offset : address);
+            // Pinned memory that has no twin yet will have it at its own address.
+            if (!memory.device_address && memory.registered) return CUDA_ERROR_INVALID_VALUE;
+            return answer(data, pinned && memory.device_address ? memory.device_address + offset : address);
         case CU_POINTER_ATTRIBUTE_HOST_POINTER:
             if (memory.kind == Memory::Kind::device) return CUDA_ERROR_INVALID_VALUE;
             return answer(data, address);
@@ -51,15 +52,19 @@ CUresult attribute(void* data, CUpointer_attribute which, const Memory& memory, 
         case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
             return answer(data, static_cast<int>(CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE));
         case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-            return answer(data, memory.from_pool ? pool_of_device(memory.device) : nullptr);
+            return answer(data, memory.pool);
         case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
             return answer(data, static_cast<size_t>(memory.bytes));
         case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
             return answer(data, memory.base);
         case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
             return answer(data, static_cast<unsigned long long>(memory.id));
+        case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+            return answer(data, 0);
+        case CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL:
+            return answer(data, -1);
         default:
-            return CUDA_ERROR_NOT_SUPPORTED;
+            return CUDA_ERROR_INVALID_VALUE;
     }
 }
 
@@ -74,6 +79,8 @@ size_t size_of(CUpointer_attribute which) {
         case CU_POINTER_ATTRIBUTE_MAPPED:
         case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+        case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+        case CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL:
             return 4;
         case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
             return sizeof(CUDA_POINTER_ATTRIBUTE_P2P_TOKENS);
@@ -110,6 +117,13 @@ CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute*
         if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) answer(data[i], -2);
     }
     return CUDA_SUCCESS;
+}
+
+// All operations are ordered as if this were set.
+CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr ptr) {
+    if (!Session::get().initialised()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
+    return MemoryMap::get().find(ptr) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr* pbase, size_t* psize, CUdeviceptr dptr) {

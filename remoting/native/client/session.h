@@ -11,6 +11,7 @@
 #include "cuda_abi.h"
 #include "flusher.h"
 #include "hello.h"
+#include "presence.h"
 #include "protocol.h"
 
 namespace client {
@@ -19,7 +20,8 @@ class Lane;
 
 class Session {
   public:
-    static constexpr uint32_t kMaxLanes = 256;
+    static constexpr uint32_t kMaxLanes = 512;
+    static constexpr int kMostTold = 5;
     static constexpr std::chrono::seconds kConnectTime{10};
 
     static Session& get();
@@ -29,13 +31,24 @@ class Session {
 
     // CUDA_SUCCESS while the worker can be asked; otherwise what every call that needs it returns: not yet
     // initialised, after a fork, the connection lost, or the error that has ended the context.
-    CUresult error() const { return static_cast<CUresult>(error_.load(std::memory_order_acquire)); }
+    CUresult error() const {
+        const auto status = static_cast<CUresult>(error_.load(std::memory_order_acquire));
+        if (status == CUDA_ERROR_NOT_INITIALIZED) tell_forked_child();
+        return status;
+    }
 
     // Whether cuInit has succeeded in this process: what the client knows itself may then be asked, whatever
     // has become of the connection.
-    bool initialised() const { return initialised_.load(std::memory_order_acquire); }
+    bool initialised() const {
+        if (initialised_.load(std::memory_order_acquire)) return true;
+        tell_forked_child();
+        return false;
+    }
 
+    // Those that the process may see (CUDA_VISIBLE_DEVICES), in its order. Everything in the client has these
+    // numbers; a device's number in the lease is for the wire alone.
     const std::vector<wire::DeviceSnapshot>& devices() const { return devices_; }
+    uint8_t number_in_lease(uint8_t device) const { return numbers_in_lease_[device]; }
     int driver_version() const { return driver_version_; }
 
     // The calling thread's lane, opened or taken over when it has none. Null when that fails; the other
@@ -51,7 +64,11 @@ class Session {
     // The connection broke: every later call fails. The user is told once.
     void lose(std::string_view reason);
     // Takes note of a status from the worker: one that ends a context is returned by every later call.
-    void note(CUresult status);
+    void note(CUresult status, bool context_goes_on);
+
+    // The session's running kernels end. CUDA_ERROR_NOT_SUPPORTED where kernels cannot be stopped alone; with
+    // `end_worker` the worker ends there, and the session is lost.
+    CUresult interrupt(bool end_worker);
 
     Flusher& flusher() { return flusher_; }
     // Sends what is left in any lane's buffer. Whether there was anything. For the flusher.
@@ -63,26 +80,36 @@ class Session {
   private:
     Session() = default;
     CUresult connect();
+    // False when the program's CUDA_VISIBLE_DEVICES leaves it none.
+    bool see_devices();
     bool read_welcome(const std::vector<std::byte>& welcome, std::string& error);
     Lane* open_lane(std::string& error, bool& gone);
+    Lane* idle_lane(std::string& error, bool& gone);
     CUresult refuse(CUresult status, std::string_view text);
+    // Says once in the child of a fork why no call works there. Elsewhere nothing.
+    void tell_forked_child() const;
 
     std::atomic<int> error_{CUDA_ERROR_NOT_INITIALIZED};
     std::atomic<bool> initialised_{false};
     std::atomic<uint64_t> posted_{0};
     std::atomic<bool> told_lost_{false};
+    std::atomic<int> threads_told_{0};  // that they can have no lane; kMostTold of them
+    std::atomic<bool> forked_{false};
+    mutable std::atomic<bool> told_forked_{false};
     std::atomic<uint32_t> lane_count_{0};
     std::atomic<Lane*> lanes_[kMaxLanes]{};
     Flusher flusher_;
+    Presence presence_;
 
     std::mutex mutex_;  // of what follows
     bool attempted_ = false;
-    bool forked_ = false;
     CUresult first_result_ = CUDA_SUCCESS;
     wire::Credentials credentials_;
     wire::SessionId id_{};
     std::vector<Lane*> idle_;
+    std::vector<wire::DeviceSnapshot> all_devices_;  // of the lease
     std::vector<wire::DeviceSnapshot> devices_;
+    uint8_t numbers_in_lease_[wire::kMaxDevices]{};
     int driver_version_ = 0;
 };
 

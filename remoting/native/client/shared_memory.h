@@ -3,18 +3,20 @@
 //
 // The device's copy is ordinary device memory of the slice. Each region belongs to one side at a time:
 //   - it begins with the host;
-//   - before a call that may use device memory (launch, copy, memset), all regions that belong to the host
-//   are
-//     sent, and belong to the device from then on;
-//   - after a call that waited for the device, what belongs to the device comes back, once all its work is
-//   done,
-//     and belongs to the host again.
-// A program that touches such memory on the host while a kernel may use it has a race in CUDA too, on the
-// devices that this library serves (no concurrent managed access). So the host sees what CUDA shows it. It
-// costs the whole region each way; large data is better copied.
+//   - before a call that may use them (a launch; a copy or memset there), all regions that belong to the host
+//     are sent, and belong to the device from then on;
+//   - after a call that waited for all of the device, what belongs to the device comes back, and belongs to
+//   the host again.
+// Where other work may still be running, a region stays with the device and is *shown*: after a call that
+// waited for a stream or an event, and before a function of the program that a stream waits for. The host has
+// its bytes then, and what it changes of them is sent, and nothing else: before the device's next call, or
+// when the function has returned. A program that touches such memory on the host while a kernel may use it
+// has a race in CUDA too, on the devices that this library serves (no concurrent managed access). So the host
+// sees what CUDA shows it. It costs the whole region each way; large data is better copied.
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -31,9 +33,14 @@ class SharedMemory {
     void add(void* host, uint64_t device_address, uint64_t bytes, uint8_t device);
     void remove(void* host);
     void to_device(Call& call);
+    // Before a call that uses nothing but the device memory at this address.
+    void to_device_for(Call& call, uint64_t device_address);
     void to_host(Call& call);
-    // The context of `device` has ended: its regions stay with the host.
-    void forget(uint8_t device);
+    // In no order with other calls, which may wait for the caller; of the call's device, or `everywhere`.
+    void show(Call& call, bool everywhere = false);
+    void take_changes(Call& call);
+    // The device memory at this address is gone with its context: the region stays with the host.
+    void forget(uint64_t device_address);
 
   private:
     struct Region {
@@ -42,11 +49,19 @@ class SharedMemory {
         uint64_t bytes;
         uint8_t device;
         bool on_device = false;
+        std::vector<std::byte> shown{};  // of one that is shown: as it was then
     };
+    void show(Call& call, Region& region);
+    void send_changes(Call& call, Region& region);
 
     std::atomic<size_t> count_{0};
-    std::mutex mutex_;
+    // A region moves, comes and goes under `moving_`, also while the worker is waited for. The regions change
+    // under both, so that a function of the program needs `mutex_` alone: who moves one may wait for it.
+    std::mutex moving_, mutex_;
     std::vector<Region> regions_;
 };
+
+// The variable at this address goes with its library. Nothing where cuLibraryGetManaged has not given it out.
+void forget_managed_variable(uint64_t address);
 
 }  // namespace client

@@ -2,8 +2,10 @@
 
 #include "call.h"
 #include "calls_wire.h"
+#include "capture.h"
 #include "context.h"
 #include "session.h"
+#include "thread.h"
 
 namespace client {
 namespace {
@@ -30,22 +32,66 @@ CUresult create_stream(CUstream* out, unsigned flags, int priority) {
     if (!out || (flags & ~unsigned{CU_STREAM_NON_BLOCKING})) return CUDA_ERROR_INVALID_VALUE;
     const wire::DeviceSnapshot& device = Session::get().devices()[call.device()];
     priority = std::max(device.greatest_priority, std::min(device.least_priority, priority));
-    const uint64_t handle =
-        streams().add([&](Stream& stream, uint64_t) { stream = {call.device(), flags, priority}; });
+    const uint64_t handle = streams().add(
+        [&](Stream& stream, uint64_t) { stream = {current_context_id(), call.device(), flags, priority}; });
     if (!handle) return CUDA_ERROR_OUT_OF_MEMORY;
     *out = reinterpret_cast<CUstream>(handle);
     const wire::cuStreamCreateWithPriority_message message{handle, flags, priority};
     return call.post(wire::kOp_cuStreamCreateWithPriority, 0, &message, sizeof message);
 }
 
+bool concerns_captures(bool external) {
+    return external || graphs::any_capture() || graphs::any_captured_event();
+}
+
+CUresult record_in_capture(CUevent event, CUstream stream, bool per_thread, bool external, bool& taken) {
+    if (!concerns_captures(external)) return CUDA_SUCCESS;
+    const auto key = reinterpret_cast<uint64_t>(event);
+    return graphs::guarded(
+        [&] { taken = graphs::record_captured(as_captured(stream, per_thread), key, event, external); });
+}
+
+CUresult wait_for(CUstream stream, CUevent event, unsigned flags, bool per_thread) {
+    Call call;
+    if (CUresult error = call.begin_for(stream)) return error;
+    wire::cuStreamWaitEvent_message message{};
+    if (!call.stream(stream, per_thread, message.hStream)) return CUDA_ERROR_INVALID_HANDLE;
+    if (!call.event(event, message.hEvent)) return CUDA_ERROR_INVALID_HANDLE;
+    if (flags & ~unsigned{CU_EVENT_WAIT_EXTERNAL}) return CUDA_ERROR_INVALID_VALUE;
+    const bool external = flags & CU_EVENT_WAIT_EXTERNAL;
+    if (concerns_captures(external)) {
+        bool taken = false;
+        const CUresult error = graphs::guarded([&] {
+            taken = graphs::wait_captured(as_captured(stream, per_thread), message.hEvent, event, external);
+        });
+        if (error != CUDA_SUCCESS || taken) return error;
+    }
+    return call.post(wire::kOp_cuStreamWaitEvent, 0, &message, sizeof message);
+}
+
+// Asking about an event, or waiting for it.
+CUresult refuse_in_capture(uint64_t event) {
+    if (graphs::any_captured_event()) {
+        if (CUresult error = graphs::guarded([&] { graphs::require_not_captured_event(event); }))
+            return error;
+    }
+    return refuse_unsafe();
+}
+
 CUresult record(CUevent hEvent, CUstream hStream, unsigned flags, bool per_thread) {
     Call call;
-    if (CUresult error = call.begin()) return error;
+    if (CUresult error = call.begin_for(hStream)) return error;
     wire::cuEventRecordWithFlags_message message{};
     if (!call.event(hEvent, message.hEvent) || !call.stream(hStream, per_thread, message.hStream)) {
         return CUDA_ERROR_INVALID_HANDLE;
     }
-    __atomic_fetch_add(&events().find(message.hEvent)->recorded, 1, __ATOMIC_SEQ_CST);
+    Event* event = events().find(message.hEvent);
+    if (!event || event->context != context_of_stream(message.hStream)) return CUDA_ERROR_INVALID_HANDLE;
+    const bool external = flags & CU_EVENT_RECORD_EXTERNAL;
+    bool taken = false;
+    if (CUresult error = record_in_capture(hEvent, hStream, per_thread, external, taken)) return error;
+    if (taken) return CUDA_SUCCESS;
+    count_record(hEvent);
     if (flags == 0) {
         const wire::cuEventRecord_message plain{message.hEvent, message.hStream};
         return call.post(wire::kOp_cuEventRecord, 0, &plain, sizeof plain);
@@ -59,7 +105,9 @@ const Stream* known(CUstream handle, Stream& special) {
     const auto value = reinterpret_cast<uint64_t>(handle);
     if (value > kPerThreadStreamHandle) return streams().find(value);
     const Context* context = current_context();
-    if (context) special.device = context->device;
+    if (!context) return nullptr;
+    special.context = context->id;
+    special.device = context->device;
     return &special;
 }
 
@@ -70,20 +118,38 @@ HandleTable<Stream>& streams() {
     return *table;
 }
 
+void count_record(CUevent event) {
+    Event* known = events().find(reinterpret_cast<uint64_t>(event));
+    if (known) __atomic_fetch_add(&known->recorded, 1, __ATOMIC_SEQ_CST);
+}
+
 HandleTable<Event>& events() {
     static auto* table = new HandleTable<Event>(wire::HandleKind::event);
     return *table;
 }
 
-void forget_streams_and_events(uint8_t device) {
-    for (uint64_t handle : streams().all()) {
-        const Stream* stream = streams().find(handle);
-        if (stream && stream->device == device) streams().remove(handle);
+namespace {
+
+template <typename T>
+void take(HandleTable<T>& table, uint64_t context, std::vector<uint64_t>& taken) {
+    for (const uint64_t handle : table.all()) {
+        const T* object = table.find(handle);
+        if (object && object->context == context && table.remove(handle)) taken.push_back(handle);
     }
-    for (uint64_t handle : events().all()) {
-        const Event* event = events().find(handle);
-        if (event && event->device == device) events().remove(handle);
-    }
+}
+
+}  // namespace
+
+uint64_t context_of_stream(uint64_t wire) {
+    const Stream* stream = wire > kPerThreadStreamHandle ? streams().find(wire) : nullptr;
+    return stream ? stream->context : current_context_id();
+}
+
+std::vector<uint64_t> take_streams_and_events(uint64_t context) {
+    std::vector<uint64_t> taken;
+    take(streams(), context, taken);
+    take(events(), context, taken);
+    return taken;
 }
 
 }  // namespace client
@@ -104,6 +170,7 @@ CUresult cuStreamDestroy_v2(CUstream hStream) {
     if (CUresult error = call.begin_without_context()) return error;
     const auto handle = reinterpret_cast<uint64_t>(hStream);
     if (!streams().remove(handle)) return CUDA_ERROR_INVALID_HANDLE;
+    graphs::forget_stream(handle);
     const wire::cuStreamDestroy_v2_message message{handle};
     return call.post(wire::kOp_cuStreamDestroy_v2, 0, &message, sizeof message);
 }
@@ -116,7 +183,7 @@ CUresult cuStreamGetCtx(CUstream hStream, CUcontext* pctx) {
     const Stream* stream = known(hStream, special);
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
     if (!pctx) return CUDA_ERROR_INVALID_VALUE;
-    *pctx = handle_of(&primary_context(stream->device));
+    *pctx = handle_of(context_with(stream->context));
     return CUDA_SUCCESS;
 }
 CUresult cuStreamGetCtx_ptsz(CUstream hStream, CUcontext* pctx) {
@@ -167,11 +234,17 @@ CUresult cuStreamGetPriority_ptsz(CUstream hStream, int* priority) {
     return cuStreamGetPriority(hStream, priority);
 }
 
+// Handles are unique and large; the default streams are told apart by context and thread.
 CUresult cuStreamGetId(CUstream hStream, unsigned long long* streamId) {
     Stream special;
-    if (!known(hStream, special)) return CUDA_ERROR_INVALID_HANDLE;
+    const Stream* stream = known(hStream, special);
+    if (!stream) return CUDA_ERROR_INVALID_HANDLE;
     if (!streamId) return CUDA_ERROR_INVALID_VALUE;
-    *streamId = reinterpret_cast<uint64_t>(hStream);
+    const auto value = reinterpret_cast<uint64_t>(hStream);
+    *streamId = value;
+    if (value > kPerThreadStreamHandle) return CUDA_SUCCESS;
+    const uint64_t thread = value == kPerThreadStreamHandle ? Thread::current().number : 0;
+    *streamId = thread << 32 | (special.context & UINT32_MAX);
     return CUDA_SUCCESS;
 }
 CUresult cuStreamGetId_ptsz(CUstream hStream, unsigned long long* streamId) {
@@ -185,6 +258,7 @@ CUresult cuEventCreate(CUevent* phEvent, unsigned int Flags) {
     if (Flags & CU_EVENT_INTERPROCESS) return CUDA_ERROR_NOT_SUPPORTED;
     if (!phEvent || (Flags & ~kKnown)) return CUDA_ERROR_INVALID_VALUE;
     const uint64_t handle = events().add([&](Event& event, uint64_t) {
+        event.context = current_context_id();
         event.device = call.device();
         event.flags = Flags;
     });
@@ -199,6 +273,7 @@ CUresult cuEventDestroy_v2(CUevent hEvent) {
     if (CUresult error = call.begin_without_context()) return error;
     const auto handle = reinterpret_cast<uint64_t>(hEvent);
     if (!events().remove(handle)) return CUDA_ERROR_INVALID_HANDLE;
+    graphs::forget_event(handle);
     const wire::cuEventDestroy_v2_message message{handle};
     return call.post(wire::kOp_cuEventDestroy_v2, 0, &message, sizeof message);
 }
@@ -220,11 +295,19 @@ CUresult cuEventRecordWithFlags_ptsz(CUevent hEvent, CUstream hStream, unsigned 
     return record(hEvent, hStream, flags, true);
 }
 
+CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
+    return wait_for(hStream, hEvent, Flags, false);
+}
+CUresult cuStreamWaitEvent_ptsz(CUstream hStream, CUevent hEvent, unsigned int Flags) {
+    return wait_for(hStream, hEvent, Flags, true);
+}
+
 CUresult cuEventQuery(CUevent hEvent) {
     Call call;
     if (CUresult error = call.begin_without_context()) return error;
     wire::cuEventQuery_message message{};
     if (!call.event(hEvent, message.hEvent)) return CUDA_ERROR_INVALID_HANDLE;
+    if (CUresult error = refuse_in_capture(message.hEvent)) return error;
     Event& event = *events().find(message.hEvent);
     if (is_complete(event)) return CUDA_SUCCESS;
     const uint64_t recorded = load(event.recorded);
@@ -238,6 +321,7 @@ CUresult cuEventSynchronize(CUevent hEvent) {
     if (CUresult error = call.begin_without_context()) return error;
     wire::cuEventSynchronize_message message{};
     if (!call.event(hEvent, message.hEvent)) return CUDA_ERROR_INVALID_HANDLE;
+    if (CUresult error = refuse_in_capture(message.hEvent)) return error;
     Event& event = *events().find(message.hEvent);
     if (is_complete(event)) return CUDA_SUCCESS;
     const uint64_t recorded = load(event.recorded);

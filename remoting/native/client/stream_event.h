@@ -3,12 +3,15 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
+#include "cuda_abi.h"
 #include "handles.h"
 
 namespace client {
 
 struct Stream {
+    uint64_t context = 0;  // id
     uint8_t device = 0;
     unsigned flags = 0;
     int priority = 0;
@@ -17,6 +20,7 @@ struct Stream {
 // An event's records are counted. Once the worker has said that record n is complete, it stays so; asking
 // again is answered here until the event is recorded again.
 struct Event {
+    uint64_t context = 0;  // id
     uint8_t device = 0;
     unsigned flags = 0;
     uint64_t recorded = 0;  // by __atomic operations: a slot's value must be assignable
@@ -26,7 +30,13 @@ struct Event {
 HandleTable<Stream>& streams();
 HandleTable<Event>& events();
 
-// After the device's context has ended.
-void forget_streams_and_events(uint8_t device);
+// The id of the context that a stream belongs to, as call.stream() has put it on the wire.
+uint64_t context_of_stream(uint64_t wire);
+
+// Takes what the context owned off the tables; their handles.
+std::vector<uint64_t> take_streams_and_events(uint64_t context);
+
+// An event is about to be recorded by work that is sent now.
+void count_record(CUevent event);
 
 }  // namespace client

@@ -2,6 +2,9 @@
 
 #include <pthread.h>
 
+#include <atomic>
+
+#include "host_calls.h"
 #include "session.h"
 
 namespace client {
@@ -16,8 +19,10 @@ pthread_once_t key_once = PTHREAD_ONCE_INIT;
 void thread_ended(void* pointer) {
     auto* thread = static_cast<Thread*>(pointer);
     if (thread->lane) Session::get().give_back(thread->lane);
+    const bool in_callback = thread->in_callback;
     current_thread = nullptr;
     delete thread;
+    if (in_callback) HostCalls::get().thread_ended_in_function();
 }
 
 }  // namespace
@@ -25,7 +30,9 @@ void thread_ended(void* pointer) {
 Thread& Thread::current() {
     if (!current_thread) {
         pthread_once(&key_once, [] { pthread_key_create(&key, thread_ended); });
+        static std::atomic<uint64_t> last{0};
         current_thread = new Thread;
+        current_thread->number = ++last;
         pthread_setspecific(key, current_thread);
     }
     return *current_thread;

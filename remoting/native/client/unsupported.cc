@@ -1,9 +1,7 @@
-#include <string>
-
 #include "cuda_abi.h"
 #include "log.h"
 
-// The hook of the generated stubs.
-extern "C" void gk_unsupported(const char* name) {
-    client::log_line(std::string(name) + " is not supported yet; it returns CUDA_ERROR_NOT_SUPPORTED");
+// The hook of what follows from cuda.h.
+extern "C" void gk_tell_user(const char* text) {
+    client::tell_user(text);
 }

@@ -15,8 +15,6 @@ _HANDLES = {
     "CUstream": "stream",
     "CUevent": "event",
     "CUmemoryPool": "pool",
-    "CUgraph": "graph",
-    "CUgraphExec": "exec",
 }
 _WIDTHS = {
     "unsigned int": "uint32_t",
@@ -29,8 +27,8 @@ _WIDTHS = {
     "CUlimit": "uint32_t",
     "CUfunc_cache": "uint32_t",
     "CUmemPool_attribute": "uint32_t",
-    "CUstreamCaptureMode": "uint32_t",
     "unsigned long long": "uint64_t",
+    "CUmemGenericAllocationHandle": "uint64_t",
 }
 
 
@@ -68,10 +66,20 @@ class Call:
     opcode: int
     per_thread: Function | None
     by_hand: frozenset[str] = field(default_factory=frozenset)
+    capture: str = ""
 
     @property
     def symbol(self) -> str:
         return self.function.symbol
+
+    @property
+    def keeps(self) -> str:
+        """What it makes the worker keep (worker/handlers.h)."""
+        roles = {argument.role for argument in self.arguments}
+        if "new" in roles:
+            return "little"
+        gives_back = "drop" in roles or self.symbol.startswith("cuMemFree")
+        return "briefly" if self.how == "post" and not gives_back else "nothing"
 
     @property
     def names_stream(self) -> bool:
@@ -99,13 +107,16 @@ def _call(words: list[str], opcode: int, header: Header) -> Call:
     function = header.functions[symbol]
     roles = dict(setting.split("=", 1) for setting in settings)
     by_hand = frozenset(side for side in ("client", "worker") if roles.pop(side, "") == "hand")
+    capture = roles.pop("capture", "")
+    if capture not in ("", "node", "refused"):
+        raise CallsError(f"calls.txt: {symbol} cannot be {capture} in a capture")
     arguments = tuple(
         _argument(parameter, roles.pop(parameter.name, None)) for parameter in function.parameters
     )
     if roles:
         raise CallsError(f"calls.txt: {symbol} has no parameter {', '.join(roles)}")
     twins = (header.functions.get(symbol + suffix) for suffix in ("_ptds", "_ptsz"))
-    return Call(how, function, arguments, opcode, next(filter(None, twins), None), by_hand)
+    return Call(how, function, arguments, opcode, next(filter(None, twins), None), by_hand, capture)
 
 
 def _argument(parameter: Parameter, role: str | None) -> Argument:
@@ -137,9 +148,26 @@ def messages(calls: list[Call], text: str, banner: str) -> str:
     return "".join(lines)
 
 
+def message_fields(calls: list[Call], banner: str) -> str:
+    """A string a call, for the fuzzer of frames: what each field is, or how many bytes a number has."""
+    letters = {"stream": "s", "event": "e", "pool": "p", "device": "d", "value8": "8"}
+    widths = {"uint64_t": "8", "uint32_t": "4", "int32_t": "4", "uint16_t": "2", "uint8_t": "1"}
+    lines = [banner]
+    for call in calls:
+        fields = ((a.detail if a.role in ("new", "drop") else a.role, a.on_wire) for a in call.arguments)
+        text = "".join(letters.get(role) or widths[wire] for role, wire in fields if wire)
+        lines.append(f'"{text}",  // {call.symbol}\n')
+    return "".join(lines)
+
+
 def client(calls: list[Call], banner: str) -> str:
     """The exported functions of the client."""
-    lines = [banner, '#include "call.h"\n#include "calls_wire.h"\n#include "cuda_abi.h"\n\nextern "C" {\n\n']
+    lines = [
+        banner,
+        '#include "call.h"\n#include "calls_wire.h"\n#include "capture_nodes.h"\n',
+        '#include "shared_memory.h"\n\n',
+    ]
+    lines.append('using wire::pitched;\nusing wire::times;\n\nextern "C" {\n\n')
     for call in calls:
         if "client" in call.by_hand:
             continue
@@ -154,7 +182,9 @@ def _client_function(call: Call, form: Function, per_thread: str) -> str:
     # Both forms have the same parameters; their names in the header may differ.
     parameters = ", ".join(argument.parameter.declaration for argument in call.arguments) or "void"
     lines = [f"CUresult {form.symbol}({parameters}) {{\n    client::Call call;\n"]
-    lines.append("    if (CUresult error = call.begin()) return error;\n")
+    streams = [argument.name for argument in call.arguments if argument.role == "stream"]
+    begin = f"begin_for({streams[0]})" if streams else "begin()"
+    lines.append(f"    if (CUresult error = call.{begin}) return error;\n")
     lines.append(f"    wire::{call.symbol}_message message{{}};\n")
     for argument in call.arguments:
         name = argument.name
@@ -163,15 +193,27 @@ def _client_function(call: Call, form: Function, per_thread: str) -> str:
         elif argument.role == "stream":
             lines.append(f"    if (!call.stream({name}, {per_thread}, message.{name}))")
             lines.append(" return CUDA_ERROR_INVALID_HANDLE;\n")
-        elif argument.role in ("event", "pool", "graph", "exec"):
+        elif argument.role in ("event", "pool"):
             lines.append(f"    if (!call.{argument.role}({name}, message.{name}))")
             lines.append(" return CUDA_ERROR_INVALID_HANDLE;\n")
         else:
             lines.append(f"    message.{name} = {name};\n")
-    if any(argument.role == "device" for argument in call.arguments):
-        lines.append("    call.uses_memory();\n")
+    lines += _in_capture(call, per_thread)
+    uses_memory = [argument for argument in call.arguments if argument.role == "device"]
+    for argument in uses_memory:
+        reached = f"call.reach(message.{argument.name}, {_bytes(argument)})"
+        lines.append(f"    if (CUresult error = {reached}) return error;\n")
+    lines += [
+        f"    client::SharedMemory::get().to_device_for(call, message.{argument.name});\n"
+        for argument in uses_memory
+    ]
     flags = "wire::kPerThreadStream" if per_thread == "true" and not call.names_stream else "0"
     sent = f"wire::kOp_{call.symbol}, {flags}, &message, sizeof message"
+    if call.how == "post" and uses_memory and not call.names_stream:
+        # The host may look at memory that it shares with the device when the call returns.
+        lines.append(f"    const CUresult result = call.post({sent});\n")
+        lines.append("    if (result == CUDA_SUCCESS) call.results_visible();\n    return result;\n}\n\n")
+        return "".join(lines)
     if call.how == "post":
         lines.append(f"    return call.post({sent});\n}}\n\n")
         return "".join(lines)
@@ -184,6 +226,23 @@ def _client_function(call: Call, form: Function, per_thread: str) -> str:
     return "".join(lines)
 
 
+def _in_capture(call: Call, per_thread: str) -> list[str]:
+    """What the function does first while streams are captured; without a stream it uses the default one."""
+    stream = next((a.name for a in call.arguments if a.role == "stream"), "nullptr")
+    if call.capture == "refused":
+        return [
+            f"    if (CUresult error = client::refuse_captured({stream}, {per_thread})) return error;\n",
+            "    if (CUresult error = client::refuse_unsafe()) return error;\n" if call.how == "sync" else "",
+        ]
+    if call.capture == "node":
+        passed = ", ".join(a.name for a in call.arguments if a.role != "stream")
+        return [
+            f"    auto node = [&] {{ return client::node_of_{call.symbol}({passed}); }};\n",
+            f"    if (auto answer = client::captured({stream}, {per_thread}, node)) return *answer;\n",
+        ]
+    return []
+
+
 def worker(calls: list[Call], banner: str) -> str:
     """The handlers of the worker, and the table that finds them by opcode."""
     lines = [banner, '#include "handlers.h"\n#include "calls_wire.h"\n\nnamespace worker {\n\n']
@@ -191,7 +250,7 @@ def worker(calls: list[Call], banner: str) -> str:
     lines.append("const Handler kGeneratedHandlers[] = {\n")
     for call in calls:
         how = {"post": "How::post", "ask": "How::ask", "sync": "How::sync"}[call.how]
-        lines.append(f'    {{"{call.symbol}", {how}, handle_{call.symbol}}},\n')
+        lines.append(f'    {{"{call.symbol}", {how}, handle_{call.symbol}, Keeps::{call.keeps}}},\n')
     lines.append("};\n\n}  // namespace worker\n")
     return "".join(lines)
 
@@ -217,11 +276,17 @@ def _worker_handler(call: Call) -> str:
     if call.per_thread and not call.names_stream:
         twin = f"invoke({driver}.{call.per_thread.symbol}{', ' if arguments else ''}{arguments})"
         plain = f"frame_flags & wire::kPerThreadStream ? {twin} : {plain}"
+        lines.append("    context.uses_default_stream(frame_flags & wire::kPerThreadStream);\n")
     lines.append(f"    CUresult result = {plain};\n")
     lines += after
     lines += [f"    reply.put({argument.name});\n" for argument in call.outs]
     lines.append("    return result;\n}\n\n")
     return "".join(lines)
+
+
+def _bytes(argument: Argument) -> str:
+    """What the role says of the bytes used, over the message's fields."""
+    return re.sub(r"\b(?!times\b|pitched\b)([A-Za-z]\w*)", r"message.\1", argument.detail)
 
 
 def _unpacked(argument: Argument, after: list[str]) -> list[str]:
@@ -230,12 +295,11 @@ def _unpacked(argument: Argument, after: list[str]) -> list[str]:
     if role == "number":
         return [f"    const auto {name} = static_cast<{argument.parameter.type}>(message.{name});\n"]
     if role == "device":
-        expression = re.sub(r"\b(?!times\b|pitched\b)([A-Za-z]\w*)", r"message.\1", detail)
         return [
             f"    const CUdeviceptr {name} = message.{name};\n"
-            f"    if (!context.accessible({name}, {expression})) return CUDA_ERROR_INVALID_VALUE;\n"
+            f"    if (!context.accessible({name}, {_bytes(argument)})) return CUDA_ERROR_INVALID_VALUE;\n"
         ]
-    if role in ("stream", "event", "pool", "graph", "exec"):
+    if role in ("stream", "event", "pool"):
         return [
             f"    {argument.parameter.type} {name};\n"
             f"    if (!context.{role}(message.{name}, {name})) return CUDA_ERROR_INVALID_HANDLE;\n"
@@ -277,6 +341,7 @@ def generate(header: Header, calls_file: Path, banner: str) -> dict[str, str]:
     calls = read_calls(text, header)
     return {
         "calls_wire.h": messages(calls, text, banner),
+        "message_fields.inc": message_fields(calls, banner),
         "client_calls.cc": client(calls, banner),
         "worker_calls.cc": worker(calls, banner),
         "worker_by_hand.inc": handler_names(calls, banner),

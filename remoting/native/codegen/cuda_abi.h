@@ -15,13 +15,17 @@
 
 extern "C" {
 
-// Each library that links cuda_abi defines this hook. Called the first time that a program calls a function
-// that the library does not have; any thread, so it must not take a lock that a CUDA call may hold.
-void gk_unsupported(const char* name);
+// Each library that links cuda_abi defines this hook: one line that the user must see and can act on. Called
+// at most a few dozen times in a process; any thread, so it must not take a lock that a CUDA call may hold.
+void gk_tell_user(const char* text);
 
-// What the weak stubs call: tells the hook once, returns CUDA_ERROR_NOT_SUPPORTED. `told` belongs to one
-// stub.
+// Tells the user of what is not there, once a name. It returns CUDA_ERROR_NOT_SUPPORTED, whoever says so.
+void gk_unsupported(const char* name);
+// The same for who returns at once. `told` belongs to one place and saves looking the name up.
 CUresult gk_unsupported_once(const char* name, bool* told);
+
+// Tells the user, a few times, that so much pinned memory is not to be had. CUDA_ERROR_OUT_OF_MEMORY.
+CUresult gk_no_pinned_memory(size_t bytes);
 
 // The newest symbol for `name` whose version is at most `version`; with `per_thread`, its form for the
 // per-thread default stream where there is one. Null when there is none; `result` says why.

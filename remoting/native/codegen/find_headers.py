@@ -1,4 +1,4 @@
-"""Print the folder of cuda.h and cudaTypedefs.h from the nvidia-cuda-runtime wheel.
+"""Print the folder of a CUDA runtime wheel's headers, of the package named or of nvidia-cuda-runtime.
 
 Called by CMake. The headers are NVIDIA's; they come at build time and are never committed.
 """
@@ -6,10 +6,14 @@ Called by CMake. The headers are NVIDIA's; they come at build time and are never
 import importlib.metadata
 import sys
 
-files = importlib.metadata.files("nvidia-cuda-runtime") or []
+package = sys.argv[1] if len(sys.argv) > 1 else "nvidia-cuda-runtime"
+try:
+    files = importlib.metadata.files(package) or []
+except importlib.metadata.PackageNotFoundError:
+    files = []
 for file in files:
-    if file.name == "cuda.h" and file.parent.name == "include":
+    if file.name == "cuda_runtime_api.h" and file.parent.name == "include":
         print(file.locate().parent)
         break
 else:
-    sys.exit("cuda.h was not found: the package nvidia-cuda-runtime (see requirements/build.in) is missing")
+    sys.exit(f"CUDA's headers were not found: the package {package} (see requirements/build.in) is missing")

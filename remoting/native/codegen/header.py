@@ -11,7 +11,7 @@ import copy
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,14 +64,20 @@ class PointerType:
 
 
 def preprocess(include: Path) -> str:
-    """Both headers as one C text without directives."""
+    """Both headers of the driver as one C text without directives."""
+    source = "#include <stdlib.h>\n#include <cuda.h>\n#include <cudaTypedefs.h>\n"
+    source += (Path(__file__).parent / "profiler.h").read_text()
+    return preprocessed(source, [include])
+
+
+def preprocessed(source: str, include: Iterable[Path]) -> str:
+    """``source`` and NVIDIA's headers in ``include`` that it names, as one C text without directives."""
     with tempfile.TemporaryDirectory() as folder:
-        for name in ("stdlib.h", "stdint.h", "stddef.h"):
+        for name in ("stdlib.h", "stdint.h", "stddef.h", "limits.h"):
             (Path(folder) / name).write_text("#pragma once\n#include <gk_types.h>\n")
         (Path(folder) / "gk_types.h").write_text("#pragma once\n" + _STANDARD_TYPES)
-        source = "#include <stdlib.h>\n#include <cuda.h>\n#include <cudaTypedefs.h>\n"
-        source += (Path(__file__).parent / "profiler.h").read_text()
-        command = ["cc", "-E", "-P", "-nostdinc", "-I", folder, "-I", str(include)]
+        folders = [folder, *(str(path) for path in include)]
+        command = ["cc", "-E", "-P", "-nostdinc", *(f"-I{path}" for path in folders)]
         command += ["-D__CUDA_API_VERSION_INTERNAL=1", "-D__attribute__(x)=", "-xc", "-"]
         return subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
 

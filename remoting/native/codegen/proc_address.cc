@@ -63,17 +63,4 @@ CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int cudaVersion, cu
 CUresult cuGetProcAddress(const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags) {
     return cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, nullptr);
 }
-
-// Through these tables NVIDIA's static runtimes make the driver prove that it is genuine. Ours is not, and
-// says so: no table exists.
-CUresult cuGetExportTable(const void** ppExportTable, const CUuuid* pExportTableId) {
-    if (!ppExportTable || !pExportTableId) return CUDA_ERROR_INVALID_VALUE;
-    *ppExportTable = nullptr;
-    return CUDA_ERROR_NOT_FOUND;
-}
-
-CUresult gk_unsupported_once(const char* name, bool* told) {
-    if (!__atomic_exchange_n(told, true, __ATOMIC_RELAXED)) gk_unsupported(name);
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
 }

@@ -28,7 +28,7 @@ struct Limits {
         64 * 1024;  // static plus dynamic; above 48 KiB the driver asks for opt-in
     static constexpr uint32_t local_bytes = 512 * 1024;  // a thread's, calls included
     static constexpr uint32_t constant_bytes = 64 * 1024;
-    static constexpr uint32_t param_bytes = 4096;
+    static constexpr uint32_t param_bytes = 32764;  // 4096 before PTX 8.1
     static constexpr uint32_t call_depth = 256;
     static constexpr size_t text_bytes = 64u << 20;  // of one link, all inputs together
 };
@@ -81,7 +81,7 @@ struct Image;  // typed instructions; the engine's own
 class Program;
 struct LinkResult {
     std::shared_ptr<const Program> program;  // null on failure
-    std::string error;                       // "name, line 12: unknown instruction foo.s32"; empty on success
+    std::string error;                       // "ptxas name, line 12; error   : unknown instruction foo.s32"
 };
 
 struct LinkOptions {
@@ -214,6 +214,7 @@ enum class Status {
     deadlock,             // threads wait for each other for ever; CUDA would hang. CUDA_ERROR_LAUNCH_TIMEOUT
     out_of_memory,        // of the host, for the launch's own state
     cancelled,
+    interrupted,
 };
 
 struct LaunchResult {
@@ -227,10 +228,16 @@ struct Launch {
     uint32_t kernel = 0;  // index in program().kernels()
     Dim3 grid, block;
     uint32_t dynamic_shared_bytes = 0;
+    // All blocks run at the same time, so that they may wait for each other; the caller bounds their number.
+    bool cooperative = false;
     std::span<const std::byte> params;          // packed as KernelInfo::params says; at least param_bytes
     ThreadPool* pool = nullptr;                 // null: in the calling thread
     const std::atomic<bool>* cancel = nullptr;  // looked at now and then; set it to end the launch
-    std::function<void(std::string_view)> print = {};  // device printf, a whole call at a time, any thread
+    // An interrupt: the launch ends when this is no longer `interrupts_before`.
+    const std::atomic<uint64_t>* interrupts = nullptr;
+    uint64_t interrupts_before = 0;
+    // Device printf, and what assert prints; a whole call at a time, any thread.
+    std::function<void(std::string_view)> print = {}, complain = {};
 };
 
 // Runs the launch to its end. Launches may run at the same time, also of one module.

@@ -325,6 +325,11 @@ bool credentials_from_environment(Credentials& credentials, std::string& error) 
             "are not all set. Choose a GPU kernel, or start the program with: jupyter gpu run -- COMMAND";
         return false;
     }
+    return make_credentials(agent, lease, epoch, secret, credentials, error);
+}
+
+bool make_credentials(std::string_view agent, std::string_view lease, std::string_view epoch,
+                      std::string_view secret, Credentials& credentials, std::string& error) {
     if (!parse_address(agent, credentials.address, error)) {
         error = "GPU_KERNELS_AGENT: " + error;
         return false;

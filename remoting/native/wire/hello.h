@@ -73,6 +73,10 @@ struct Credentials {
 
 bool credentials_from_environment(Credentials& credentials, std::string& error);
 
+// The same of the variables' values.
+bool make_credentials(std::string_view agent, std::string_view lease, std::string_view epoch,
+                      std::string_view secret, Credentials& credentials, std::string& error);
+
 // The agent's word on a Hello; `no_agent` is ours: it could not be reached, or what came back was no answer.
 enum class Answer : uint32_t {
     ok = 0,

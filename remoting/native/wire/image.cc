@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "fatbin.h"
 #include "protocol.h"
 
 namespace wire {
 namespace {
 
-constexpr uint32_t kFatbinMagic = 0xBA55ED50;
 constexpr uint32_t kWrapperMagic = 0x466243B1;
 
 struct FatbinHeader {
@@ -66,15 +66,20 @@ std::optional<uint64_t> fatbin_bytes(std::span<const std::byte> image) {
     FatbinHeader header;
     if (!read(image, 0, header)) return std::nullopt;
     const uint64_t limit = std::min<uint64_t>(kMaxImage, image.size());
-    if (!inside(header.header_bytes, header.body_bytes, limit)) return std::nullopt;
+    // A header that says that it is shorter than it is would cut the image off inside itself.
+    if (header.header_bytes < sizeof header || !inside(header.header_bytes, header.body_bytes, limit)) {
+        return std::nullopt;
+    }
     return header.header_bytes + header.body_bytes;
 }
 
-// PTX is text; what starts with a byte that no text has is an image of a kind that we do not know.
+// PTX is text; what starts with a byte that no text has is an image of a kind that we do not know, or a
+// wrapper: a driver follows its pointer.
 std::optional<uint64_t> text_bytes(std::span<const std::byte> image) {
     const auto* text = reinterpret_cast<const char*>(image.data());
     const auto first = static_cast<unsigned char>(*text);
-    if (first < ' ' && first != '\n' && first != '\t' && first != '\r') return std::nullopt;
+    if (first >= 0x7f || (first < ' ' && first != '\n' && first != '\t' && first != '\r'))
+        return std::nullopt;
     const size_t limit = std::min<size_t>(kMaxImage, image.size());
     const size_t length = strnlen(text, limit);
     if (length == limit) return std::nullopt;
@@ -98,11 +103,13 @@ std::optional<uint64_t> image_bytes(std::span<const std::byte> available) {
     return text_bytes(available);
 }
 
-const void* unwrap_fatbin(const void* image) {
+bool is_fatbin_wrapper(const void* image) {
     const auto first = *static_cast<const unsigned char*>(image);
-    if (first != (kWrapperMagic & 0xff) || std::memcmp(image, &kWrapperMagic, sizeof kWrapperMagic) != 0) {
-        return image;
-    }
+    return first == (kWrapperMagic & 0xff) && std::memcmp(image, &kWrapperMagic, sizeof kWrapperMagic) == 0;
+}
+
+const void* unwrap_fatbin(const void* image) {
+    if (!is_fatbin_wrapper(image)) return image;
     FatbinWrapper wrapper;
     std::memcpy(&wrapper, image, sizeof wrapper);
     return wrapper.fatbin;

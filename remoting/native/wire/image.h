@@ -14,6 +14,9 @@ namespace wire {
 // `available`.
 std::optional<uint64_t> image_bytes(std::span<const std::byte> available);
 
+// An image that is nothing but a pointer to another one: not to be taken from another process.
+bool is_fatbin_wrapper(const void* image);
+
 // What a fatbin wrapper at `image` points to; `image` itself when it is not a wrapper.
 const void* unwrap_fatbin(const void* image);
 

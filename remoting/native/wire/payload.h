@@ -62,7 +62,12 @@ class Writer {
         bytes_.insert(bytes_.end(), first, first + count);
     }
     void put_text(std::string_view text) { put_bytes(text.data(), text.size()); }
-    void clear() { bytes_.clear(); }
+    // Keeps the room, but for that of a rare large message.
+    void clear() {
+        constexpr size_t kKept = 1 << 20;
+        bytes_.clear();
+        if (bytes_.capacity() > kKept) bytes_.shrink_to_fit();
+    }
     std::span<const std::byte> bytes() const { return bytes_; }
     size_t size() const { return bytes_.size(); }
 

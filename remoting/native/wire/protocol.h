@@ -37,6 +37,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "box.h"
+
 namespace wire {
 
 // Grows when the layouts below change; what calls.txt makes is covered by kCallsDigest (calls_wire.h).
@@ -58,6 +60,9 @@ inline constexpr uint32_t kMaxJitOptions = 64;
 inline constexpr uint32_t kMaxLogBytes = 64 * 1024;
 inline constexpr uint32_t kMaxDevices = 16;
 inline constexpr uint32_t kMaxReply = 64 * 1024 * 1024;
+// Notices in one reply, and a notice's text.
+inline constexpr uint32_t kMaxNotices = 256 * 1024;
+inline constexpr uint32_t kMaxNoticeText = 64 * 1024;
 
 struct FrameHeader {
     uint32_t length;  // of the payload
@@ -74,10 +79,16 @@ inline constexpr uint8_t kPerThreadStream = 1;
 inline constexpr uint8_t kWholeCopy = 2;
 
 struct ReplyHeader {
-    uint32_t length;
-    int32_t status;  // a CUresult
+    uint32_t length;  // and the two bits below
+    int32_t status;   // a CUresult
 };
 static_assert(sizeof(ReplyHeader) == 8);
+// Bits of `length`. Notices wait for the session: the client takes them before its call returns, so that what
+// a kernel has printed is with the program when a call that waited for the kernel returns.
+inline constexpr uint32_t kNoticesWait = 1u << 31;
+// The context goes on although `status` is one that ends contexts: the kernel was interrupted.
+inline constexpr uint32_t kContextGoesOn = 1u << 30;
+inline constexpr uint32_t kReplyLength = kContextGoesOn - 1;
 
 // Calls whose marshalling is written by hand. Those of calls.txt follow from kFirstGenerated on.
 enum Opcode : uint16_t {
@@ -90,10 +101,35 @@ enum Opcode : uint16_t {
     kOpUploadImage = 6,    // posted: digest, offset, total, bytes
     kOpUnloadLibrary = 7,  // posted: u64 library
     kOpGetGlobal = 8,      // asked: u64 library, name; u64 address, u64 bytes
-    kOpLink = 9,          // asked: LinkHead, options, inputs (all uploaded as images); LinkReply, logs, image
-    kOpMemoryInfo = 10,   // asked: u64 free, u64 total
-    kOpResetDevice = 11,  // posted: frees what the session has on the device
-    kOpSetAttribute = 12,  // posted: FunctionAttribute
+    kOpLink = 9,         // asked: LinkHead, options, inputs (all uploaded as images); LinkReply, logs, image
+    kOpMemoryInfo = 10,  // asked: u64 free, u64 total
+    kOpSetAttribute = 12,    // posted: FunctionAttribute
+    kOpCopyBoxIn = 13,       // posted: BoxHead of one piece (box.h), its bytes without gaps
+    kOpCopyBoxOut = 14,      // asked: BoxHead; one reply a piece, its bytes without gaps
+    kOpCopyBox = 15,         // posted: BoxCopy
+    kOpCreatePool = 16,      // asked: PoolHead
+    kOpSetPoolAccess = 17,   // asked: AccessHead
+    kOpCreateMemory = 18,    // asked: CreateMemoryHead
+    kOpSetAccess = 19,       // asked: AccessHead
+    kOpHostCall = 20,        // posted: HostCall
+    kOpNextHostCall = 21,    // asked, in no order: u64, the ticket that is done, or 0; HostCallReply
+    kOpEndContext = 22,      // posted: handles and addresses that a context of the client owned
+    kOpContextEvent = 23,    // posted: ContextEvent
+    kOpResetLibraries = 24,  // posted: u64 libraries, which are loaded anew under the same handles
+    kOpStreamMemory = 25,    // posted: StreamMemoryHead, StreamMemoryOp * count
+    kOpMemoryLook = 26,      // asked, in no order: MemoryLook, [bytes]; [bytes]
+    kOpGraphPart = 30,       // posted; these: graph_wire.h
+    kOpGraphMake = 31,       // asked
+    kOpGraphSet = 32,        // posted
+    kOpGraphEnable = 33,     // posted
+    kOpGraphInput = 34,      // posted
+    kOpGraphRun = 35,        // posted
+    kOpGraphOutput = 36,     // asked
+    kOpGraphEnd = 37,        // posted
+    kOpGraphLook = 38,       // asked, in no order
+    kOpTakeNotices = 40,     // asked, out of order: nothing; (NoticeHead, text)*
+    kOpSetChecks = 41,       // asked: ChecksMessage; the software GPU checks the session's kernels
+    kOpInterrupt = 42,       // asked, out of order: InterruptMessage; the session's running kernels end
     kFirstGenerated = 64,
 };
 
@@ -123,7 +159,22 @@ struct CopyHead {
     uint64_t stream;
 };
 
-enum class AllocationKind : uint32_t { device = 0, pitched = 1, stream_ordered = 2 };
+// A copy's box on the device.
+struct BoxHead {
+    Box box;
+    uint64_t stream;
+};
+
+// Both ends are on a device of the lease, each on any.
+struct BoxCopy {
+    BoxHead to;
+    Box from;  // its shape counts for nothing: it is that of `to`
+};
+
+// managed: begins in the first page of the answer, and nothing else lies in its pages, since the client maps
+// them on the host at the same addresses.
+enum class AllocationKind : uint32_t { device = 0, pitched = 1, stream_ordered = 2, managed = 3 };
+inline constexpr uint64_t kManagedPage = 4096;
 
 struct AllocateHead {
     uint32_t kind;     // AllocationKind
@@ -131,6 +182,28 @@ struct AllocateHead {
     uint64_t bytes;    // a row, for pitched memory
     uint64_t rows;
     uint64_t stream;  // of stream_ordered
+    uint64_t pool;    // of stream_ordered: a handle, or a device's number for its default pool
+};
+
+struct PoolHead {
+    uint64_t pool;  // minted by the client
+    uint64_t max_bytes;
+    uint32_t device;
+    uint32_t zero;
+};
+inline constexpr size_t kMaxPools = 4096;  // of a session
+
+struct CreateMemoryHead {
+    uint64_t memory;  // minted by the client
+    uint64_t bytes;
+};
+
+struct AccessHead {
+    uint64_t target;  // a pool, or the address of a mapping
+    uint64_t bytes;   // of the mapping
+    uint32_t device;  // who gets or loses access
+    uint32_t flags;   // CUmemAccess_flags
+    uint64_t in_use;  // of a mapping: kernels need no more of it from its start; 0: they need all
 };
 
 struct Digest {
@@ -210,11 +283,77 @@ struct LinkReply {
     uint32_t error_log_bytes;
 };
 
+struct HostCall {
+    uint64_t stream;
+    uint64_t ticket;       // the client's name for the function; not 0
+    uint32_t with_status;  // 1: for cuStreamAddCallback, which is also called after an error
+    uint32_t zero;
+};
+
+enum class HostCallNotice : uint32_t {
+    call = 0,  // the stream waits for the function
+    drop = 1,  // it will not be called: the driver refused it
+};
+
+struct HostCallReply {
+    uint64_t ticket;
+    int32_t status;  // a CUresult
+    HostCallNotice what;
+};
+
+struct ContextEvent {
+    uint64_t event;
+    uint32_t wait;  // 0: the event is recorded behind all work of the context; 1: all later work waits for it
+    uint32_t zero;
+};
+
+struct StreamMemoryHead {
+    uint64_t stream;
+    uint32_t count;
+    uint32_t zero;
+};
+
+// A value that the stream writes, or waits for.
+struct StreamMemoryOp {
+    uint32_t kind;  // CUstreamBatchMemOpType
+    uint32_t flags;
+    uint64_t address;
+    uint64_t value;
+};
+
+// Device memory as it is now, or, with `give`, bytes for it. For functions of the program, for which streams
+// wait: other calls may wait for those streams, so this one waits for none.
+struct MemoryLook {
+    uint64_t address;
+    uint32_t bytes;  // at most kChunk
+    uint32_t give;
+};
+
 struct FunctionAttribute {
     uint64_t library;
     uint32_t kernel;
     uint32_t attribute;
     int32_t value;
+    uint32_t zero;
+};
+
+enum class NoticeKind : uint32_t {
+    output = 0,  // device printf: standard output, as it is
+    error = 1,   // assert's words: standard error, as they are
+    lines = 2,   // for the person: lines of the log
+};
+
+struct NoticeHead {
+    uint32_t kind;  // NoticeKind
+    uint32_t bytes;
+};
+
+struct InterruptMessage {
+    uint32_t end_worker;  // 1: where kernels cannot be stopped alone, the worker ends
+};
+
+struct ChecksMessage {
+    uint32_t checks;  // GkCheck of softgpu/driver/extension.h
     uint32_t zero;
 };
 
@@ -239,6 +378,7 @@ struct DeviceSnapshot {
     int32_t attribute_status[kDeviceAttributes];  // a CUresult each
     uint64_t limits[kDeviceLimits];
     int32_t limit_status[kDeviceLimits];
+    uint64_t granularity[2];  // of cuMemCreate: the least, the recommended; 0 when the driver has none
     int32_t least_priority;
     int32_t greatest_priority;
 };
@@ -250,8 +390,10 @@ enum class HandleKind : uint8_t {
     event = 0x12,
     library = 0x13,
     kernel = 0x14,
-    graph = 0x15,
-    exec = 0x16
+    exec = 0x16,
+    context = 0x1f,  // of the client alone
+    pool = 0x21,
+    physical = 0x22
 };
 inline constexpr uint64_t kFirstHandle = 16;
 inline constexpr uint32_t kMaxHandles = 1u << 20;  // of a kind, in a session, at one time

@@ -4,6 +4,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,6 +38,26 @@ void notice_lost_peer(int fd) {
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
 }
 
+// One call's waiting. Without a Waiting a limit on the socket's time is the caller's, and a failure.
+class Wait {
+  public:
+    explicit Wait(Waiting* waiting) : waiting_(waiting) {}
+    ~Wait() {
+        if (told_) waiting_->over();
+    }
+    // After a system call that failed: whether it is to be made again.
+    bool goes_on() {
+        if (errno != EINTR && !(waiting_ && errno == EAGAIN)) return false;
+        if (waiting_) waiting_->goes_on();
+        told_ = waiting_ != nullptr;
+        return true;
+    }
+
+  private:
+    Waiting* waiting_;
+    bool told_ = false;
+};
+
 class StreamSocket final : public Transport {
   public:
     explicit StreamSocket(int fd) : fd_(fd) {
@@ -51,15 +72,14 @@ class StreamSocket final : public Transport {
 
     bool send(iovec* parts, int count) override {
         count = advance(parts, count, 0);
+        Wait wait(waiting_);
         while (count > 0) {
             msghdr message{};
             message.msg_iov = parts;
             message.msg_iovlen = static_cast<size_t>(std::min(count, IOV_MAX));
             const ssize_t sent = sendmsg(fd_, &message, MSG_NOSIGNAL);
-            if (sent < 0) {
-                if (errno == EINTR) continue;
-                return false;
-            }
+            if (sent < 0 && wait.goes_on()) continue;
+            if (sent < 0) return false;
             count = advance(parts, count, static_cast<size_t>(sent));
         }
         return true;
@@ -68,17 +88,23 @@ class StreamSocket final : public Transport {
     size_t receive(iovec* parts, int count, size_t least) override {
         size_t total = 0;
         count = advance(parts, count, 0);
+        Wait wait(waiting_);
         while (count > 0 && (total == 0 || total < least)) {
             const ssize_t got = read(parts, count);
             if (got == 0) return 0;
-            if (got < 0) {
-                if (errno == EINTR) continue;
-                return 0;
-            }
+            if (got < 0 && wait.goes_on()) continue;
+            if (got < 0) return 0;
             total += static_cast<size_t>(got);
             count = advance(parts, count, static_cast<size_t>(got));
         }
         return total;
+    }
+
+    void tell(Waiting* waiting) override {
+        const timeval limit{0, kLongWaitMicroseconds};
+        setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+        setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+        waiting_ = waiting;
     }
 
     bool hung_up() override {
@@ -97,6 +123,7 @@ class StreamSocket final : public Transport {
     }
 
     int fd_;
+    Waiting* waiting_ = nullptr;
 };
 
 }  // namespace

@@ -8,6 +8,19 @@
 
 namespace wire {
 
+// Told while a send or a receive waits, by the thread that waits. Only lanes that have one wake for it.
+class Waiting {
+  public:
+    virtual ~Waiting() = default;
+    // Nothing has moved for kLongWait, or a signal came; again and again until something moves.
+    virtual void goes_on() = 0;
+    // After a goes_on: the wait has ended.
+    virtual void over() = 0;
+};
+
+// Long beside what a call takes, short beside what a person waits.
+inline constexpr long kLongWaitMicroseconds = 50'000;
+
 // A connection with an order: what is sent arrives whole and in sequence, or the connection is broken. One
 // thread may send while another receives; not two of a kind.
 class Transport {
@@ -21,6 +34,9 @@ class Transport {
     // Fills `parts` in turn with at least `least` bytes; blocks until then. The number of bytes received, 0
     // when the connection ended or broke. Changes `parts`.
     virtual size_t receive(iovec* parts, int count, size_t least) = 0;
+
+    // From now on `waiting` is told; it must outlive the transport.
+    virtual void tell(Waiting* waiting) = 0;
 
     // Whether the peer is gone. Does not block.
     virtual bool hung_up() = 0;

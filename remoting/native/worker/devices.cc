@@ -71,17 +71,35 @@ void take_snapshot(const Driver& driver, const Options& options, size_t index, D
         snapshot.limit_status[i] = invoke(driver.cuCtxGetLimit, &value, static_cast<CUlimit>(i));
         snapshot.limits[i] = value;
     }
+    CUmemAllocationProp properties{};
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    properties.location.id = device.handle;
+    const CUmemAllocationProp* memory = &properties;
+    for (auto option : {CU_MEM_ALLOC_GRANULARITY_MINIMUM, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED}) {
+        size_t granularity = 0;
+        invoke(driver.cuMemGetAllocationGranularity, &granularity, memory, option);
+        snapshot.granularity[option == CU_MEM_ALLOC_GRANULARITY_RECOMMENDED] = granularity;
+    }
     invoke(driver.cuCtxGetStreamPriorityRange, &snapshot.least_priority, &snapshot.greatest_priority);
 }
 
-// What other processes of this machine must not see through: nothing of a client can be shared with them.
+// What other processes of this machine must not see through: nothing of a client can be shared with them. And
+// what the client refuses.
 void hide(wire::DeviceSnapshot& snapshot) {
     for (CUdevice_attribute attribute :
          {CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
           CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
           CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
           CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST,
-          CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED}) {
+          CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED, CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1,
+          CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS_V1,
+          CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR_V1, CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES,
+          CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+          CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
+          CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED,
+          CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED,
+          CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED}) {
         snapshot.attributes[attribute] = 0;
     }
 }

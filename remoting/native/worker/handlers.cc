@@ -5,8 +5,9 @@ namespace {
 
 // CU_STREAM_LEGACY is 1; 0 means the same. CU_STREAM_PER_THREAD is that of the lane's thread here, as it is
 // that of the lane's thread there.
+constexpr uint64_t kPerThread = 2;
 bool is_special_stream(uint64_t handle) {
-    return handle <= 2;
+    return handle <= kPerThread;
 }
 
 const Handler kByHand[wire::kFirstGenerated] = {
@@ -14,15 +15,40 @@ const Handler kByHand[wire::kFirstGenerated] = {
     {"cuLaunchKernel", How::post, handle_launch},
     {"cuMemcpyHtoD", How::post, handle_copy_in},
     {},  // kOpCopyOut: see find_handler
-    {"cuMemAlloc", How::ask, handle_allocate},
-    {"cuLibraryLoadData", How::ask, handle_load_library},
-    {"image upload", How::post, handle_upload_image},
-    {"cuLibraryUnload", How::post, handle_unload_library},
-    {"cuLibraryGetGlobal", How::ask, handle_get_global},
-    {"cuLinkComplete", How::ask, handle_link},
-    {"cuMemGetInfo", How::ask, handle_memory_info},
-    {"cuDevicePrimaryCtxReset", How::post, handle_reset_device},
+    {"cuMemAlloc", How::ask, handle_allocate, Keeps::little},
+    {"cuLibraryLoadData", How::ask, handle_load_library, Keeps::much},
+    {"image upload", How::post, handle_upload_image, Keeps::nothing},
+    {"cuLibraryUnload", How::post, handle_unload_library, Keeps::nothing},
+    {"cuLibraryGetGlobal", How::ask, handle_get_global, Keeps::little},
+    {"cuLinkComplete", How::ask, handle_link, Keeps::much},
+    {"cuMemGetInfo", How::ask, handle_memory_info, Keeps::nothing},
+    {},
     {"cuKernelSetAttribute", How::post, handle_set_attribute},
+    {"cuMemcpy3D", How::post, handle_copy_box_in},
+    {},  // kOpCopyBoxOut: see find_handler
+    {"cuMemcpy3D", How::post, handle_copy_box},
+    {"cuMemPoolCreate", How::ask, handle_create_pool, Keeps::little},
+    {"cuMemPoolSetAccess", How::ask, handle_set_pool_access},
+    {"cuMemCreate", How::ask, handle_create_memory},
+    {"cuMemSetAccess", How::ask, handle_set_access},
+    {"cuLaunchHostFunc", How::post, handle_host_call, Keeps::little},
+    {},  // kOpNextHostCall: see find_handler
+    {"cuCtxDestroy", How::post, handle_end_context, Keeps::nothing},
+    {"cuCtxRecordEvent", How::post, handle_context_event},
+    {"cuDevicePrimaryCtxReset", How::post, handle_reset_libraries},
+    {"cuStreamBatchMemOp", How::post, handle_stream_memory},
+};
+const Handler kSetChecks{"checks", How::ask, handle_set_checks};
+
+const Handler kGraphs[] = {
+    {"graph description", How::post, handle_graph_part, Keeps::nothing},
+    {"cuGraphInstantiate", How::ask, handle_graph_make, Keeps::much},
+    {"cuGraphExecNodeSetParams", How::post, handle_graph_set},
+    {"cuGraphNodeSetEnabled", How::post, handle_graph_enable},
+    {"graph input", How::post, handle_graph_input, Keeps::little},
+    {"cuGraphLaunch", How::post, handle_graph_run},
+    {"graph output", How::sync, handle_graph_output, Keeps::nothing},
+    {"cuGraphExecDestroy", How::post, handle_graph_end, Keeps::nothing},
 };
 
 }  // namespace
@@ -30,21 +56,21 @@ const Handler kByHand[wire::kFirstGenerated] = {
 const Handler* find_handler(uint16_t opcode) {
     if (opcode >= wire::kEndOfOpcodes) return nullptr;
     if (opcode >= wire::kFirstGenerated) return &kGeneratedHandlers[opcode - wire::kFirstGenerated];
+    if (opcode == wire::kOpSetChecks) return &kSetChecks;
+    if (opcode >= wire::kOpGraphPart && opcode <= wire::kOpGraphEnd)
+        return &kGraphs[opcode - wire::kOpGraphPart];
     return kByHand[opcode].run ? &kByHand[opcode] : nullptr;
 }
 
-bool Context::pool(uint64_t device, CUmemoryPool& pool) const {
-    if (device >= worker_.devices.size()) return false;
-    pool = worker_.devices[device].pool;
-    return pool != nullptr;
+namespace {
+
+template <typename T>
+void ends(Session&, T) {}
+void ends(Session& session, CUstream stream) {
+    session.own_work.stream_ends(stream);
 }
 
-bool Context::captures(CUstream stream) const {
-    if (session_.captures.load() == 0) return false;
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    const CUresult result = invoke(worker_.driver.cuStreamIsCapturing, stream, &status);
-    return result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
+}  // namespace
 
 // The same for each kind of handle.
 #define HANDLES(kind, kinds, Type)                                                      \
@@ -58,6 +84,7 @@ bool Context::captures(CUstream stream) const {
         OnDevice<Type> found;                                                           \
         if (!session_.kinds.take(handle, found)) return false;                          \
         kind = found.handle;                                                            \
+        ends(session_, kind);                                                           \
         return true;                                                                    \
     }                                                                                   \
     static bool find_##kind(Session& session, uint64_t handle, Type& kind) {            \
@@ -69,25 +96,31 @@ bool Context::captures(CUstream stream) const {
 
 HANDLES(stream, streams, CUstream)
 HANDLES(event, events, CUevent)
-HANDLES(graph, graphs, CUgraph)
-HANDLES(exec, execs, CUgraphExec)
+HANDLES(pool, pools, CUmemoryPool)
 
 bool Context::stream(uint64_t handle, CUstream& stream) const {
     if (!is_special_stream(handle)) return find_stream(session_, handle, stream);
+    uses_default_stream(handle == kPerThread);
     stream = reinterpret_cast<CUstream>(handle);
+    return true;
+}
+
+bool Context::pool(uint64_t handle, CUmemoryPool& pool) const {
+    if (handle >= worker_.devices.size()) return find_pool(session_, handle, pool);
+    pool = session_.default_pool(static_cast<uint8_t>(handle));
+    return pool != nullptr;
+}
+
+bool Context::device_of_pool(uint64_t handle, uint8_t& device) const {
+    OnDevice<CUmemoryPool> found;
+    found.device = static_cast<uint8_t>(handle);
+    if (handle >= worker_.devices.size() && !session_.pools.find(handle, found)) return false;
+    device = found.device;
     return true;
 }
 
 bool Context::event(uint64_t handle, CUevent& event) const {
     return find_event(session_, handle, event);
-}
-
-bool Context::graph(uint64_t handle, CUgraph& graph) const {
-    return find_graph(session_, handle, graph);
-}
-
-bool Context::exec(uint64_t handle, CUgraphExec& exec) const {
-    return find_exec(session_, handle, exec);
 }
 
 }  // namespace worker

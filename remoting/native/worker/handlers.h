@@ -27,29 +27,28 @@ class Context {
     Session& session() const { return session_; }
     uint8_t device() const { return device_; }
 
+    // Streams that the call has used, besides those that the session has made.
+    void uses_default_stream(bool of_thread) const { (of_thread ? used_own_ : used_default_) = true; }
+    bool used_default() const { return used_default_; }
+    bool used_own() const { return used_own_; }
+
     // The driver's handle for the client's; false when the session has no such thing.
     bool stream(uint64_t handle, CUstream& stream) const;
     bool event(uint64_t handle, CUevent& event) const;
-    bool graph(uint64_t handle, CUgraph& graph) const;
-    bool exec(uint64_t handle, CUgraphExec& exec) const;
-    bool pool(uint64_t device, CUmemoryPool& pool) const;
+    // A device's number stands for the session's default pool there.
+    bool pool(uint64_t handle, CUmemoryPool& pool) const;
+    // Whose memory it hands out, whatever device the call is for.
+    bool device_of_pool(uint64_t handle, uint8_t& device) const;
 
     bool may_add_stream(uint64_t handle) const;
     bool may_add_event(uint64_t handle) const;
-    bool may_add_graph(uint64_t handle) const;
-    bool may_add_exec(uint64_t handle) const;
+    bool may_add_pool(uint64_t handle) const;
     CUresult add_stream(uint64_t handle, CUstream stream) const;
     CUresult add_event(uint64_t handle, CUevent event) const;
-    CUresult add_graph(uint64_t handle, CUgraph graph) const;
-    CUresult add_exec(uint64_t handle, CUgraphExec exec) const;
+    CUresult add_pool(uint64_t handle, CUmemoryPool pool) const;
     bool drop_stream(uint64_t handle, CUstream& stream) const;
     bool drop_event(uint64_t handle, CUevent& event) const;
-    bool drop_graph(uint64_t handle, CUgraph& graph) const;
-    bool drop_exec(uint64_t handle, CUgraphExec& exec) const;
-
-    // Whether work on `stream` is recorded and not done. A copy from or to the lane's buffers is then
-    // refused: it would run later, when they hold something else.
-    bool captures(CUstream stream) const;
+    bool drop_pool(uint64_t handle, CUmemoryPool& pool) const;
 
     // Whether the lease may touch [address, address + bytes).
     bool accessible(uint64_t address, uint64_t bytes) const {
@@ -60,41 +59,54 @@ class Context {
     Worker& worker_;
     Session& session_;
     uint8_t device_;
+    mutable bool used_default_ = false, used_own_ = false;
 };
 
 enum class How : uint8_t { post, ask, sync };
+
+// What the call makes the worker and its driver keep of memory (host_memory.h): `briefly` until work in a
+// stream is done, the others until something is destroyed. `nothing` also for what gives back, which must
+// work when there is no more, and for pieces of one thing, whose handlers look at the whole.
+enum class Keeps : uint8_t { nothing, briefly, little, much };
 
 struct Handler {
     const char* name;
     How how;
     CUresult (*run)(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
+    Keeps keeps = Keeps::briefly;
 };
 
-// Null for an opcode that does not exist. kOpCopyOut is not here: its answer is a stream of replies, which
-// the lane sends itself.
+// Null for an opcode that does not exist. kOpCopyOut and kOpCopyBoxOut are not here: their answer is a stream
+// of replies, which the lane sends itself. Nor is kOpNextHostCall, which waits for no other call.
 const Handler* find_handler(uint16_t opcode);
 
 // For the generated handlers: sizes that saturate.
-constexpr uint64_t times(uint64_t a, uint64_t b) {
-    uint64_t product = 0;
-    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
-}
-// What `rows` rows of `width` bytes take, `pitch` bytes apart.
-constexpr uint64_t pitched(uint64_t pitch, uint64_t width, uint64_t rows) {
-    if (rows == 0 || width == 0) return 0;
-    if (width > pitch && rows > 1) return UINT64_MAX;
-    uint64_t bytes = 0;
-    return __builtin_add_overflow(times(pitch, rows - 1), width, &bytes) ? UINT64_MAX : bytes;
-}
+using wire::pitched;
+using wire::times;
 
 // By hand.
 CUresult handle_launch(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
 CUresult handle_copy_in(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
+CUresult handle_copy_box_in(Context& context, uint8_t frame_flags, wire::Reader& payload,
+                            wire::Writer& reply);
+CUresult handle_copy_box(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
 CUresult handle_allocate(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
+CUresult handle_create_pool(Context& context, uint8_t frame_flags, wire::Reader& payload,
+                            wire::Writer& reply);
+CUresult handle_set_pool_access(Context& context, uint8_t frame_flags, wire::Reader& payload,
+                                wire::Writer& reply);
+CUresult handle_create_memory(Context& context, uint8_t frame_flags, wire::Reader& payload,
+                              wire::Writer& reply);
+CUresult handle_set_access(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
 CUresult handle_memory_info(Context& context, uint8_t frame_flags, wire::Reader& payload,
                             wire::Writer& reply);
-CUresult handle_reset_device(Context& context, uint8_t frame_flags, wire::Reader& payload,
-                             wire::Writer& reply);
+CUresult handle_end_context(Context& context, uint8_t frame_flags, wire::Reader& payload,
+                            wire::Writer& reply);
+CUresult handle_host_call(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
+CUresult handle_context_event(Context& context, uint8_t frame_flags, wire::Reader& payload,
+                              wire::Writer& reply);
+CUresult handle_stream_memory(Context& context, uint8_t frame_flags, wire::Reader& payload,
+                              wire::Writer& reply);
 CUresult handle_load_library(Context& context, uint8_t frame_flags, wire::Reader& payload,
                              wire::Writer& reply);
 CUresult handle_upload_image(Context& context, uint8_t frame_flags, wire::Reader& payload,
@@ -105,6 +117,22 @@ CUresult handle_get_global(Context& context, uint8_t frame_flags, wire::Reader& 
 CUresult handle_set_attribute(Context& context, uint8_t frame_flags, wire::Reader& payload,
                               wire::Writer& reply);
 CUresult handle_link(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
+
+CUresult handle_set_checks(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
+CUresult handle_graph_part(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
+CUresult handle_graph_make(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
+CUresult handle_graph_set(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
+CUresult handle_graph_enable(Context& context, uint8_t frame_flags, wire::Reader& payload,
+                             wire::Writer& reply);
+CUresult handle_graph_input(Context& context, uint8_t frame_flags, wire::Reader& payload,
+                            wire::Writer& reply);
+CUresult handle_graph_run(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
+CUresult handle_graph_output(Context& context, uint8_t frame_flags, wire::Reader& payload,
+                             wire::Writer& reply);
+CUresult handle_reset_libraries(Context& context, uint8_t frame_flags, wire::Reader& payload,
+                                wire::Writer& reply);
+CUresult handle_graph_look(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
+CUresult handle_graph_end(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
 
 #include "worker_by_hand.inc"
 

@@ -6,7 +6,8 @@ namespace worker {
 namespace {
 
 std::string_view text_in(const std::vector<char>& buffer) {
-    return {buffer.data(), strnlen(buffer.data(), buffer.size())};
+    return buffer.empty() ? std::string_view{}
+                          : std::string_view{buffer.data(), strnlen(buffer.data(), buffer.size())};
 }
 
 }  // namespace

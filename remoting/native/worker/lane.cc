@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <optional>
+
+#include "box_copy.h"
+#include "sticky.h"
 
 namespace worker {
 namespace {
@@ -86,15 +90,31 @@ void Lane::use_device(uint8_t device) {
     current_device_ = device;
 }
 
+bool Lane::has_room(const Handler& handler, const wire::Reader& payload) {
+    if (handler.keeps == Keeps::nothing) return true;
+    HostMemory& memory = worker_.host_memory;
+    const auto level =
+        handler.keeps == Keeps::much ? memory.level_now() : memory.level(payload.rest().size());
+    if (level != HostMemory::Level::tight) return level == HostMemory::Level::free;
+    return handler.keeps == Keeps::briefly || !worker_.has_most(session_);
+}
+
 bool Lane::in_turn(uint64_t after) {
     return session_.order.wait_for(after, [this] { return session_.ended() || transport_->hung_up(); });
 }
 
 bool Lane::run_frame(const wire::FrameHeader& header, std::span<const std::byte> payload) {
+    if (session_.ended()) return false;
     if (header.device >= worker_.devices.size()) return malformed(header, "the device does not exist");
     use_device(header.device);
     wire::Reader reader(payload);
-    if (header.opcode == wire::kOpCopyOut) return copy_out(header, reader);
+    if (header.opcode == wire::kOpCopyOut || header.opcode == wire::kOpCopyBoxOut)
+        return copy_out(header, reader);
+    if (header.opcode == wire::kOpTakeNotices) return give_notices(header, reader);
+    if (header.opcode == wire::kOpInterrupt) return interrupt(header, reader);
+    if (header.opcode == wire::kOpNextHostCall) return next_host_call(header, reader);
+    if (header.opcode == wire::kOpGraphLook) return look_into_graph(header, reader);
+    if (header.opcode == wire::kOpMemoryLook) return look_into_memory(header, reader);
     const Handler* handler = find_handler(header.opcode);
     if (!handler) return malformed(header, "no call has this opcode");
     return handler->how == How::post ? post(header, *handler, reader) : ask(header, *handler, reader);
@@ -106,10 +126,14 @@ bool Lane::post(const wire::FrameHeader& header, const Handler& handler, wire::R
     }
     if (!in_turn(header.order - 1)) return false;
     CUresult result = static_cast<CUresult>(worker_.poisoned.load(std::memory_order_relaxed));
+    if (result == CUDA_SUCCESS && !has_room(handler, payload)) result = CUDA_ERROR_OUT_OF_MEMORY;
     if (result == CUDA_SUCCESS) {
+        worker_.shared_streams.enter(session_, header.device);
         Context context(worker_, session_, header.device);
         reply_.clear();
         result = handler.run(context, header.flags, payload, reply_);
+        if (context.used_default()) session_.own_work.used_default(header.device);
+        if (context.used_own()) session_.own_work.used_own(header.device);
     }
     if (result == kMalformed) return malformed(header, handler.name);
     if (result != CUDA_SUCCESS) {
@@ -125,6 +149,9 @@ bool Lane::ask(const wire::FrameHeader& header, const Handler& handler, wire::Re
     if (const auto poisoned = static_cast<CUresult>(worker_.poisoned.load())) return send_reply(poisoned, {});
     const CUresult held = session_.take_held();
     if (held != CUDA_SUCCESS && handler.how == How::ask) return send_reply(held, {});
+    std::optional<HostMemory::Turn> turn;
+    if (handler.keeps == Keeps::much) turn.emplace(worker_.host_memory);
+    if (!has_room(handler, payload)) return send_reply(CUDA_ERROR_OUT_OF_MEMORY, {});
     Context context(worker_, session_, header.device);
     reply_.clear();
     CUresult result;
@@ -132,7 +159,9 @@ bool Lane::ask(const wire::FrameHeader& header, const Handler& handler, wire::Re
         const Stopwatch stopwatch(worker_.status.busy_microseconds);
         result = handler.run(context, header.flags, payload, reply_);
     }
+    turn.reset();  // before the client is waited for
     if (result == kMalformed) return malformed(header, handler.name);
+    if (handler.how == How::sync) worker_.output.drain(worker_, session_);
     worker_.note(result, handler.name);
     if (result == CUDA_SUCCESS && held != CUDA_SUCCESS) return send_reply(held, {});
     // Only loads and links say more than the status when they fail: the compiler's log.
@@ -141,40 +170,90 @@ bool Lane::ask(const wire::FrameHeader& header, const Handler& handler, wire::Re
                       result == CUDA_SUCCESS || has_log ? reply_.bytes() : std::span<const std::byte>{});
 }
 
+// In no order with other calls: what is posted may wait for the very function that is done with this. It
+// neither takes a held error, which is for the program's own calls, nor minds that the context is lost.
+bool Lane::next_host_call(const wire::FrameHeader& header, wire::Reader& payload) {
+    uint64_t done;
+    if (!payload.take(done) || !payload.finished()) return malformed(header, "the next host call");
+    wire::HostCallReply reply{};
+    switch (session_.host_calls->next(done, reply)) {
+        case HostCalls::Next::malformed:
+            return malformed(header, "the next host call");
+        case HostCalls::Next::gone:
+            return false;
+        case HostCalls::Next::there:
+            return send_reply(CUDA_SUCCESS, std::as_bytes(std::span(&reply, 1)));
+    }
+    return false;
+}
+
+bool Lane::look_into_graph(const wire::FrameHeader& header, wire::Reader& payload) {
+    Context context(worker_, session_, header.device);
+    reply_.clear();
+    const CUresult result = handle_graph_look(context, 0, payload, reply_);
+    if (result == kMalformed) return malformed(header, "a look into a graph");
+    return send_reply(result, result == CUDA_SUCCESS ? reply_.bytes() : std::span<const std::byte>{});
+}
+
 bool Lane::copy_out(const wire::FrameHeader& header, wire::Reader& payload) {
-    wire::CopyHead head;
-    if (!payload.take(head) || !payload.finished() || head.bytes == 0)
-        return malformed(header, "cuMemcpyDtoH");
+    wire::BoxHead head{};
+    if (header.opcode == wire::kOpCopyOut) {
+        wire::CopyHead range{};
+        payload.take(range);
+        head = {wire::flat(range.address, range.bytes), range.stream};
+    } else {
+        payload.take(head);
+    }
+    if (!payload.finished() || !wire::well_formed(head.box)) return malformed(header, "cuMemcpyDtoH");
     if (!in_turn(header.order)) return false;
     if (const auto poisoned = static_cast<CUresult>(worker_.poisoned.load())) return send_reply(poisoned, {});
     if (const CUresult held = session_.take_held()) return send_reply(held, {});
     Context context(worker_, session_, header.device);
     CUstream stream;
     if (!context.stream(head.stream, stream)) return send_reply(CUDA_ERROR_INVALID_HANDLE, {});
-    if (!context.accessible(head.address, head.bytes)) return send_reply(CUDA_ERROR_INVALID_VALUE, {});
-    if (context.captures(stream)) return send_reply(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, {});
+    if (!context.accessible(head.box.address, wire::span(head.box)))
+        return send_reply(CUDA_ERROR_INVALID_VALUE, {});
     if (outgoing_.empty()) outgoing_.resize(wire::kChunk);
-    for (uint64_t done = 0; done < head.bytes;) {
-        const auto bytes = static_cast<size_t>(std::min<uint64_t>(head.bytes - done, wire::kChunk));
-        CUresult result;
+    CUresult result = CUDA_SUCCESS;
+    const bool sent = wire::cut(head.box, wire::kChunk, [&](const wire::Piece& piece) {
+        const wire::Box part = wire::part_of(head.box, piece);
         {
             const Stopwatch stopwatch(worker_.status.busy_microseconds);
-            result = invoke(worker_.driver.cuMemcpyDtoHAsync_v2, static_cast<void*>(outgoing_.data()),
-                            static_cast<CUdeviceptr>(head.address + done), bytes, stream);
+            result = copy_piece_out(context, outgoing_.data(), part, stream);
             if (result == CUDA_SUCCESS) result = invoke(worker_.driver.cuStreamSynchronize, stream);
         }
-        if (result != CUDA_SUCCESS) {
-            worker_.note(result, "cuMemcpyDtoH");
-            return send_reply(result, {});
-        }
-        if (!send_reply(CUDA_SUCCESS, std::span(outgoing_).first(bytes))) return false;
-        done += bytes;
-    }
-    return true;
+        worker_.output.drain(worker_, session_);
+        return result == CUDA_SUCCESS &&
+               send_reply(CUDA_SUCCESS, std::span(outgoing_).first(wire::volume(part)));
+    });
+    if (result == CUDA_SUCCESS) return sent;
+    worker_.note(result, "cuMemcpyDtoH");
+    return send_reply(result, {});
+}
+
+// Not in its turn, and also when the context is lost: it says why.
+bool Lane::give_notices(const wire::FrameHeader& header, wire::Reader& payload) {
+    if (!payload.finished()) return malformed(header, "notices");
+    reply_.clear();
+    session_.notices.take(reply_);
+    return send_reply(CUDA_SUCCESS, reply_.bytes());
+}
+
+// Not in its turn: the call in whose turn it would be may be the one that never ends.
+bool Lane::interrupt(const wire::FrameHeader& header, wire::Reader& payload) {
+    wire::InterruptMessage message{};
+    if (!payload.take(message) || !payload.finished()) return malformed(header, "an interrupt");
+    if (session_.software.interrupt()) return send_reply(CUDA_SUCCESS, {});
+    if (!message.end_worker) return send_reply(CUDA_ERROR_NOT_SUPPORTED, {});
+    send_reply(CUDA_SUCCESS, {});
+    worker_.end("session " + session_.name() + " has interrupted a kernel, which cannot be stopped alone");
 }
 
 bool Lane::send_reply(CUresult status, std::span<const std::byte> payload) {
     wire::ReplyHeader header{static_cast<uint32_t>(payload.size()), static_cast<int32_t>(status)};
+    if (session_.notices.waiting()) header.length |= wire::kNoticesWait;
+    if (wire::is_sticky(status) && worker_.poisoned.load() == CUDA_SUCCESS)
+        header.length |= wire::kContextGoesOn;
     iovec parts[2] = {{&header, sizeof header}, {const_cast<std::byte*>(payload.data()), payload.size()}};
     return transport_->send(parts, 2);
 }

@@ -1,6 +1,7 @@
 // One lane of a session: reads frames, runs them in order, answers those that ask.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@ namespace worker {
 class Lane {
   public:
     Lane(Worker& worker, Session& session, std::unique_ptr<wire::Transport> transport);
+    ~Lane();
 
     // Until the client goes, or the session ends.
     void run();
@@ -33,7 +35,15 @@ class Lane {
     bool post(const wire::FrameHeader& header, const Handler& handler, wire::Reader& payload);
     bool ask(const wire::FrameHeader& header, const Handler& handler, wire::Reader& payload);
     bool copy_out(const wire::FrameHeader& header, wire::Reader& payload);
+    bool interrupt(const wire::FrameHeader& header, wire::Reader& payload);
+    bool give_notices(const wire::FrameHeader& header, wire::Reader& payload);
+    bool next_host_call(const wire::FrameHeader& header, wire::Reader& payload);
+    bool look_into_graph(const wire::FrameHeader& header, wire::Reader& payload);
+    bool look_into_memory(const wire::FrameHeader& header, wire::Reader& payload);
+    CUresult look(const wire::MemoryLook& look, std::span<const std::byte> given);
     bool in_turn(uint64_t after);
+    // Whether what the call makes the worker keep has room.
+    bool has_room(const Handler& handler, const wire::Reader& payload);
     bool send_reply(CUresult status, std::span<const std::byte> payload);
     bool malformed(const wire::FrameHeader& header, const char* why);
     void use_device(uint8_t device);
@@ -44,6 +54,7 @@ class Lane {
     int current_device_ = -1;
     wire::Writer reply_;
     std::vector<std::byte> outgoing_;
+    std::array<CUstream, wire::kMaxDevices> look_streams_{};  // made when they are needed
 };
 
 }  // namespace worker

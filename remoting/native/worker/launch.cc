@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "handlers.h"
+#include "graph.h"
 
 namespace worker {
 namespace {
@@ -12,14 +12,11 @@ bool find_kernel(Context& context, uint64_t library, uint32_t index, std::shared
     return true;
 }
 
-CUresult launch(Context& context, const wire::LaunchHead& head, const LoadedKernel& kernel, CUstream stream,
-                CUlaunchAttribute* attributes, const std::byte* params) {
+CUresult launch(Context& context, LaunchRequest& request, CUstream stream) {
+    const wire::LaunchHead& head = request.head;
     // The driver copies the parameters before it returns.
-    std::vector<void*> pointers(kernel.params.size());
-    for (size_t i = 0; i < pointers.size(); ++i) {
-        pointers[i] = const_cast<std::byte*>(params + kernel.params[i].offset);
-    }
-    const auto function = reinterpret_cast<CUfunction>(kernel.handle);
+    std::vector<void*> pointers = request.pointers();
+    const auto function = reinterpret_cast<CUfunction>(request.kernel->handle);
     void** arguments = pointers.empty() ? nullptr : pointers.data();
     if (head.attribute_count == 0) {
         return invoke(context.driver().cuLaunchKernel, function, head.grid[0], head.grid[1], head.grid[2],
@@ -35,7 +32,7 @@ CUresult launch(Context& context, const wire::LaunchHead& head, const LoadedKern
     config.blockDimZ = head.block[2];
     config.sharedMemBytes = head.shared_bytes;
     config.hStream = stream;
-    config.attrs = attributes;
+    config.attrs = request.attributes;
     config.numAttrs = head.attribute_count;
     return invoke(context.driver().cuLaunchKernelEx, static_cast<const CUlaunchConfig*>(&config), function,
                   arguments, static_cast<void**>(nullptr));
@@ -43,10 +40,8 @@ CUresult launch(Context& context, const wire::LaunchHead& head, const LoadedKern
 
 }  // namespace
 
-CUresult handle_launch(Context& context, uint8_t, wire::Reader& payload, wire::Writer&) {
-    wire::LaunchHead head;
+CUresult LaunchRequest::take(Context& context, wire::Reader& payload) {
     if (!payload.take(head) || head.attribute_count > wire::kMaxLaunchAttributes) return kMalformed;
-    CUlaunchAttribute attributes[wire::kMaxLaunchAttributes];
     for (uint32_t i = 0; i < head.attribute_count; ++i) {
         wire::LaunchAttribute sent;
         if (!payload.take(sent)) return kMalformed;
@@ -60,16 +55,27 @@ CUresult handle_launch(Context& context, uint8_t, wire::Reader& payload, wire::W
         }
         std::memcpy(&attributes[i].value, sent.value, sizeof sent.value);
     }
-    std::span<const std::byte> params;
-    if (!payload.take_bytes(head.param_bytes, params) || !payload.finished()) return kMalformed;
-    std::shared_ptr<LoadedLibrary> library;
-    const LoadedKernel* kernel = nullptr;
-    CUstream stream;
+    if (!payload.take_bytes(head.param_bytes, params)) return kMalformed;
     if (!find_kernel(context, head.library, head.kernel, library, kernel)) return CUDA_ERROR_INVALID_HANDLE;
-    if (!context.stream(head.stream, stream)) return CUDA_ERROR_INVALID_HANDLE;
-    if (params.size() != kernel->param_bytes) return kMalformed;
+    return params.size() == kernel->param_bytes ? CUDA_SUCCESS : kMalformed;
+}
+
+std::vector<void*> LaunchRequest::pointers() const {
+    std::vector<void*> pointers;
+    for (const auto& param : kernel->params)
+        pointers.push_back(const_cast<std::byte*>(params.data() + param.offset));
+    return pointers;
+}
+
+CUresult handle_launch(Context& context, uint8_t, wire::Reader& payload, wire::Writer&) {
+    LaunchRequest request;
+    if (CUresult error = request.take(context, payload)) return error;
+    CUstream stream;
+    if (!payload.finished()) return kMalformed;
+    if (!context.stream(request.head.stream, stream)) return CUDA_ERROR_INVALID_HANDLE;
     context.worker().status.launches.fetch_add(1, std::memory_order_relaxed);
-    return launch(context, head, *kernel, stream, attributes, params.data());
+    context.session().has_launched.store(true, std::memory_order_relaxed);
+    return launch(context, request, stream);
 }
 
 CUresult handle_set_attribute(Context& context, uint8_t, wire::Reader& payload, wire::Writer&) {
@@ -81,17 +87,6 @@ CUresult handle_set_attribute(Context& context, uint8_t, wire::Reader& payload, 
         return CUDA_ERROR_INVALID_HANDLE;
     return invoke(context.driver().cuKernelSetAttribute, static_cast<CUfunction_attribute>(message.attribute),
                   message.value, kernel->handle, context.worker().devices[context.device()].handle);
-}
-
-// A replay launches its kernels too: a program that does nothing else is not idle.
-CUresult run_cuGraphLaunch(Context& context, uint8_t, const wire::cuGraphLaunch_message& message,
-                           wire::Writer&) {
-    CUgraphExec exec;
-    CUstream stream;
-    if (!context.exec(message.hGraph, exec) || !context.stream(message.hStream, stream))
-        return CUDA_ERROR_INVALID_HANDLE;
-    context.worker().status.launches.fetch_add(1, std::memory_order_relaxed);
-    return invoke(context.driver().cuGraphLaunch, exec, stream);
 }
 
 }  // namespace worker

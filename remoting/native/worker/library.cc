@@ -5,6 +5,7 @@
 #include "blake2b.h"
 #include "handlers.h"
 #include "image.h"
+#include "image_variables.h"
 #include "jit.h"
 
 namespace worker {
@@ -60,27 +61,33 @@ CUresult describe(Context& context, LoadedLibrary& library, wire::Writer& rows) 
     return CUDA_SUCCESS;
 }
 
-CUresult load(Context& context, const wire::LoadHead& head, const ImageCache::Image& image,
-              JitOptions& options, wire::Writer& rows, uint32_t& kernel_count) {
-    auto library = std::make_shared<LoadedLibrary>();
-    library->device = context.device();
-    library->charged = MemoryLedger::charge_of(image->size());
-    MemoryLedger& memory = context.worker().memory;
-    if (!memory.reserve(library->device, library->charged)) return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result =
-        invoke(context.driver().cuLibraryLoadData, &library->handle, static_cast<const void*>(image->data()),
-               options.names(), options.values(), options.count(), static_cast<CUlibraryOption*>(nullptr),
-               static_cast<void**>(nullptr), 0u);
-    if (result != CUDA_SUCCESS) {
-        memory.give_back(library->device, library->charged);
-        return result;
-    }
-    result = describe(context, *library, rows);
-    kernel_count = static_cast<uint32_t>(library->kernels.size());
-    if (result == CUDA_SUCCESS && !context.session().libraries.add(head.library, library))
-        result = kMalformed;
-    if (result != CUDA_SUCCESS) unload_library(context.worker(), *library);
+// Takes from the slice what the image and its variables need, then loads it.
+CUresult load_image(LoadedLibrary& library, const ImageCache::Image& image,
+                    const std::shared_ptr<JitOptions>& options) {
+    const auto bytes = variable_bytes(std::as_bytes(std::span(image->data(), image->size())));
+    if (!bytes) return CUDA_ERROR_INVALID_IMAGE;
+    const uint64_t variables = MemoryLedger::charge_of(*bytes);
+    const uint64_t charge = MemoryLedger::charge_of(image->size());
+    if (variables > UINT64_MAX - charge || !library.worker.memory.reserve(library.device, charge + variables))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    library.charged = charge + variables;
+    library.image = image;
+    library.options = options;
+    const CUresult result =
+        invoke(library.worker.driver.cuLibraryLoadData, &library.handle,
+               static_cast<const void*>(image->data()), options->names(), options->values(), options->count(),
+               static_cast<CUlibraryOption*>(nullptr), static_cast<void**>(nullptr), 0u);
+    if (result != CUDA_SUCCESS) library.handle = nullptr;
     return result;
+}
+
+CUresult load(Context& context, const wire::LoadHead& head, const ImageCache::Image& image,
+              const std::shared_ptr<JitOptions>& options, wire::Writer& rows, uint32_t& kernel_count) {
+    const auto library = std::make_shared<LoadedLibrary>(context.worker(), context.device());
+    if (CUresult error = load_image(*library, image, options)) return error;
+    if (CUresult error = describe(context, *library, rows)) return error;
+    kernel_count = static_cast<uint32_t>(library->kernels.size());
+    return context.session().libraries.add(head.library, library) ? CUDA_SUCCESS : kMalformed;
 }
 
 // The image that the client means: from the frame, which proves its digest, or from the cache.
@@ -104,7 +111,8 @@ bool find_image(Context& context, const wire::LoadHead& head, wire::Reader& payl
 
 CUresult handle_load_library(Context& context, uint8_t, wire::Reader& payload, wire::Writer& reply) {
     wire::LoadHead head;
-    JitOptions options;
+    const auto jit = std::make_shared<JitOptions>();
+    JitOptions& options = *jit;
     ImageCache::Image image;
     if (!payload.take(head) ||
         !options.take(payload, head.option_count, head.info_log_bytes, head.error_log_bytes) ||
@@ -122,7 +130,7 @@ CUresult handle_load_library(Context& context, uint8_t, wire::Reader& payload, w
                image->size() != 0) {
         result = CUDA_ERROR_INVALID_IMAGE;
     } else {
-        result = load(context, head, image, options, rows, answer.kernel_count);
+        result = load(context, head, image, jit, rows, answer.kernel_count);
     }
     if (result == kMalformed) return result;
     answer.info_log_bytes = static_cast<uint32_t>(options.info_log().size());
@@ -154,14 +162,33 @@ CUresult handle_upload_image(Context& context, uint8_t, wire::Reader& payload, w
 CUresult handle_unload_library(Context& context, uint8_t, wire::Reader& payload, wire::Writer&) {
     uint64_t handle;
     if (!payload.take(handle) || !payload.finished()) return kMalformed;
-    std::shared_ptr<LoadedLibrary> library;
-    if (!context.session().libraries.take(handle, library)) return CUDA_ERROR_INVALID_HANDLE;
-    {
-        const std::lock_guard lock(context.worker().globals_mutex);
-        for (uint64_t global : library->globals)
-            context.worker().memory.forget_global(global, &context.session());
+    return context.session().unload(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+// The client's context has begun a new life, in which variables have their first values again.
+CUresult handle_reset_libraries(Context& context, uint8_t, wire::Reader& payload, wire::Writer&) {
+    Session& session = context.session();
+    session.own_work.wait(context.device());
+    while (!payload.finished()) {
+        uint64_t handle;
+        std::shared_ptr<LoadedLibrary> before;
+        if (!payload.take(handle)) return kMalformed;
+        if (!session.libraries.find(handle, before)) return CUDA_ERROR_INVALID_HANDLE;
+        const ImageCache::Image image = before->image;
+        const auto options = before->options;
+        const size_t kernels = before->kernels.size();
+        const uint8_t device = before->device;
+        // Their memory is not taken twice.
+        before.reset();
+        session.unload(handle);
+        const auto fresh = std::make_shared<LoadedLibrary>(context.worker(), device);
+        if (CUresult error = load_image(*fresh, image, options)) return error;
+        wire::Writer rows;
+        // One image has one order of kernels, and so the client's numbers stay right.
+        if (CUresult error = describe(context, *fresh, rows)) return error;
+        if (fresh->kernels.size() != kernels || !session.libraries.add(handle, fresh))
+            return CUDA_ERROR_INVALID_IMAGE;
     }
-    unload_library(context.worker(), *library);
     return CUDA_SUCCESS;
 }
 

@@ -1,5 +1,8 @@
 // cuLink* in one request: all inputs are images that were uploaded before.
+#include <algorithm>
+
 #include "handlers.h"
+#include "image.h"
 #include "jit.h"
 
 namespace worker {
@@ -29,8 +32,17 @@ bool take_inputs(Context& context, wire::Reader& payload, uint32_t count, std::v
     return payload.finished();
 }
 
+// Whether the driver may see it: it trusts what a fatbin says of its size, and follows a wrapper's address.
+bool safe(const Input& input) {
+    if (input.type == CU_JIT_INPUT_OBJECT || input.type == CU_JIT_INPUT_LIBRARY) return true;
+    // With the NUL that stands behind every image.
+    return wire::image_bytes(std::as_bytes(std::span(input.image->data(), input.image->size() + 1)))
+        .has_value();
+}
+
 CUresult link(Context& context, const std::vector<Input>& inputs, JitOptions& options, std::string& linked) {
     const Driver& driver = context.driver();
+    if (!std::all_of(inputs.begin(), inputs.end(), safe)) return CUDA_ERROR_INVALID_IMAGE;
     CUlinkState state;
     if (CUresult error =
             invoke(driver.cuLinkCreate_v2, options.count(), options.names(), options.values(), &state)) {
@@ -38,6 +50,9 @@ CUresult link(Context& context, const std::vector<Input>& inputs, JitOptions& op
     }
     CUresult result = CUDA_SUCCESS;
     for (const Input& input : inputs) {
+        // A driver would follow its pointer.
+        if (wire::is_fatbin_wrapper(input.image->c_str())) result = CUDA_ERROR_INVALID_IMAGE;
+        if (result != CUDA_SUCCESS) break;
         result =
             invoke(driver.cuLinkAddData_v2, state, input.type,
                    const_cast<void*>(static_cast<const void*>(input.image->data())), input.image->size(),

@@ -40,7 +40,10 @@ void serve(Worker& worker, int fd, const wire::Hello& hello) {
         lane.refuse("this process's session has ended");
         return;
     }
+    session->software.enter();
     if (lane.welcome()) lane.run();
+    session->own_work.thread_ends();
+    if (worker.driver.software) worker.driver.software->enter_session(nullptr);
     if (session->remove_lane(hello.lane)) worker.leave(id, session);
 }
 
@@ -108,12 +111,20 @@ int run(const Options& options) {
         worker->status.fault("cannot serve the lease: " + error);
         return 1;
     }
+    // The software GPU's memory is this process's.
+    uint64_t apart = 0;
+    for (const Slice& slice : options.slices) apart += worker->driver.software ? slice.mib << 20 : 0;
+    worker->host_memory.set_limit(options.host_memory_mib, apart);
+    if (!worker->driver.software && !worker->output.redirect()) {
+        log_line("the system gives no file in memory: what kernels print is lost");
+    }
     worker->status.report(worker->memory);
     for (bool closed = false; !closed;) {
         pollfd entry{options.control_fd, POLLIN, 0};
         poll(&entry, 1, 500);
         if (entry.revents) accept_connection(*worker, options.control_fd, *fence, closed);
         worker->status.report(worker->memory);
+        worker->end_abandoned();
     }
     return 0;
 }

@@ -6,6 +6,16 @@
 namespace worker {
 namespace {
 
+// What managed memory of `bytes` takes, with its pages to itself. It is device memory, which the client moves
+// to and fro. The software GPU's managed memory begins a page and is checked to the byte. A real driver's
+// would move to this process, so there it is ordinary memory with room to begin a page anywhere. Nothing, and
+// what no device has, stay so.
+uint64_t managed_bytes(const Driver& driver, uint64_t bytes) {
+    constexpr uint64_t kPage = wire::kManagedPage;
+    if (bytes == 0 || bytes > UINT64_MAX - 2 * kPage) return bytes;
+    return (bytes + kPage - 1) / kPage * kPage + (driver.software ? 0 : kPage);
+}
+
 // Asks the driver for memory of this kind; `address` and `pitch` are its answer.
 CUresult ask_driver(Context& context, const wire::AllocateHead& head, CUdeviceptr& address, size_t& pitch) {
     const Driver& driver = context.driver();
@@ -18,16 +28,28 @@ CUresult ask_driver(Context& context, const wire::AllocateHead& head, CUdevicept
         case wire::AllocationKind::stream_ordered: {
             CUstream stream;
             if (!context.stream(head.stream, stream)) return CUDA_ERROR_INVALID_HANDLE;
-            return invoke(driver.cuMemAllocAsync, &address, static_cast<size_t>(head.bytes), stream);
+            CUmemoryPool pool;
+            if (!context.pool(head.pool, pool)) return CUDA_ERROR_NOT_SUPPORTED;
+            return invoke(driver.cuMemAllocFromPoolAsync, &address, static_cast<size_t>(head.bytes), pool,
+                          stream);
         }
+        case wire::AllocationKind::managed:
+            if (driver.software) {
+                return invoke(driver.cuMemAllocManaged, &address, static_cast<size_t>(head.bytes),
+                              static_cast<unsigned>(CU_MEM_ATTACH_GLOBAL));
+            }
+            return invoke(driver.cuMemAlloc_v2, &address,
+                          static_cast<size_t>(managed_bytes(driver, head.bytes)));
     }
     return kMalformed;
 }
 
 // What the allocation will take: for pitched memory a guess that the driver's pitch corrects.
-uint64_t expected_bytes(const wire::AllocateHead& head) {
+uint64_t expected_bytes(const Driver& driver, const wire::AllocateHead& head) {
     constexpr uint64_t kPitchUnit = 512;
-    if (head.kind != static_cast<uint32_t>(wire::AllocationKind::pitched)) return head.bytes;
+    const auto kind = static_cast<wire::AllocationKind>(head.kind);
+    if (kind == wire::AllocationKind::managed) return managed_bytes(driver, head.bytes);
+    if (kind != wire::AllocationKind::pitched) return head.bytes;
     if (head.bytes > UINT64_MAX - kPitchUnit) return UINT64_MAX;
     return times((head.bytes + kPitchUnit - 1) / kPitchUnit * kPitchUnit, head.rows);
 }
@@ -48,19 +70,23 @@ CUresult handle_allocate(Context& context, uint8_t, wire::Reader& payload, wire:
     wire::AllocateHead head;
     if (!payload.take(head) || !payload.finished()) return kMalformed;
     MemoryLedger& memory = context.worker().memory;
-    const uint64_t bytes = expected_bytes(head);
+    const uint64_t bytes = expected_bytes(context.driver(), head);
     if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     const uint64_t charge = MemoryLedger::charge_of(bytes);
-    if (!memory.reserve(context.device(), charge)) return CUDA_ERROR_OUT_OF_MEMORY;
+    uint8_t device = context.device();
+    const bool of_pool = head.kind == static_cast<uint32_t>(wire::AllocationKind::stream_ordered);
+    if (of_pool && !context.device_of_pool(head.pool, device)) return CUDA_ERROR_NOT_SUPPORTED;
+    if (!memory.reserve(device, charge)) return CUDA_ERROR_OUT_OF_MEMORY;
     CUdeviceptr address = 0;
     size_t pitch = 0;
     const CUresult result = ask_driver(context, head, address, pitch);
     if (result != CUDA_SUCCESS) {
-        memory.give_back(context.device(), charge);
+        memory.give_back(device, charge);
         return result;
     }
-    const uint64_t usable = pitch ? std::min(times(pitch, head.rows), charge) : head.bytes;
-    memory.add({address, usable, charge, &context.session(), context.device()});
+    const uint64_t whole = context.driver().software ? head.bytes : bytes;
+    const uint64_t usable = pitch ? std::min(times(pitch, head.rows), charge) : whole;
+    memory.add({address, usable, charge, &context.session(), device});
     reply.put(static_cast<uint64_t>(address));
     reply.put(static_cast<uint64_t>(pitch));
     return CUDA_SUCCESS;
@@ -70,8 +96,14 @@ CUresult run_cuMemFree_v2(Context& context, uint8_t, const wire::cuMemFree_v2_me
                           wire::Writer&) {
     const auto allocation = context.worker().memory.take(message.dptr, &context.session());
     if (!allocation) return CUDA_ERROR_INVALID_VALUE;
+    // The driver's call waits for the whole context, whose other sessions may run kernels that never end.
+    OwnWork& own_work = context.session().own_work;
+    const bool alone = context.worker().status.sessions.load() == 1;
+    const CUresult error = alone ? CUDA_SUCCESS : own_work.wait(allocation->device);
+    if (error != CUDA_SUCCESS) return free(context, *allocation, error);
     return free(context, *allocation,
-                invoke(context.driver().cuMemFree_v2, static_cast<CUdeviceptr>(message.dptr)));
+                alone ? invoke(context.driver().cuMemFree_v2, static_cast<CUdeviceptr>(message.dptr))
+                      : own_work.free(allocation->device, message.dptr));
 }
 
 // The bytes count as free when the free is queued, as they do in the driver's pool: a later allocation on the
@@ -100,12 +132,6 @@ CUresult handle_memory_info(Context& context, uint8_t, wire::Reader& payload, wi
     return CUDA_SUCCESS;
 }
 
-CUresult handle_reset_device(Context& context, uint8_t, wire::Reader& payload, wire::Writer&) {
-    if (!payload.finished()) return kMalformed;
-    context.session().reset(context.device());
-    return CUDA_SUCCESS;
-}
-
 // The driver has taken pageable memory when the call returns, so the lane's buffer may be used again.
 CUresult handle_copy_in(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer&) {
     wire::CopyHead head;
@@ -115,7 +141,6 @@ CUresult handle_copy_in(Context& context, uint8_t frame_flags, wire::Reader& pay
     CUstream stream;
     if (!context.stream(head.stream, stream)) return CUDA_ERROR_INVALID_HANDLE;
     if (!context.accessible(head.address, head.bytes)) return CUDA_ERROR_INVALID_VALUE;
-    if (context.captures(stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     const Driver& driver = context.driver();
     const void* from = bytes.data();
     if (frame_flags & wire::kWholeCopy) {

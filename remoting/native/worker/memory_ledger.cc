@@ -78,13 +78,27 @@ void MemoryLedger::forget_global(uint64_t base, const Session* owner) {
 }
 
 bool MemoryLedger::accessible(uint64_t address, uint64_t bytes) const {
-    if (bytes == 0) return true;
+    return bytes == 0 || device_of(address, bytes).has_value();
+}
+
+std::optional<uint8_t> MemoryLedger::device_of(uint64_t address, uint64_t bytes) const {
     const std::shared_lock lock(mutex_);
-    auto after = by_base_.upper_bound(address);
-    if (after == by_base_.begin()) return false;
-    const Allocation& allocation = std::prev(after)->second;
-    const uint64_t offset = address - allocation.base;
-    return offset < allocation.bytes && bytes <= allocation.bytes - offset;
+    auto next = by_base_.upper_bound(address);
+    if (next == by_base_.begin() || bytes == 0) return std::nullopt;
+    const Allocation* allocation = &std::prev(next)->second;
+    const uint8_t device = allocation->device;
+    uint64_t offset = address - allocation->base;
+    while (offset < allocation->bytes && bytes > allocation->bytes - offset) {
+        if (!allocation->joins || next == by_base_.end() || !next->second.joins) return std::nullopt;
+        if (next->first != allocation->base + allocation->bytes || next->second.device != device)
+            return std::nullopt;
+        bytes -= allocation->bytes - offset;
+        offset = 0;
+        allocation = &next->second;
+        ++next;
+    }
+    if (offset >= allocation->bytes) return std::nullopt;
+    return device;
 }
 
 uint64_t MemoryLedger::used(uint8_t device) const {

@@ -16,10 +16,11 @@ class Session;
 struct Allocation {
     uint64_t base = 0;
     uint64_t bytes = 0;
-    uint64_t charged =
-        0;  // against the slice; 0 for a variable of a library, which is charged with its image
+    uint64_t charged = 0;  // against the slice; 0 for a variable of a library and for a mapping, which
+                           // are charged with the image and the memory
     const Session* owner = nullptr;
     uint8_t device = 0;
+    bool joins = false;  // a mapping: with the next one, if that begins where this ends, it is as one
 };
 
 class MemoryLedger {
@@ -41,11 +42,14 @@ class MemoryLedger {
     std::vector<Allocation> take_all(const Session* owner);
     std::vector<Allocation> take_device(const Session* owner, uint8_t device);
 
-    // A library's variable is gone with it.
+    // A library's variable is gone with it, or a mapping.
     void forget_global(uint64_t base, const Session* owner);
 
-    // Whether [address, address + bytes) lies inside one allocation of the lease.
+    // Whether [address, address + bytes) lies inside one allocation of the lease, or inside mappings
+    // that join.
     bool accessible(uint64_t address, uint64_t bytes) const;
+    // The same, and whose device that is; nothing where it does not, or for no bytes.
+    std::optional<uint8_t> device_of(uint64_t address, uint64_t bytes) const;
 
     uint64_t used(uint8_t device) const;
     uint64_t limit(uint8_t device) const { return limits_[device]; }

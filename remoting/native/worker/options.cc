@@ -57,8 +57,8 @@ bool parse_slices(std::string_view mib, std::string_view thousandths, std::strin
 
 bool parse_options(int argc, char** argv, Options& options, std::string& error) {
     std::map<std::string_view, std::string_view> given = {
-        {"--control-fd", ""}, {"--driver", ""}, {"--memory-mib", ""}, {"--thousandths", ""},
-        {"--name", ""},       {"--uuid", ""},   {"--live-until", "0"}};
+        {"--control-fd", ""}, {"--driver", ""}, {"--memory-mib", ""},  {"--thousandths", ""},
+        {"--name", ""},       {"--uuid", ""},   {"--live-until", "0"}, {"--host-memory-mib", "4096"}};
     for (int i = 1; i < argc; i += 2) {
         auto known = given.find(argv[i]);
         if (known == given.end() || i + 1 == argc) {
@@ -78,6 +78,12 @@ bool parse_options(int argc, char** argv, Options& options, std::string& error) 
     }
     if (!parse_number(given["--live-until"], options.live_until_ms) || options.live_until_ms > kLatestMs) {
         error = "--live-until: '" + std::string(given["--live-until"]) + "' is not a time in milliseconds";
+        return false;
+    }
+    if (!parse_number(given["--host-memory-mib"], options.host_memory_mib) || options.host_memory_mib == 0 ||
+        options.host_memory_mib > kMostMib) {
+        error = "--host-memory-mib: '" + std::string(given["--host-memory-mib"]) +
+                "' is not a number of MiB from 1 to 4194304";
         return false;
     }
     options.driver = given["--driver"];

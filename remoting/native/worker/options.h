@@ -17,8 +17,9 @@ struct Options {
     int control_fd = -1;
     std::string driver;
     std::string name;
-    uint64_t live_until_ms = 0;  // of CLOCK_BOOTTIME; 0: no end
-    std::vector<Slice> slices;   // the CUDA devices of the lease, in order
+    uint64_t live_until_ms = 0;    // of CLOCK_BOOTTIME; 0: no end
+    uint64_t host_memory_mib = 0;  // what this process may take besides the slices (host_memory.h)
+    std::vector<Slice> slices;     // the CUDA devices of the lease, in order
 };
 
 // False, with a text that says what was read and what is allowed, for anything else.

@@ -1,8 +1,21 @@
 #include "session.h"
 
+#include <algorithm>
+
+#include "graph.h"
 #include "worker.h"
 
 namespace worker {
+
+Session::Session(Worker& worker, std::string name)
+    : addresses(this),
+      host_calls(std::make_shared<HostCalls>([this] { return abandoned(); })),
+      own_work(worker, *this),
+      software(worker.driver),
+      worker_(worker),
+      name_(std::move(name)) {
+    software.begin(*this);
+}
 
 void Session::hold(CUresult error, const char* call) {
     int none = CUDA_SUCCESS;
@@ -17,7 +30,7 @@ CUresult Session::take_held() {
 }
 
 std::shared_ptr<Upload> Session::upload(const wire::Digest& digest, uint64_t total) {
-    constexpr size_t kAtOnce = 8;
+    constexpr size_t kAtOnce = 8;  // a client sends one after the other
     const std::lock_guard lock(mutex_);
     auto& slot = uploads_[digest];
     if (!slot) {
@@ -43,6 +56,7 @@ bool Session::add_lane(uint32_t lane, wire::Transport* transport) {
 bool Session::remove_lane(uint32_t lane) {
     const std::lock_guard lock(mutex_);
     lanes_.erase(lane);
+    if (lanes_.empty()) ended_.store(true, std::memory_order_release);
     return lanes_.empty();
 }
 
@@ -54,44 +68,105 @@ void Session::end() {
 
 void Session::free(const Allocation& allocation) {
     if (allocation.charged == 0) return;
-    invoke(worker_.driver.cuMemFree_v2, static_cast<CUdeviceptr>(allocation.base));
+    own_work.free(allocation.device, allocation.base);
     worker_.memory.give_back(allocation.device, allocation.charged);
 }
 
 void Session::reset(uint8_t device) {
-    // What runs may use what is freed; cuMemFree and its kin wait for it, and so does this.
-    invoke(worker_.driver.cuCtxSynchronize);
     for (const auto& stream : streams.take_if([&](const auto& s) { return s.device == device; })) {
         invoke(worker_.driver.cuStreamDestroy_v2, stream.handle);
     }
     for (const auto& event : events.take_if([&](const auto& e) { return e.device == device; })) {
         invoke(worker_.driver.cuEventDestroy_v2, event.handle);
     }
-    for (const auto& exec : execs.take_if([&](const auto& e) { return e.device == device; })) {
-        invoke(worker_.driver.cuGraphExecDestroy, exec.handle);
-    }
-    for (const auto& graph : graphs.take_if([&](const auto& g) { return g.device == device; })) {
-        invoke(worker_.driver.cuGraphDestroy, graph.handle);
+    graphs.take_if([&](const auto& graph) { return graph->device() == device; });
+    {
+        const std::lock_guard lock(graphs_mutex);
+        ending_graphs.clear();
     }
     for (const Allocation& allocation : worker_.memory.take_device(this, device)) free(allocation);
 }
 
+uint64_t Session::weight() {
+    constexpr uint64_t kStream = 16, kGraph = 64, kLibrary = 256;
+    return events.size() + kStream * streams.size() + kGraph * graphs.size() + kLibrary * libraries.size();
+}
+
+void Session::give_back(uint64_t owned) {
+    const auto& driver = worker_.driver;
+    OnDevice<CUstream> stream;
+    OnDevice<CUevent> event;
+    if (streams.take(owned, stream)) {
+        own_work.stream_ends(stream.handle);
+        invoke(driver.cuStreamDestroy_v2, stream.handle);
+    } else if (events.take(owned, event)) {
+        invoke(driver.cuEventDestroy_v2, event.handle);
+    } else if (const auto allocation = worker_.memory.take(owned, this)) {
+        free(*allocation);
+    } else {
+        unload(owned);
+    }
+}
+
+bool Session::unload(uint64_t handle) {
+    std::shared_ptr<LoadedLibrary> library;
+    if (!libraries.take(handle, library)) return false;
+    {
+        const std::lock_guard lock(worker_.globals_mutex);
+        for (const uint64_t global : library->globals) worker_.memory.forget_global(global, this);
+    }
+    return true;
+}
+
+bool Session::abandoned() {
+    const std::lock_guard lock(mutex_);
+    return ended() ||
+           std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane.second->hung_up(); });
+}
+
+bool Session::end_if_abandoned() {
+    constexpr std::chrono::seconds kPatience{1};
+    {
+        const std::lock_guard lock(mutex_);
+        if (lanes_.empty() && !ended()) return false;  // it begins
+    }
+    if (!abandoned()) return false;
+    end();
+    if (software.interrupt()) return false;
+    const auto now = std::chrono::steady_clock::now();
+    if (!abandoned_since_) abandoned_since_ = now;
+    return now - *abandoned_since_ > kPatience;
+}
+
 void Session::free_all() {
+    host_calls->close();
     if (worker_.poisoned.load() != CUDA_SUCCESS)
         return;  // the driver's context is dead, and the process ends
+    // A graph of one device may run in a stream of another: nothing is freed before all of its work has come
+    // to rest. Work of other sessions is not waited for: it may never end.
+    for (size_t i = 0; i < worker_.devices.size(); ++i) {
+        invoke(worker_.driver.cuCtxSetCurrent, worker_.devices[i].context);
+        own_work.wait(static_cast<uint8_t>(i));
+    }
+    worker_.shared_streams.forget(*this);
     for (size_t i = 0; i < worker_.devices.size(); ++i) {
         invoke(worker_.driver.cuCtxSetCurrent, worker_.devices[i].context);
         reset(static_cast<uint8_t>(i));
-        for (auto& library : libraries.take_if([&](const auto& l) { return l->device == i; })) {
-            unload_library(worker_, *library);
-        }
+        worker_.limits.forget(worker_, this, static_cast<uint8_t>(i));
+        libraries.take_if([&](const auto& library) { return library->device == i; });
     }
-    for (const Allocation& allocation : worker_.memory.take_all(this)) free(allocation);
+    worker_.memory.take_all(this);
+    addresses.free_all(worker_);
+    physicals.take_if([](const auto&) { return true; });
+    for (const auto& pool : pools.take_if([](const auto&) { return true; })) {
+        invoke(worker_.driver.cuMemPoolDestroy, pool.handle);
+    }
+    for (const auto& [device, pool] : default_pools_) invoke(worker_.driver.cuMemPoolDestroy, pool);
 }
 
-void unload_library(Worker& worker, LoadedLibrary& library) {
-    invoke(worker.driver.cuLibraryUnload, library.handle);
-    worker.memory.give_back(library.device, library.charged);
+LoadedLibrary::~LoadedLibrary() {
+    if (handle) invoke(worker.driver.cuLibraryUnload, handle);
+    worker.memory.give_back(device, charged);
 }
 
 }  // namespace worker

@@ -3,23 +3,33 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "driver.h"
+#include "host_budget.h"
+#include "host_calls.h"
 #include "image_cache.h"
+#include "jit.h"
 #include "memory_ledger.h"
+#include "notices.h"
 #include "order.h"
+#include "own_work.h"
 #include "protocol.h"
+#include "software.h"
 #include "transport.h"
+#include "virtual_memory.h"
 
 namespace worker {
 
 struct Worker;
+class BuiltGraph;
 
 struct LoadedKernel {
     CUkernel handle = nullptr;
@@ -27,10 +37,19 @@ struct LoadedKernel {
     uint32_t param_bytes = 0;
 };
 
+// Unloaded with the last of the session, the launches and the graphs that use it.
 struct LoadedLibrary {
+    LoadedLibrary(Worker& worker, uint8_t device) : worker(worker), device(device) {}
+    ~LoadedLibrary();
+    LoadedLibrary(const LoadedLibrary&) = delete;
+    LoadedLibrary& operator=(const LoadedLibrary&) = delete;
+
+    Worker& worker;
+    const uint8_t device;
     CUlibrary handle = nullptr;
-    uint8_t device = 0;
-    uint64_t charged = 0;
+    uint64_t charged = 0;     // for the image, and for the variables that it defines
+    ImageCache::Image image;  // these two to load it anew
+    std::shared_ptr<JitOptions> options;
     std::vector<LoadedKernel> kernels;
     std::vector<uint64_t> globals;  // addresses that the ledger knows because of this library
 };
@@ -63,6 +82,11 @@ class Handles {
         map_.erase(found);
         return true;
     }
+    template <typename Visit>
+    void each(Visit visit) {
+        const std::lock_guard lock(mutex_);
+        for (const auto& [handle, value] : map_) visit(value);
+    }
     template <typename Predicate>
     std::vector<T> take_if(Predicate predicate) {
         std::vector<T> taken;
@@ -78,9 +102,22 @@ class Handles {
         return taken;
     }
 
+    size_t size() {
+        const std::lock_guard lock(mutex_);
+        return map_.size();
+    }
+
   private:
     std::mutex mutex_;
     std::unordered_map<uint64_t, T> map_;
+};
+
+// A graph's description while it comes in parts.
+struct GraphDescription {
+    explicit GraphDescription(HostBudget& budget) : share(budget) {}
+    HostShare share;
+    bool no_room = false;  // not all of it is here
+    std::vector<std::byte> bytes{};
 };
 
 template <typename T>
@@ -89,21 +126,35 @@ struct OnDevice {
     uint8_t device = 0;
 };
 
-class Session {
+class Session : public std::enable_shared_from_this<Session> {
   public:
-    Session(Worker& worker, std::string name) : worker_(worker), name_(std::move(name)) {}
+    Session(Worker& worker, std::string name);
 
     // For the log; not secret.
     const std::string& name() const { return name_; }
 
     Handles<OnDevice<CUstream>> streams;
     Handles<OnDevice<CUevent>> events;
-    Handles<OnDevice<CUgraph>> graphs;
-    Handles<OnDevice<CUgraphExec>> execs;
+    Handles<std::shared_ptr<BuiltGraph>> graphs;
+    Handles<OnDevice<CUmemoryPool>> pools;
+    Handles<std::shared_ptr<Physical>> physicals;
+    VirtualMemory addresses;
     Handles<std::shared_ptr<LoadedLibrary>> libraries;
-    // Captures that were begun and have not ended.
-    std::atomic<int> captures{0};
+    const std::shared_ptr<HostCalls> host_calls;
+    std::atomic<uint64_t> graph_image_bytes{0};              // of all graphs (graph.h)
+    std::mutex graphs_mutex;                                 // of the two that follow
+    std::map<uint64_t, GraphDescription> graph_parts;        // descriptions that come in parts
+    std::vector<std::shared_ptr<BuiltGraph>> ending_graphs;  // destroyed, but running
+    OwnWork own_work;
     Order order;
+    Notices notices;
+    SoftwareSession software;
+    // Whether kernels of it may still print (device_output.h).
+    std::atomic<bool> has_launched{false};
+
+    // The pool that takes the place of the device's default one: each process has its own, with its own
+    // settings, as it has without a worker. Null when the driver has no pools.
+    CUmemoryPool default_pool(uint8_t device);
 
     // The first error of a posted call since the last asked one.
     void hold(CUresult error, const char* call);
@@ -115,30 +166,42 @@ class Session {
 
     // False when this lane number is taken, or too many are open.
     bool add_lane(uint32_t lane, wire::Transport* transport);
-    // True when it was the last one.
+    // True when it was the last one; the session has ended then, so that nobody enters what is being freed.
     bool remove_lane(uint32_t lane);
     // Ends all lanes: without one of them the order of the others has a hole.
     void end();
     bool ended() const { return ended_.load(std::memory_order_acquire); }
 
-    // Frees what the session has on `device`.
-    void reset(uint8_t device);
+    // What it has, roughly by what the kinds of things cost: to compare sessions.
+    uint64_t weight();
+
+    // Frees one thing: a handle, or an allocation by its address. What is gone already is left.
+    void give_back(uint64_t owned);
+    // False when the session has no such library.
+    bool unload(uint64_t library);
     // Frees everything; no lane is left.
     void free_all();
+    // A call that waits for a kernel reads no connection, so nobody else sees that the client has gone: ends
+    // the session, and what it runs, when no lane has a client any more. Asked now and then, by one thread;
+    // true when a call has lasted since and its kernel cannot be stopped alone.
+    bool end_if_abandoned();
 
   private:
+    // No lane's client is there.
+    bool abandoned();
+    void reset(uint8_t device);
     void free(const Allocation& allocation);
 
     Worker& worker_;
     const std::string name_;
     std::atomic<int> held_{CUDA_SUCCESS};
     std::atomic<bool> ended_{false};
+    std::optional<std::chrono::steady_clock::time_point> abandoned_since_;  // of end_if_abandoned alone
     std::mutex mutex_;
     std::map<uint32_t, wire::Transport*> lanes_;
+    std::mutex pools_mutex_;                         // of default_pools_
+    std::map<uint8_t, CUmemoryPool> default_pools_;  // made by this session, by device
     std::map<wire::Digest, std::shared_ptr<Upload>> uploads_;
 };
-
-// Driver calls that give things back; shared by calls and by the end of a session.
-void unload_library(Worker& worker, LoadedLibrary& library);
 
 }  // namespace worker

@@ -28,8 +28,14 @@ std::string quoted(std::string_view text) {
 
 }  // namespace
 
+// Some of the text is of a client's making, such as a kernel's name: it stays one line, and is not endless.
 void log_line(std::string_view text) {
-    const std::string line = "gpu-worker[" + std::to_string(getpid()) + "]: " + std::string(text) + "\n";
+    constexpr size_t kMost = 4000;  // below PIPE_BUF, so that lines of several threads do not mix
+    std::string line = "gpu-worker[" + std::to_string(getpid()) + "]: ";
+    for (const unsigned char c : text.substr(0, kMost)) {
+        line += c < ' ' || c == 0x7f ? ' ' : static_cast<char>(c);
+    }
+    line += '\n';
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
 }
 

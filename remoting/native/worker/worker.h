@@ -7,11 +7,16 @@
 #include <mutex>
 #include <vector>
 
+#include "context_limits.h"
+#include "device_output.h"
 #include "devices.h"
 #include "driver.h"
+#include "host_budget.h"
+#include "host_memory.h"
 #include "image_cache.h"
 #include "memory_ledger.h"
 #include "options.h"
+#include "own_work.h"
 #include "session.h"
 #include "status.h"
 
@@ -22,21 +27,27 @@ std::string short_name(const std::string& id);
 
 struct Worker {
     static constexpr size_t kMaxSessions = 64;
-    static constexpr size_t kMaxLanes = 512;  // of all sessions
+    static constexpr size_t kMaxLanes = 1024;  // of all sessions
 
     Worker(int control_fd, std::vector<uint64_t> limits) : memory(std::move(limits)), status(control_fd) {}
 
     Driver driver;
     std::vector<Device> devices;
     MemoryLedger memory;
+    ContextLimits limits;
     ImageCache images;
-    std::mutex globals_mutex;  // of LoadedLibrary::globals
+    HostMemory host_memory;               // of the whole process
+    HostBudget graph_memory{2ull << 30};  // descriptions, what is built of them, images
+    std::mutex globals_mutex;             // of LoadedLibrary::globals
+    SharedStreams shared_streams;
     Status status;
+    DeviceOutput output;
 
     // The error that has ended the lease's context, or CUDA_SUCCESS. It stays until this process ends.
     std::atomic<int> poisoned{CUDA_SUCCESS};
-    // Takes note of a driver's answer: a fatal one poisons the worker, and the agent is told once.
-    void note(CUresult result, const char* call);
+    // Takes note of a driver's answer: a fatal one poisons the worker, and the agent is told once. False when
+    // it is one that ends contexts and this context goes on.
+    bool note(CUresult result, const char* call);
 
     // The session with this id, made if it is new; null when there are too many.
     std::shared_ptr<Session> enter(const std::string& id);
@@ -44,7 +55,19 @@ struct Worker {
     // with its last session: the agent starts another for whoever comes next.
     void leave(const std::string& id, const std::shared_ptr<Session>& session);
 
+    std::vector<std::shared_ptr<Session>> all_sessions();
+    // Whether no other session has made this process keep more.
+    bool has_most(Session& session);
+
+    // Ends the sessions whose clients have gone in the middle of a call; and this process, when there is no
+    // other session and a kernel that cannot be stopped alone would hold up whoever comes next.
+    void end_abandoned();
+
+    // Ends this process; the agent starts another for whoever comes next.
+    [[noreturn]] void end(const std::string& why);
+
     std::atomic<size_t> lanes{0};
+    std::atomic<size_t> mappings{0};  // by cuMemMap, of all sessions
 
   private:
     std::mutex mutex_;

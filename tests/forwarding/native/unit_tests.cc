@@ -112,8 +112,17 @@ CASE(image_of_fatbin_is_bounded_by_what_is_there) {
     EXPECT(!wire::image_bytes(bytes_of(file)));
     file += "12345678";
     EXPECT(wire::image_bytes(bytes_of(file)) == 24u);
-    file[15] = '\x7f';  // a length that overflows
-    EXPECT(!wire::image_bytes(bytes_of(file)));
+    std::string overflowing = file, inside_out = file;
+    overflowing[15] = '\x7f';
+    EXPECT(!wire::image_bytes(bytes_of(overflowing)));
+    inside_out[6] = 2;  // a header of two bytes
+    EXPECT(!wire::image_bytes(bytes_of(inside_out)));
+}
+
+CASE(fatbin_wrapper_is_no_image) {
+    // Its address would be followed in the worker.
+    std::string wrapper("\xb1\x43\x62\x46 and an address", 19);
+    EXPECT(!wire::image_bytes(bytes_of(wrapper + '\0')));
 }
 
 CASE(fatbin_wrapper_is_followed) {
@@ -146,6 +155,19 @@ CASE(slice_limit_holds_to_the_byte) {
     EXPECT(ledger.used(0) == 0 && ledger.peak_of_all() == 1 << 20);
     EXPECT(worker::MemoryLedger::charge_of(1) == 512);
     EXPECT(worker::MemoryLedger::charge_of(UINT64_MAX) == UINT64_MAX);
+}
+
+CASE(host_memory_is_bounded_and_given_back) {
+    worker::HostBudget budget(1000);
+    {
+        worker::HostShare share(budget);
+        EXPECT(share.grow(600) && !share.grow(401) && !share.grow(UINT64_MAX) && share.grow(400));
+        worker::HostShare moved(std::move(share));
+        EXPECT(budget.used() == 1000);
+        moved.drop();
+        EXPECT(budget.used() == 0 && moved.grow(7));
+    }
+    EXPECT(budget.used() == 0);
 }
 
 CASE(ledger_knows_what_may_be_touched) {

@@ -18,6 +18,7 @@ from gpu_kernels.pool.ledger.rows import (
     Seat,
     Share,
     Slice,
+    TaughtRules,
     Window,
 )
 from gpu_kernels.pool.ledger.stores import Change, Store
@@ -138,6 +139,7 @@ POOL: tuple[Row, ...] = (
     INSTITUTION,
     COURSE,
     Quota(account="ml101", gpu_class="V100", nominal=100, lending_limit=50, hard_limit=1000),
+    TaughtRules(account="ml101", rules={"max_leases": 1, "paused": "Prüfung"}, changed_at=T),
     Share(account="ml101", user="", gpu_class="V100", usage=12.25, at=T),
     GroupProperty(group="ml101", name="gpu_limit", value="0.1 V100", at=T),
     GroupProperty(group="ml101", name="gpu_max_size", value="0.1", fault="no", faulty_value="0,5", at=T),

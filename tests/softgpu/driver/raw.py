@@ -10,7 +10,9 @@ import os
 from ctypes import byref, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from pathlib import Path
 
-LIBRARIES = Path(__file__).resolve().parents[3] / "remoting" / "lib" / "softgpu"
+from remoting.paths import native_build
+
+LIBRARIES = native_build().softgpu
 # A build with sanitizers, or one that is not installed yet, can be put in the place of the installed library.
 LIBRARY = Path(os.environ.get("SOFTGPU_TEST_LIBRARY", LIBRARIES / "libcuda.so.1"))
 

@@ -12,6 +12,8 @@ STREAM_CAPTURE_UNSUPPORTED = 900
 STREAM_CAPTURE_INVALIDATED = 901
 STREAM_CAPTURE_UNJOINED = 904
 STREAM_CAPTURE_IMPLICIT = 906
+CAPTURED_EVENT = 907
+SPACE = c_uint64()  # what a call may write to that is made while a stream is captured
 
 
 @pytest.fixture
@@ -72,7 +74,6 @@ def test_streams_join_a_capture_through_events(cuda, stream):
     cuda.cuEventRecord(join, other)
     cuda.cuStreamWaitEvent(stream, join, 0)
     cuda.cuLaunchHostFunc(stream, record("last"), None)
-    assert cuda.code("cuEventQuery", join) == 907
     graph = captured(cuda, stream)
     count = c_size_t()
     cuda.cuGraphGetEdges_v2(graph, None, None, None, byref(count))
@@ -94,19 +95,46 @@ def test_a_branch_that_does_not_come_back_fails_the_capture(cuda, stream):
     assert cuda.code("cuStreamEndCapture", stream, byref(c_uint64())) == STREAM_CAPTURE_UNJOINED
 
 
+@pytest.mark.parametrize("joined", [True, False])
+def test_a_branch_may_be_destroyed_once_it_has_come_back(cuda, stream, joined):
+    record, other = Recorder(), cuda.new("cuStreamCreate", 0)
+    fork, join = cuda.new("cuEventCreate", 2), cuda.new("cuEventCreate", 2)
+    cuda.cuStreamBeginCapture_v2(stream, 0)
+    cuda.cuEventRecord(fork, stream)
+    cuda.cuStreamWaitEvent(other, fork, 0)
+    cuda.cuLaunchHostFunc(other, record("branch"), None)
+    if joined:
+        cuda.cuEventRecord(join, other)
+        cuda.cuStreamWaitEvent(stream, join, 0)
+    cuda.cuStreamDestroy_v2(other)
+    cuda.cuLaunchHostFunc(stream, record("last"), None)
+    if not joined:
+        assert cuda.code("cuStreamEndCapture", stream, byref(c_uint64())) == STREAM_CAPTURE_UNJOINED
+        return
+    cuda.cuGraphLaunch(instantiate(cuda, captured(cuda, stream)), stream)
+    cuda.cuStreamSynchronize(stream)
+    assert record.calls == ["branch", "last"]
+
+
+def captured_event_is_asked_about(cuda, stream) -> int:
+    event = cuda.new("cuEventCreate", 2)
+    cuda.cuEventRecord(event, stream)
+    return int(cuda.code("cuEventQuery", event))
+
+
 @pytest.mark.parametrize(
     ("call", "code"),
     [
         (lambda cuda, stream: cuda.code("cuStreamSynchronize", stream), STREAM_CAPTURE_UNSUPPORTED),
         (lambda cuda, stream: cuda.code("cuStreamQuery", stream), STREAM_CAPTURE_UNSUPPORTED),
-        (
-            lambda cuda, stream: cuda.code("cuMemAllocAsync", byref(c_uint64()), 64, stream),
-            STREAM_CAPTURE_UNSUPPORTED,
-        ),
-        (lambda cuda, stream: cuda.code("cuMemsetD8Async", cuda.alloc(4), 1, 4, 0), STREAM_CAPTURE_IMPLICIT),
+        (lambda cuda, stream: cuda.code("cuMemAlloc_v2", byref(c_uint64()), 64), STREAM_CAPTURE_UNSUPPORTED),
+        (lambda cuda, stream: cuda.code("cuCtxSynchronize"), STREAM_CAPTURE_UNSUPPORTED),
+        (captured_event_is_asked_about, CAPTURED_EVENT),
+        (lambda cuda, stream: cuda.code("cuMemsetD8Async", SPACE, 1, 4, 0), STREAM_CAPTURE_IMPLICIT),
     ],
 )
 def test_what_a_graph_cannot_hold_ends_the_capture(cuda, stream, call, code):
+    SPACE.value = cuda.alloc(4)
     cuda.cuStreamBeginCapture_v2(stream, 0)
     assert call(cuda, stream) == code
     status = c_int()

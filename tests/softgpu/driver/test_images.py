@@ -3,6 +3,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from ctypes import byref, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +44,18 @@ def lz4(data: bytes) -> bytes:
     return bytes(out) + literals
 
 
+def zstd(data: bytes) -> bytes:
+    """One zstd frame of stored blocks: magic number, a header that says the size, blocks."""
+    blocks, limit = bytearray(), 100_000
+    for at in range(0, len(data), limit):
+        part = data[at : at + limit]
+        blocks += (len(part) << 3 | (at + limit >= len(data))).to_bytes(3, "little") + part
+    return struct.pack("<IBI", 0xFD2FB528, 0xA0, len(data)) + bytes(blocks)
+
+
+ZSTD_HELLO = zstd(b"hello")
+
+
 def runs(cuda, image: bytes | object) -> bool:
     module = cuda.new("cuModuleLoadData", image)
     to = cuda.alloc(4)
@@ -56,6 +69,25 @@ def test_ptx_loads_as_text_and_from_fatbins(cuda):
     other = FILL.replace(b"fill", b"else")
     assert runs(cuda, fatbin(entry(other, arch=60), entry(FILL, arch=70), entry(other, arch=90)))
     assert runs(cuda, fatbin(entry(lz4(FILL), flags=0x2000, plain=len(FILL) + 4)))
+    assert runs(cuda, fatbin(entry(zstd(FILL), flags=0x8000, plain=len(FILL))))
+
+
+IMAGES = Path(__file__).parent.parent / "images"
+
+
+@pytest.mark.parametrize("image", sorted(IMAGES.glob("*.fatbin")), ids=lambda image: image.stem)
+def test_what_the_fuzzer_starts_from_loads(cuda, image):
+    assert cuda.new("cuModuleLoadData", image.read_bytes())
+
+
+def test_an_object_that_unpacks_to_more_than_a_link_may_hold_is_refused(cuda):
+    half = 40 << 20
+    run = bytes([0x1F, 0x20, 1, 0]) + b"\xff" * ((half - 20) // 255) + bytes([(half - 20) % 255, 0x00])
+    bomb = fatbin(entry(run, flags=0x2000, plain=half))
+    state = new_link(cuda)
+    code = cuda.code("cuLinkAddData_v2", state, 3, bomb * 2, len(bomb) * 2, b"bomb", 0, None, None)
+    assert code == raw.OUT_OF_MEMORY
+    cuda.cuLinkDestroy(state)
 
 
 def test_a_wrapper_leads_to_its_fatbin(cuda):
@@ -69,7 +101,10 @@ def test_a_wrapper_leads_to_its_fatbin(cuda):
         (b"\x7fELF\x02\x01\x01" + bytes(100), raw.NO_BINARY_FOR_GPU, "runs PTX only"),
         (fatbin(entry(b"\x7fELF", kind=2)), raw.NO_BINARY_FOR_GPU, "no PTX"),
         (fatbin(entry(FILL, arch=90)), raw.NO_BINARY_FOR_GPU, "no PTX"),
-        (fatbin(entry(b"packed", flags=0x8000, plain=9)), raw.NO_BINARY_FOR_GPU, "zstd"),
+        (fatbin(entry(b"packed", flags=0x8000, plain=9)), 200, "damaged"),
+        (fatbin(entry(ZSTD_HELLO, flags=0x8000, plain=6)), 200, "damaged"),
+        (fatbin(entry(ZSTD_HELLO, flags=0x8000, plain=4)), 200, "damaged"),
+        (fatbin(entry(ZSTD_HELLO, flags=0x8000, plain=2**40)), 200, "sizes"),
         (fatbin(entry(b"\xff" * 40, flags=0x2000, plain=900)), 200, "damaged"),
         (fatbin(entry(b"\x00", flags=0x2000, plain=2**40)), 200, "sizes"),
         (fatbin(entry(FILL)[:64]), 200, "larger than the whole"),
@@ -156,3 +191,31 @@ def test_files_are_read_or_not_found(cuda, tmp_path):
         cuda.code("cuLinkAddFile_v2", new_link(cuda), 1, b"/no/such/file", 0, None, None)
         == raw.FILE_NOT_FOUND
     )
+
+
+NUM_REGS = 4
+
+
+def registers(cuda, module: int) -> int:
+    return cuda.new("cuFuncGetAttribute", NUM_REGS, cuda.kernel(module, "fill"), kind=c_int)
+
+
+def test_a_limit_of_registers_holds_wherever_it_is_given(cuda):
+    """With a load, in the text, and with a link."""
+    plain = registers(cuda, cuda.new("cuModuleLoadData", FILL))
+    limit = plain - 3
+    options, values = (c_int * 1)(0), (c_void_p * 1)(limit)  # CU_JIT_MAX_REGISTERS
+    module = c_uint64()
+    cuda.cuModuleLoadDataEx(byref(module), FILL, 1, options, values)
+    assert registers(cuda, module.value) == limit
+
+    directive = FILL.replace(b"count)\n{", b"count) .maxntid 256 .maxnreg %d\n{" % limit)
+    assert directive != FILL
+    assert registers(cuda, cuda.new("cuModuleLoadData", directive)) == limit
+
+    state, out, size = c_uint64(), c_uint64(), c_size_t()
+    cuda.cuLinkCreate_v2(1, options, values, byref(state))
+    cuda.cuLinkAddData_v2(state, 1, FILL, len(FILL), b"fill", 0, None, None)
+    cuda.cuLinkComplete(state, byref(out), byref(size))
+    container = ctypes.string_at(out.value, size.value)
+    assert registers(cuda, cuda.new("cuModuleLoadData", container)) == limit

@@ -168,3 +168,17 @@ def test_a_shell_starts_with_it_and_it_needs_only_the_c_library():
         assert [
             line for line in listed.stdout.splitlines() if "NEEDED" in line and "libc.so" not in line
         ] == []
+
+
+@pytest.mark.parametrize("options", [[b"-maxrregcount=40"], [b"-maxrregcount=99", b"-maxrregcount=40"]])
+def test_a_limit_of_registers_goes_with_the_container(nvjitlink, options):
+    made = Link(nvjitlink, b"-arch=sm_75", *options)
+    assert made.add(PTX, (ptx.HEADER + ptx.FILL).encode()) == SUCCESS
+    assert made.complete() == SUCCESS
+    assert made.text("LinkedCubin").endswith(b'\n.pragma "gpu-kernels max registers 40";\n')
+    made.destroy()
+
+
+@pytest.mark.parametrize("option", [b"-maxrregcount=", b"-maxrregcount=4x", b"-maxrregcount=1000"])
+def test_a_limit_of_registers_that_is_none_is_refused(nvjitlink, option):
+    assert Link(nvjitlink, b"-arch=sm_75", option).code == UNRECOGNIZED_OPTION

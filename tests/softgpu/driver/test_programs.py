@@ -8,16 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from remoting.paths import native_build
+
 from .raw import LIBRARIES
 
 PROGRAMS = Path(__file__).parent / "programs"
 
 
 def environment(log: Path) -> dict[str, str]:
+    sanitizers = os.environ.get("GPU_KERNELS_TEST_PRELOAD", "").split()
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith("GPU_KERNELS_")},
         "LD_LIBRARY_PATH": str(LIBRARIES),
-        "LD_PRELOAD": ":".join(str(LIBRARIES / f"libnvJitLink.so.{major}") for major in (13, 12)),
+        "LD_PRELOAD": ":".join([*sanitizers, *(str(library) for library in native_build().linker_stand_ins)]),
         "GPU_KERNELS_SOFTGPU_MEMORY_MIB": "128",
         "GPU_KERNELS_SOFTGPU_LOG": str(log),
     }

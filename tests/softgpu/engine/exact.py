@@ -21,7 +21,15 @@ class Format:
         return Fraction(2) ** self.most * (2 - Fraction(1, 1 << (self.precision - 1)))
 
 
-FORMATS = {"f16": Format(11, -14, 15), "f32": Format(24, -126, 127), "f64": Format(53, -1022, 1023)}
+FORMATS = {
+    "f16": Format(11, -14, 15),
+    "bf16": Format(8, -126, 127),
+    "tf32": Format(11, -126, 127),
+    "e5m2": Format(3, -14, 15),
+    "e4m3": Format(4, -6, 8),  # its largest number is 448: one encoding less than this says
+    "f32": Format(24, -126, 127),
+    "f64": Format(53, -1022, 1023),
+}
 
 
 def exponent_of(value: Fraction) -> int:
@@ -32,6 +40,8 @@ def exponent_of(value: Fraction) -> int:
 def round_up_wanted(rest: Fraction, odd: bool, negative: bool, mode: str) -> bool:
     if mode == "rn":
         return rest > Fraction(1, 2) or (rest == Fraction(1, 2) and odd)
+    if mode == "rna":
+        return rest >= Fraction(1, 2)
     return rest > 0 and mode == ("rm" if negative else "rp")
 
 
@@ -47,7 +57,7 @@ def round_to(value: Fraction, kind: str, mode: str = "rn", negative_zero: bool =
     whole += round_up_wanted(scaled - whole, bool(whole & 1), negative, mode)
     rounded = whole * Fraction(2) ** last
     if rounded > form.limit:
-        outward = mode == "rn" or mode == ("rm" if negative else "rp")
+        outward = mode in ("rn", "rna") or mode == ("rm" if negative else "rp")
         result = float("inf") if outward else float(form.limit)
     else:
         result = float(rounded)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import struct
+
 import numpy as np
 import pytest
 
@@ -176,7 +179,7 @@ def test_printf(device: Device) -> None:
     out = device.buffer(np.zeros(32, np.uint32))
     printed = device.load(program(functions, body))(out)
     assert printed == "".join(f"lane {i} of warp: {i / 4:5.2f} -5000000000 ff !%\n" for i in range(3))
-    assert out.get()[0] == len(printed) // 3
+    assert out.get()[0] == 6  # CUDA's printf returns the number of arguments
 
 
 def test_printf_of_a_wild_pointer_is_an_error(device: Device) -> None:
@@ -269,17 +272,108 @@ def test_weak_definitions_give_way(device: Device) -> None:
 
 def test_link_errors_name_input_and_symbol(device: Device) -> None:
     with pytest.raises(
-        LinkError, match=r"b\.ptx, line \d+: bias is defined twice, here and in another input"
+        LinkError, match=r"b\.ptx, line \d+; error   : bias is defined twice, here and in another input"
     ):
         device.load(LIBRARY, LIBRARY, names=["a.ptx", "b.ptx"])
     main = program(
         ".extern .func (.param .b32 r) missing(.param .b32 x);", CALL.format("%r1", "missing", "%r0")
     )
-    with pytest.raises(LinkError, match=r"m\.ptx, line \d+: undefined function missing"):
+    with pytest.raises(LinkError, match=r"m\.ptx, line \d+; error   : undefined function missing"):
         device.load(main, names=["m.ptx"])
-    with pytest.raises(LinkError, match=r"line \d+: undefined variable nowhere"):
+    with pytest.raises(LinkError, match=r"line \d+; error   : undefined variable nowhere"):
         device.load(HEAD + ".extern .global .u32 nowhere;")
     module = device.load(main, allow_undefined=True)
     out = device.buffer(np.zeros(32, np.uint32))
     with pytest.raises(LaunchError, match="call of the undefined function missing"):
         module(out)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "arguments", "want"),
+    [
+        ("%5.2f|%-8.3e|%+g|%#x|%o", [3.14159, 1234.5, 0.5, 255, 8], " 3.14|1.234e+03|+0.5|0xff|10"),
+        ("%lld %llu %ld %zu", [-(1 << 62), 1 << 63, -5, 7], "-4611686018427387904 9223372036854775808 -5 7"),
+        ("%d %u %hd %hhu %hhd", [-1, -1, 65537, 257, 200], "-1 4294967295 1 1 -56"),
+        ("%c%c|%5c|%-3c|", [72, 105, 33, 46], "Hi|    !|.  |"),
+        ("%*d|%-*d|%.*f|%.*f", [5, 42, -4, 7, 2, 3.14159, -1, 2.5], "   42|7   |3.14|2.500000"),
+        ("100%% %d%", [3], "100% 3%"),
+        ("%y %5q", [], "%y %5q"),
+        ("%p %p", [0x1234, 0], "0x1234 (nil)"),
+        ("%a %G %F %e", [1.0, 1e-10, float("inf"), float("nan")], "0x1p+0 1E-10 INF nan"),
+        ("%05d|% d|%+d|%x|%X|%.3d", [42, 42, 42, 48879, 48879, 7], "00042| 42|+42|beef|BEEF|007"),
+        ("no arguments", [], "no arguments"),
+        ("%f %.0f %.10f", [0.1, 2.5, 1 / 3], "0.100000 2 0.3333333333"),
+        ("%s", [0], "(null)"),
+    ],
+)
+def test_printf_is_as_cs(device: Device, pattern: str, arguments: list[int | float], want: str) -> None:
+    sizes = argument_sizes(pattern)
+    lines, at = [], 0
+    for value, size in zip(arguments, sizes, strict=True):
+        at = (at + size - 1) // size * size
+        raw = (
+            struct.pack("<d", value)
+            if isinstance(value, float)
+            else (value % (1 << 8 * size)).to_bytes(size, "little")
+        )
+        lines.append(f"st.u{8 * size} [%rd3+{at}], {int.from_bytes(raw, 'little')};")
+        at += size
+    data = ", ".join(str(b) for b in pattern.encode() + b"\0")
+    functions = VPRINTF + f".global .align 1 .b8 format[{len(pattern) + 1}] = {{{data}}};"
+    body = f""".local .align 8 .b8 buffer[96]; mov.u64 %rd2, buffer; cvta.local.u64 %rd3, %rd2;
+    {" ".join(lines)}
+        mov.u64 %rd6, format; setp.gt.u32 %p1, %r1, 0; mov.u32 %r0, 0; @%p1 bra QUIET;
+        {{ .param .b64 f; .param .b64 a; .param .b32 r; st.param.b64 [f], %rd6; st.param.b64 [a], %rd3;
+          call.uni (r), vprintf, (f, a); ld.param.b32 %r0, [r]; }}
+        QUIET:"""
+    out = device.buffer(np.zeros(32, np.uint32))
+    assert device.load(program(functions, body))(out) == want
+    assert out.get()[0] == len(arguments)
+
+
+def argument_sizes(pattern: str) -> list[int]:
+    """How many bytes each argument takes after C's promotions."""
+    sizes = []
+    for stars, length, kind in re.findall(
+        r"%[-+ #0]*([\d*]*\.?[\d*]*)(hh|h|ll|l|z)?([diouxXeEfFgGaAcps%])", pattern
+    ):
+        if kind == "%":
+            continue
+        sizes += [4] * stars.count("*")
+        sizes.append(8 if kind in "eEfFgGaAps" or length in ("l", "ll", "z") else 4)
+    return sizes
+
+
+def test_a_fault_names_the_source_line_where_the_text_has_it(device: Device) -> None:
+    body = """.loc 1 7 3
+        mov.u32 %r0, 0; setp.eq.u32 %p1, %r1, 3;
+        .loc 1 9 5, function_name $L__info, inlined_at 1 7 3
+        @%p1 trap;
+        .loc 1 12 1
+        mov.u32 %r0, 1;"""
+    with pytest.raises(LaunchError, match=r"trap; PTX line \d+ of input0, from lesson\.cu:9$"):
+        run(device, program("", body) + '\n.file 1 "lesson.cu", 1700000000, 1234\n')
+
+
+DEVICE_RUNTIME = """
+.extern .func (.param .b64 handle) cudaCGGetIntrinsicHandle(.param .b32 scope);
+.extern .func (.param .b32 error) cudaCGSynchronize(.param .b64 handle, .param .b32 flags);
+"""
+
+
+def test_the_device_runtime_comes_with_the_engine(device: Device) -> None:
+    """As numba calls it for grid.sync(), with libcudadevrt linked in."""
+    body = """{ .param .b32 s; .param .b64 h; st.param.b32 [s], 1; call (h), cudaCGGetIntrinsicHandle, (s);
+        ld.param.b64 %rd2, [h]; }
+        mov.u32 %r2, %ctaid.x; setp.ne.u32 %p1, %r2, 0; ld.param.u64 %rd4, [out];
+        @!%p1 st.global.u32 [%rd4+4], 5;
+        { .param .b64 h; .param .b32 f; .param .b32 e; st.param.b64 [h], %rd2; st.param.b32 [f], 0;
+        call (e), cudaCGSynchronize, (h, f); ld.param.b32 %r3, [e]; }
+        ld.global.u32 %r0, [%rd4+4]; add.u32 %r0, %r0, %r3; setp.eq.u32 %p2, %r1, 1; @%p2 mov.u32 %r0, 5;"""
+    out = device.buffer(np.zeros(32, np.uint32))
+    module = device.load(program(DEVICE_RUNTIME, body))
+    with device.cooperative():
+        module(out, grid=5, block=32)
+    assert set(out.get().tolist()) == {5}
+    module(out, grid=1, block=32)  # no workspace: it says so
+    assert set(out.get().tolist()) <= {5, 6}

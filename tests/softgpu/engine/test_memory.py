@@ -194,7 +194,7 @@ def test_a_write_past_the_end_names_everything(device: Device) -> None:
     line = STORE.splitlines().index("st.global.u32 [%rd3], %r1;") + 1
     want = (
         r"kernel k, block \(0,0,0\), thread \(40,0,0\): write of 4 bytes out of bounds at 0x[0-9a-f]+; "
-        r"the nearest allocation is 0x[0-9a-f]+ of 160 bytes, which ends 0 bytes before it; "
+        r"the nearest allocation is 0x[0-9a-f]+ of 160 bytes, which ends there; "
         rf"PTX line {line} of store\.ptx"
     )
     assert re.fullmatch(want, caught.value.detail), caught.value.detail
@@ -233,7 +233,7 @@ def test_a_misaligned_address_faults(device: Device) -> None:
         ("mov.u64 %rd1, room; cvta.shared.u64 %rd1, %rd1; ld.u32 %r2, [%rd1+-4];", "out of bounds"),
         (".local .b8 mine[16]; mov.u64 %rd1, mine; ld.local.u32 %r2, [%rd1+5000];", "bytes of local memory"),
         ("mov.u64 %rd1, k_param; st.u32 [%rd1], %r1;", "write of 4 bytes out of bounds at offset 0"),
-        ("ld.const.u32 %r2, [table+16];", "the nearest allocation"),
+        ("ld.const.u32 %r2, [table+16];", "the nearest is the variable table of 16 bytes, which ends there"),
     ],
 )
 def test_other_spaces_have_ends_too(device: Device, body: str, what: str) -> None:

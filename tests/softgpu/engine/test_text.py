@@ -32,7 +32,7 @@ REFUSED = [
     (entry(".reg .b32 %r<4>; add.sat.u32 %r1, %r2, %r3;"), "unknown instruction add.sat.u32"),
     (entry(".reg .b32 %r<4>; add.s32 %r1, %r2;"), "add.s32 has 2 operands"),
     (entry(".reg .b32 %r<4>; add.s32 %r1, %r2, %r4;"), "unknown special register %r4"),
-    (entry(".reg .b32 %r<4>; add.s64 %r1, %r2, %r3;"), "has 32 bits where add.s64 wants 64"),
+    (entry(".reg .b32 %r<4>; add.s64 %r1, %r2, %r3;"), "has 32 bits where add.s64"),
     (entry(".reg .b32 %r<4>; .reg .b64 %d; mul.wide.u32 %r1, %r2, %r3;"), "register %r1 has 32 bits where"),
     (entry(".reg .b32 %r; bra NOWHERE;"), "unknown label NOWHERE"),
     (entry("L: L: bra L;"), "label L stands here twice"),
@@ -60,7 +60,17 @@ REFUSED = [
         "more than 65536 bytes of shared memory",
     ),
     (entry(".local .b8 big[600000];"), "more than 524288 bytes of local memory"),
-    (HEAD + ".entry k(.param .b8 x[5000]) { ret; }", "more than 4096 bytes of parameters"),
+    (
+        HEAD.replace("8.5", "8.0") + ".entry k(.param .b8 x[4097]) { ret; }",
+        "more than 4096 bytes of parameters",
+    ),
+    (HEAD + ".entry k(.param .b8 x[32765]) { ret; }", "more than 32764 bytes of parameters"),
+    (entry(".reg .b32 r; mov.u32 r, 1 / (2 - 2);"), "a division by zero in an expression"),
+    (entry(".reg .b32 r; mov.u32 r, " + "(" * 200 + "1;"), "an expression nested too deeply"),
+    (entry(".reg .b32 r; mov.u32 r, (1;"), "')' expected after an expression"),
+    (entry(".reg .b32 r<4>; vadd.u32.u32.u32 r1, r2.b4, r3;"), "unknown part .b4 of a register"),
+    (HEAD + ".global .u32 x = -y;", "an operand expected, found 'y'"),
+    (entry("call __cudaCDP2LaunchDeviceV2;"), "launch the inner kernel from the host"),
     (entry("{" * 200 + "}" * 200), "nested too deeply"),
     (HEAD + ".global .u32 x = " + "{" * 100, "more than 16 levels"),
     (entry(".reg .pred %p; setp.eq.u32 !!!!%p, 1, 2;"), "'!' wants a predicate"),
@@ -75,12 +85,26 @@ def test_refused_with_the_reason(device: Device, text: str, message: str) -> Non
 
 def test_an_unknown_instruction_is_named_with_its_line(device: Device) -> None:
     text = entry("// a comment\n/* and\nanother */\nwgmma.mma_async.sync.aligned.m64n8k16 x;")
+    text = text.replace("wgmma", "  wgmma")
     line = next(i for i, content in enumerate(text.splitlines(), 1) if "wgmma" in content)
     with pytest.raises(LinkError) as caught:
         device.load(text, names=["lesson"])
-    assert (
-        str(caught.value) == f"lesson, line {line}: unknown instruction wgmma.mma_async.sync.aligned.m64n8k16"
-    )
+    what = "unknown instruction wgmma.mma_async.sync.aligned.m64n8k16"
+    assert str(caught.value) == f"ptxas lesson, line {line}; error   : {what} (column 3)"
+
+
+@pytest.mark.parametrize(
+    ("body", "column"),
+    [
+        (".reg .b32 %r<4>;\n    add.s32 %r1, %r2, ];", 23),
+        ("\n\tbra NOWHERE;", 2),
+        ("\n/* one\ntwo */ @%p1 bra L; L:", 13),
+        ("\n.reg .b32 x; mov.u32 x, 0x;", 25),
+    ],
+)
+def test_an_error_names_the_column(device: Device, body: str, column: int) -> None:
+    with pytest.raises(LinkError, match=rf"line \d+; error   : .*\(column {column}\)$"):
+        device.load(entry(body))
 
 
 ACCEPTED = [
@@ -176,3 +200,44 @@ def test_a_mangled_text_is_refused_or_runs_within_bounds(device: Device, data: s
     for buffer in (values, out):
         buffer.free()
     module.unload()
+
+
+EXPRESSIONS = {
+    "(1 << 4) | 3": 19,
+    "1 + 2 * 3": 7,
+    "-(5)": -5,
+    "7 - 2 - 1": 4,
+    "~0": -1,
+    "!0 + !7": 1,
+    "5 > 3 ? 7 : 8": 7,
+    "0 ? 1 : 0 ? 2 : 3": 3,
+    "-7 / 2": -3,
+    "-7 % 3": -1,
+    "1 == 1 && 2 != 2": 0,
+    "0xF0 & 0x3C ^ 1": 0x31,
+    "(.s64)12 >> 1": 6,
+    "WARP_SZ": 32,
+}
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS)
+def test_constant_expressions(device: Device, text: str) -> None:
+    out = device.buffer(np.zeros(1, np.int32))
+    # A unary operator first is an operand's sign, unless brackets say that an expression begins.
+    body = f".reg .b32 r; .reg .b64 o; mov.s32 r, ({text}); ld.param.u64 o, [out]; st.global.s32 [o], r;"
+    device.load(entry(body))(out, block=1)
+    assert out.get()[0] == EXPRESSIONS[text]
+
+
+def test_kernels_take_as_many_parameters_as_ptx_allows(device: Device) -> None:
+    text = (
+        HEAD
+        + """.visible .entry k(.param .u64 out, .param .align 4 .b8 s[32756]) {
+        .reg .b64 o; .reg .b32 r; ld.param.u64 o, [out]; ld.param.u32 r, [s+32752]; st.global.u32 [o], r;
+        ret; }"""
+    )
+    module = device.load(text)
+    assert module.info().param_bytes == 32764
+    out = device.buffer(np.zeros(1, np.uint32))
+    module(out, 77 << (8 * 32752), block=1)
+    assert out.get()[0] == 77

@@ -334,3 +334,46 @@ def test_clocks_go_forward(device: Device) -> None:
 
 def test_a_warp_with_few_threads(device: Device) -> None:
     assert run(device, kernel("vote.sync.ballot.b32 %r0, 1, -1;"), block=5).tolist() == [31] * 5
+
+
+def test_tiles_of_a_warp_vote_match_and_add_among_themselves(device: Device) -> None:
+    """All lanes are at one instruction, and each names its tile's lanes as members."""
+    flags = np.array([i in (3, 9, 10, 16) or i >= 24 for i in range(32)], np.uint32)
+    body = """mov.u32 %r5, %tid.x; and.b32 %r6, %r5, 24; mov.u32 %r7, 255; shl.b32 %r7, %r7, %r6;
+        setp.ne.u32 %p1, %s0, 0;
+        vote.sync.ballot.b32 %r8, %p1, %r7; vote.sync.any.pred %p2, %p1, %r7;
+        vote.sync.all.pred %p3, %p1, %r7; vote.sync.uni.pred %p4, %p1, %r7;
+        redux.sync.add.u32 %r9, %r5, %r7; match.any.sync.b32 %r10, %s0, %r7;
+        match.all.sync.b32 %r11|%p5, %s0, %r7;
+        selp.u32 %r12, 1, 0, %p2; selp.u32 %r13, 2, 0, %p3; or.b32 %r12, %r12, %r13;
+        selp.u32 %r13, 4, 0, %p4; or.b32 %r12, %r12, %r13; selp.u32 %r13, 8, 0, %p5; or.b32 %r12, %r12, %r13;
+        activemask.b32 %r14; """
+    for register, want in {
+        "%r8": lambda tile, lane: sum(1 << i for i in tile if flags[i]),
+        "%r9": lambda tile, lane: sum(tile),
+        "%r10": lambda tile, lane: sum(1 << i for i in tile if flags[i] == flags[lane]),
+        "%r12": lambda tile, lane: any(flags[tile]) + 14 * all(flags[tile]) + 12 * (not any(flags[tile])),
+        "%r14": lambda tile, lane: 0xFFFFFFFF,
+    }.items():
+        got = compute(device, body + f"mov.b32 %d, {register};", "u32", ("u32",), flags)
+        tiles = [list(range(lane // 8 * 8, lane // 8 * 8 + 8)) for lane in range(32)]
+        assert got.tolist() == [int(want(tile, lane)) for lane, tile in enumerate(tiles)], register
+
+
+def test_a_tile_that_is_complete_does_not_wait_for_another(device: Device) -> None:
+    """The upper tile comes in two parts; the second needs what the lower tile does after its vote."""
+    got = run(
+        device,
+        kernel("""
+        setp.ge.u32 %p1, %lane, 24; @%p1 bra LATE;
+        mov.u32 %r1, 0xFFFF; setp.lt.u32 %p2, %lane, 16; @%p2 bra VOTE; mov.u32 %r1, 0xFFFF0000; bra VOTE;
+    LATE:
+        ld.volatile.global.u32 %r2, [%rd2]; setp.eq.u32 %p3, %r2, 0; @%p3 bra LATE; mov.u32 %r1, 0xFFFF0000;
+    VOTE:
+        vote.sync.ballot.b32 %r0, 1, %r1;
+        setp.ne.u32 %p4, %lane, 0; @%p4 bra DONE;
+        st.volatile.global.u32 [%rd2], 1;
+        """),
+        np.zeros(32, np.uint32),
+    )
+    assert got.tolist() == [0xFFFF] * 16 + [0xFFFF0000] * 16

@@ -8,6 +8,7 @@ Not on a network file system, whose locks cannot be trusted.
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -19,7 +20,6 @@ LONGEST_WAIT_MS = 15_000
 """For another process's transaction."""
 PRAGMAS = (
     f"busy_timeout = {LONGEST_WAIT_MS}",
-    "journal_mode = WAL",
     "synchronous = FULL",
     "foreign_keys = ON",
     "journal_size_limit = 67108864",
@@ -45,6 +45,7 @@ class SQLite:
             )
             for pragma in PRAGMAS:
                 connection.execute(f"PRAGMA {pragma}")
+            _keep_a_log(connection)
         except sqlite3.Error as error:
             raise self.refusal(error) or error from error
         return connection
@@ -83,6 +84,20 @@ class SQLite:
             return None
         name = getattr(error, "sqlite_errorname", type(error).__name__)
         return unavailable(_why(name), f"{name}: {error}: {self.path}")
+
+
+def _keep_a_log(connection: sqlite3.Connection) -> None:
+    """Into WAL, which lasts with the file. SQLite refuses this change at once, without its ``busy_timeout``,
+    while another connection reads or makes the same change: two that open a new file wait here instead."""
+    give_up = time.monotonic() + LONGEST_WAIT_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if not error.sqlite_errorname.startswith("SQLITE_BUSY") or time.monotonic() > give_up:
+                raise
+        time.sleep(0.01)
 
 
 def _why(name: str) -> str:

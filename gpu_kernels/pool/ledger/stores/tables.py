@@ -93,6 +93,7 @@ RULES: Mapping[str, tuple[SchemaItem, ...]] = {
         CheckConstraint("parent <> name", name="parent"),
         CheckConstraint("weight > 0", name="weight"),
     ),
+    "taught_rules": (_refers("account", "accounts.name"),),
     "quotas": (
         _refers("account", "accounts.name"),
         CheckConstraint("nominal >= 0", name="nominal"),

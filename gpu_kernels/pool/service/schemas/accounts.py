@@ -8,12 +8,16 @@ from pydantic import Field
 
 from gpu_kernels.pool.policy.rules import (
     LONGEST_LIFE,
+    LONGEST_PAUSE,
     LONGEST_WINDOW,
     MOST_CLASSES,
     MOST_HOURS,
     MOST_LEASES,
+    MOST_OVERRIDES,
+    MOST_SIZES,
 )
-from gpu_kernels.pool.service.schemas.base import PRINTABLE, GpuClass, Instant, Model, Thousandths
+from gpu_kernels.pool.service.schemas.base import PRINTABLE, GpuClass, Instant, Model, Moment, Thousandths
+from gpu_kernels.units import MAX_TEXT
 
 Kind = Literal["institution", "faculty", "course"]
 AccountName = Annotated[str, Field(min_length=1, max_length=200, pattern=PRINTABLE, examples=["science"])]
@@ -25,11 +29,29 @@ ByClass = Annotated[
 ]
 
 
+Sizes = Annotated[
+    list[Annotated[str, Field(max_length=MAX_TEXT)]],
+    Field(max_length=MOST_SIZES, examples=[["0.02 V100", "0.1 V100"]]),
+]
+User = Annotated[str, Field(min_length=1, max_length=255, pattern=PRINTABLE)]
+
+
 class Rolling(Model):
     """A budget in the last hours."""
 
     hours: Hours
     window: int = Field(ge=1, le=LONGEST_WINDOW, description="Hours")
+
+
+class Override(Model):
+    """What holds for one user of a course in place of the course's rules. `null` lifts a rule."""
+
+    max_leases: int | None = Field(None, ge=0, le=MOST_LEASES)
+    max_size: ByClass | None = None
+    user_hours_per_week: Hours | None = None
+    user_hours_rolling: Rolling | None = None
+    sizes: Sizes | None = None
+    until: Moment | None = Field(None, description="With a time zone; left out: no end")
 
 
 class Rules(Model):
@@ -48,6 +70,17 @@ class Rules(Model):
     longest_life: Lasting | None = Field(None, description="Seconds after which a lease ends")
     idle: Lasting | None = Field(
         None, description="Seconds without a launch after which a lease may be taken back when others wait"
+    )
+    sizes: Sizes | None = Field(None, description="The sizes on offer; others are refused")
+    paused: str | None = Field(
+        None,
+        min_length=1,
+        max_length=LONGEST_PAUSE,
+        pattern=PRINTABLE,
+        description="Why nothing new is granted at the moment; students read it. What is in force goes on",
+    )
+    overrides: dict[User, Override] | None = Field(
+        None, max_length=MOST_OVERRIDES, description="By user, what holds in place of the rules above"
     )
     course_limit: ByClass | None = Field(
         None, description="The hard limit of a course below without a quota of its own, by class"
@@ -110,6 +143,7 @@ class Account(Model):
     path: list[str] = Field(description="From the institution to the account")
     weight: float
     rules: dict[str, Any] = Field(description="Its own")
+    taught_rules: dict[str, Any] = Field(description="Of a course, what its instructors say on top of them")
     rules_in_force: dict[str, Any]
     classes: dict[str, Standing]
     properties: list[Said]

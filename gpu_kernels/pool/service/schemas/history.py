@@ -51,6 +51,28 @@ class UsageQuery(AccountsQuery):
     )
 
 
+class TimelineQuery(AccountsQuery):
+    """Whose, when, and how finely."""
+
+    step: int = Field(3600, ge=60, le=31 * 24 * 3600, description="Seconds; at most 1000 steps")
+
+
+class Steps(Model):
+    """Averages of the steps, in thousandths of a GPU. ``used`` counts from a slice's first worker on."""
+
+    held: list[Count]
+    used: list[Count]
+
+
+class Timeline(Model):
+    """What was held and used in [from, to), by GPU class; the last step may be shorter."""
+
+    begin: Instant = Field(alias="from")
+    end: Instant = Field(alias="to")
+    step: int
+    classes: dict[str, Steps]
+
+
 class UsageSum(Model):
     """One sum; null in what was not asked to sum by.
 

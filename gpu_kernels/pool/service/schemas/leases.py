@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gpu_kernels.pool.policy.rules import LONGEST_LIFE
 from gpu_kernels.pool.service.schemas.base import (
     BIG,
     MAX_BODY,
@@ -69,6 +70,11 @@ class Reserve(Model):
         description="Whether it may be granted on what a class hour needs before its longest life is over; "
         "it is told when it makes way (`preempt_in`)",
     )
+    wait_for_course: bool = Field(
+        False,
+        description="With `wait`: whether to stand in the queue also while the course holds all that it may, "
+        "until somebody in it gives a slice back; else that is refused",
+    )
     labels: dict[Label, Label] = Field(
         default_factory=dict, max_length=MOST_LABELS, description="Texts by name, told with the lease"
     )
@@ -97,6 +103,7 @@ class Use(Model):
     peak_mib: int
     sessions: int
     launches: int
+    idle: float | None = Field(description="Seconds since something was launched, while it is in force")
 
 
 class Lease(Model):
@@ -124,6 +131,9 @@ class Lease(Model):
     )
     expires_in: float | None = Field(description="Seconds until it ends unless renewed, while it is in force")
     ttl: float = Field(description="Seconds that it lives after a renewal")
+    ends_in: float | None = Field(
+        description="Seconds until its longest life is over, however it is renewed, while it is in force"
+    )
     preempt_in: float | None = Field(
         description="Seconds until it makes way for a class hour, where it must while it may live"
     )
@@ -215,3 +225,9 @@ class Revoke(Model):
     """Why a lease is taken back; its user is told."""
 
     reason: str = Field(min_length=1, max_length=400, pattern=PRINTABLE)
+
+
+class EndIdle(Model):
+    """What counts as idle."""
+
+    idle: int = Field(ge=60, le=LONGEST_LIFE, description="Seconds without a launch")

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <mutex>
 
+#include "attach_point.h"
 #include "hello.h"
 #include "log.h"
 
@@ -51,10 +52,27 @@ Return meaning(wire::Answer answer) {
     }
 }
 
+// What the kernel has now where there is an attach point, which NVML does not wait at; else the
+// environment's.
+bool current_credentials(wire::Credentials& credentials, std::string& error) {
+    const wire::AttachAnswer answer =
+        wire::ask_attach_point("status", [](const wire::Waits*) { return false; });
+    switch (answer.attached) {
+        case wire::Attached::yes:
+            credentials = answer.credentials;
+            return true;
+        case wire::Attached::nobody:
+            return wire::credentials_from_environment(credentials, error);
+        default:
+            error = answer.text.empty() ? "the kernel waits for its slice" : answer.text;
+            return false;
+    }
+}
+
 Return ask(std::vector<Slice>& slices) {
     wire::Credentials credentials;
     std::string error;
-    if (!wire::credentials_from_environment(credentials, error)) {
+    if (!current_credentials(credentials, error)) {
         client::log_line("NVML: " + error);
         return kDriverNotLoaded;
     }
@@ -110,6 +128,14 @@ bool is_started() {
     State& now = state();
     const std::lock_guard lock(now.mutex);
     return now.started > 0;
+}
+
+std::string lease_name() {
+    wire::Credentials credentials;
+    std::string error;
+    const bool any = current_credentials(credentials, error);
+    explicit_bzero(credentials.secret.data(), credentials.secret.size());
+    return any ? credentials.lease : std::string();
 }
 
 Return all(std::vector<Slice>& slices) {

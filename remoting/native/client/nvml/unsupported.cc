@@ -1,87 +1,9 @@
-// What monitors ask of a board that a slice of it does not tell: answered with "not supported", which they
-// all expect, rather than by a missing name, which some do not.
-#include "abi.h"
+// The answer of all names in names.txt that nothing here defines: what programs ask of a board that a slice
+// of it does not tell.
+#include "unsupported.h"
+
 #include "slices.h"
 
-// The arguments are left alone, so it does not matter which they are.
-#define NOT_SUPPORTED(name)                                                     \
-    NVML_EXPORT nvml::Return name() {                                           \
-        return nvml::is_started() ? nvml::kNotSupported : nvml::kUninitialized; \
-    }
-
-NOT_SUPPORTED(nvmlDeviceGetAccountingMode)
-NOT_SUPPORTED(nvmlDeviceGetApplicationsClock)
-NOT_SUPPORTED(nvmlDeviceGetArchitecture)
-NOT_SUPPORTED(nvmlDeviceGetAttributes_v2)
-NOT_SUPPORTED(nvmlDeviceGetBAR1MemoryInfo)
-NOT_SUPPORTED(nvmlDeviceGetBoardId)
-NOT_SUPPORTED(nvmlDeviceGetBoardPartNumber)
-NOT_SUPPORTED(nvmlDeviceGetBrand)
-NOT_SUPPORTED(nvmlDeviceGetClock)
-NOT_SUPPORTED(nvmlDeviceGetClockInfo)
-NOT_SUPPORTED(nvmlDeviceGetComputeMode)
-NOT_SUPPORTED(nvmlDeviceGetCpuAffinity)
-NOT_SUPPORTED(nvmlDeviceGetCurrPcieLinkGeneration)
-NOT_SUPPORTED(nvmlDeviceGetCurrPcieLinkWidth)
-NOT_SUPPORTED(nvmlDeviceGetCurrentClocksEventReasons)
-NOT_SUPPORTED(nvmlDeviceGetCurrentClocksThrottleReasons)
-NOT_SUPPORTED(nvmlDeviceGetDecoderUtilization)
-NOT_SUPPORTED(nvmlDeviceGetDisplayActive)
-NOT_SUPPORTED(nvmlDeviceGetDisplayMode)
-NOT_SUPPORTED(nvmlDeviceGetEccMode)
-NOT_SUPPORTED(nvmlDeviceGetEncoderUtilization)
-NOT_SUPPORTED(nvmlDeviceGetEnforcedPowerLimit)
-NOT_SUPPORTED(nvmlDeviceGetFanSpeed)
-NOT_SUPPORTED(nvmlDeviceGetFanSpeed_v2)
-NOT_SUPPORTED(nvmlDeviceGetFieldValues)
-NOT_SUPPORTED(nvmlDeviceGetGpuInstanceId)
-NOT_SUPPORTED(nvmlDeviceGetHandleBySerial)
-NOT_SUPPORTED(nvmlDeviceGetMaxClockInfo)
-NOT_SUPPORTED(nvmlDeviceGetMaxMigDeviceCount)
-NOT_SUPPORTED(nvmlDeviceGetMaxPcieLinkGeneration)
-NOT_SUPPORTED(nvmlDeviceGetMaxPcieLinkWidth)
-NOT_SUPPORTED(nvmlDeviceGetMemoryBusWidth)
-NOT_SUPPORTED(nvmlDeviceGetMemoryErrorCounter)
-NOT_SUPPORTED(nvmlDeviceGetMigDeviceHandleByIndex)
-NOT_SUPPORTED(nvmlDeviceGetMigMode)
-NOT_SUPPORTED(nvmlDeviceGetMinorNumber)
-NOT_SUPPORTED(nvmlDeviceGetMultiGpuBoard)
-NOT_SUPPORTED(nvmlDeviceGetNumFans)
-NOT_SUPPORTED(nvmlDeviceGetNumGpuCores)
-NOT_SUPPORTED(nvmlDeviceGetNvLinkState)
-NOT_SUPPORTED(nvmlDeviceGetP2PStatus)
-NOT_SUPPORTED(nvmlDeviceGetPcieReplayCounter)
-NOT_SUPPORTED(nvmlDeviceGetPcieThroughput)
-NOT_SUPPORTED(nvmlDeviceGetPerformanceState)
-NOT_SUPPORTED(nvmlDeviceGetPersistenceMode)
-NOT_SUPPORTED(nvmlDeviceGetPowerManagementDefaultLimit)
-NOT_SUPPORTED(nvmlDeviceGetPowerManagementLimit)
-NOT_SUPPORTED(nvmlDeviceGetPowerManagementLimitConstraints)
-NOT_SUPPORTED(nvmlDeviceGetPowerManagementMode)
-NOT_SUPPORTED(nvmlDeviceGetPowerState)
-NOT_SUPPORTED(nvmlDeviceGetPowerUsage)
-NOT_SUPPORTED(nvmlDeviceGetProcessUtilization)
-NOT_SUPPORTED(nvmlDeviceGetRemappedRows)
-NOT_SUPPORTED(nvmlDeviceGetRetiredPages)
-NOT_SUPPORTED(nvmlDeviceGetSamples)
-NOT_SUPPORTED(nvmlDeviceGetSerial)
-NOT_SUPPORTED(nvmlDeviceGetSupportedClocksThrottleReasons)
-NOT_SUPPORTED(nvmlDeviceGetSupportedGraphicsClocks)
-NOT_SUPPORTED(nvmlDeviceGetSupportedMemoryClocks)
-NOT_SUPPORTED(nvmlDeviceGetTemperature)
-NOT_SUPPORTED(nvmlDeviceGetTemperatureThreshold)
-NOT_SUPPORTED(nvmlDeviceGetTemperatureV)
-NOT_SUPPORTED(nvmlDeviceGetTopologyCommonAncestor)
-NOT_SUPPORTED(nvmlDeviceGetTotalEccErrors)
-NOT_SUPPORTED(nvmlDeviceGetTotalEnergyConsumption)
-NOT_SUPPORTED(nvmlDeviceGetVbiosVersion)
-NOT_SUPPORTED(nvmlDeviceGetViolationStatus)
-NOT_SUPPORTED(nvmlDeviceGetVirtualizationMode)
-NOT_SUPPORTED(nvmlDeviceIsMigDeviceHandle)
-NOT_SUPPORTED(nvmlDeviceRegisterEvents)
-NOT_SUPPORTED(nvmlDeviceSetApplicationsClocks)
-NOT_SUPPORTED(nvmlDeviceSetComputeMode)
-NOT_SUPPORTED(nvmlDeviceSetPersistenceMode)
-NOT_SUPPORTED(nvmlDeviceSetPowerManagementLimit)
-NOT_SUPPORTED(nvmlEventSetCreate)
-NOT_SUPPORTED(nvmlUnitGetCount)
+int nvml_unsupported() {
+    return nvml::is_started() ? nvml::kNotSupported : nvml::kUninitialized;
+}

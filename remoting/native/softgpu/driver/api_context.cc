@@ -1,5 +1,7 @@
 // Entry points: contexts and each thread's stack of them.
+#include "capture.h"
 #include "driver.h"
+#include "session.h"
 #include "thread_state.h"
 
 using namespace softgpu;
@@ -19,12 +21,28 @@ CUcontext handle_of(const Context& context) {
     return as_handle<CUcontext>(context.handle);
 }
 
-CUresult create(CUcontext* pctx, unsigned flags, CUdevice dev) {
+// A program that pushes and never pops is told so, before it has used up the host's memory.
+void require_room() {
+    constexpr size_t kDeepest = 1 << 16;
+    require(thread_state().contexts.size() < kDeepest, CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+void destroy(Context& context) {
+    require(!context.primary, CUDA_ERROR_INVALID_CONTEXT);
+    const uint64_t handle = context.handle;
+    context.destroy();
+    auto& stack = thread_state().contexts;
+    if (!stack.empty() && stack.back() == handle) stack.pop_back();
+}
+
+CUresult create(CUcontext* pctx, unsigned flags, CUdevice dev, unsigned api_version = Context::kApiVersion) {
     return driver_call([&](Driver& driver) {
         require(pctx != nullptr);
         require_flags(flags);
         require_device(dev);
-        const auto context = Context::create(driver, flags, false);
+        require_room();
+        const auto context = Context::create(driver, dev, flags, false);
+        context->api_version = api_version;
         driver.handles.add(context);
         thread_state().contexts.push_back(context->handle);
         *pctx = handle_of(*context);
@@ -33,8 +51,10 @@ CUresult create(CUcontext* pctx, unsigned flags, CUdevice dev) {
 
 // Waits for all work of the context; what it answers is the first error of that work.
 CUresult synchronize(Context& context) {
+    if (graphs::any_capture()) graphs::refuse_context(context.id);
+    require_safe_in_captures();
     context.driver.scheduler.drain(context.group);
-    return context.status();
+    return answer_of_wait(context.status());
 }
 
 }  // namespace
@@ -45,14 +65,14 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
     return driver_call([&](Driver& driver) {
         require(pctx != nullptr);
         require_device(dev);
-        *pctx = handle_of(*driver.retain_primary());
+        *pctx = handle_of(*driver.retain_primary(dev));
     });
 }
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
     return driver_call([&](Driver& driver) {
         require_device(dev);
-        driver.release_primary();
+        driver.release_primary(dev);
     });
 }
 
@@ -63,7 +83,7 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
     return driver_call([&](Driver& driver) {
         require_device(dev);
-        driver.reset_primary();
+        driver.reset_primary(dev);
     });
 }
 
@@ -75,7 +95,7 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags) {
     return driver_call([&](Driver& driver) {
         require_device(dev);
         require_flags(flags);
-        driver.set_primary_flags(flags);
+        driver.set_primary_flags(dev, flags);
     });
 }
 
@@ -87,7 +107,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int* flags, int* acti
     return driver_call([&](Driver& driver) {
         require(flags != nullptr && active != nullptr);
         require_device(dev);
-        const auto state = driver.primary_state();
+        const auto state = driver.primary_state(dev);
         *flags = state.flags;
         *active = state.active;
     });
@@ -95,6 +115,10 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int* flags, int* acti
 
 CUresult cuCtxCreate_v2(CUcontext* pctx, unsigned int flags, CUdevice dev) {
     return create(pctx, flags, dev);
+}
+
+CUresult cuCtxCreate(CUcontext* pctx, unsigned int flags, CUdevice dev) {
+    return create(pctx, flags, dev, 3010);
 }
 
 CUresult cuCtxCreate_v3(CUcontext* pctx, CUexecAffinityParam* paramsArray, int numParams, unsigned int flags,
@@ -113,20 +137,43 @@ CUresult cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* ctxCreateParams, uns
 }
 
 CUresult cuCtxDestroy_v2(CUcontext ctx) {
+    return driver_call(
+        [&](Driver& driver) { destroy(*driver.handles.get<Context>(ctx, CUDA_ERROR_INVALID_CONTEXT)); });
+}
+
+CUresult cuCtxDestroy(CUcontext ctx) {
+    return cuCtxDestroy_v2(ctx);
+}
+
+// Only its own calls use this count; cuCtxDestroy destroys whatever it is.
+CUresult cuCtxAttach(CUcontext* pctx, unsigned int flags) {
+    return driver_call([&](Driver& driver) {
+        require(pctx != nullptr && flags == 0);
+        const auto context = driver.current();
+        require(!context->primary, CUDA_ERROR_INVALID_CONTEXT);
+        ++context->attached;
+        *pctx = handle_of(*context);
+    });
+}
+
+CUresult cuCtxDetach(CUcontext ctx) {
     return driver_call([&](Driver& driver) {
         const auto context = driver.handles.get<Context>(ctx, CUDA_ERROR_INVALID_CONTEXT);
-        require(!context->primary, CUDA_ERROR_INVALID_CONTEXT);
-        context->destroy();
-        auto& stack = thread_state().contexts;
-        if (!stack.empty() && stack.back() == reinterpret_cast<uint64_t>(ctx)) stack.pop_back();
+        require(!context->primary && driver.current() == context, CUDA_ERROR_INVALID_CONTEXT);
+        if (--context->attached == 0) destroy(*context);
     });
 }
 
 CUresult cuCtxPushCurrent_v2(CUcontext ctx) {
     return driver_call([&](Driver& driver) {
+        require_room();
         thread_state().contexts.push_back(
             driver.handles.get<Context>(ctx, CUDA_ERROR_INVALID_CONTEXT)->handle);
     });
+}
+
+CUresult cuCtxPushCurrent(CUcontext ctx) {
+    return cuCtxPushCurrent_v2(ctx);
 }
 
 CUresult cuCtxPopCurrent_v2(CUcontext* pctx) {
@@ -136,6 +183,10 @@ CUresult cuCtxPopCurrent_v2(CUcontext* pctx) {
         if (pctx) *pctx = as_handle<CUcontext>(stack.back());
         stack.pop_back();
     });
+}
+
+CUresult cuCtxPopCurrent(CUcontext* pctx) {
+    return cuCtxPopCurrent_v2(pctx);
 }
 
 CUresult cuCtxSetCurrent(CUcontext ctx) {
@@ -165,16 +216,14 @@ CUresult cuCtxGetCurrent(CUcontext* pctx) {
 CUresult cuCtxGetDevice(CUdevice* device) {
     return driver_call([&](Driver& driver) {
         require(device != nullptr);
-        driver.current();
-        *device = 0;
+        *device = driver.current()->device;
     });
 }
 
 CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext ctx) {
     return driver_call([&](Driver& driver) {
         require(device != nullptr);
-        driver.context(ctx);
-        *device = 0;
+        *device = driver.context(ctx)->device;
     });
 }
 
@@ -202,8 +251,7 @@ CUresult cuCtxGetId(CUcontext ctx, unsigned long long* ctxId) {
 CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int* version) {
     return driver_call([&](Driver& driver) {
         require(version != nullptr);
-        driver.context(ctx);
-        *version = 3020;  // of the context functions, which have not changed since CUDA 3.2
+        *version = driver.context(ctx)->api_version;
     });
 }
 
@@ -275,11 +323,47 @@ CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
         const auto context = driver.context(hCtx);
         check(context->status());
         const auto event = driver.handles.get<Event>(hEvent);
+        require(event->context == context, CUDA_ERROR_INVALID_HANDLE);
         Operation marker;
         const auto queue = context->legacy_stream()->queue;
         // The legacy queue's order covers the blocking queues; this covers the others too.
         marker.after = driver.scheduler.pending(context->group);
         event->set({driver.scheduler.submit(queue, std::move(marker)), queue});
+    });
+}
+
+// All that is submitted to the context from now on waits for the event.
+CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
+    return driver_call([&](Driver& driver) {
+        const auto context = driver.context(hCtx);
+        check(context->status());
+        const auto record = driver.handles.get<Event>(hEvent)->record();
+        if (!record.completion || record.completion->done()) return;
+        driver.scheduler.submit_to_all(context->group, record.completion);
+    });
+}
+
+CUresult cuCtxGetExecAffinity(CUexecAffinityParam* pExecAffinity, CUexecAffinityType type) {
+    return context_call([&](Context&) {
+        require(pExecAffinity != nullptr && type == CU_EXEC_AFFINITY_TYPE_SM_COUNT);
+        refuse(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+    });
+}
+
+// No software GPU reaches another one's memory; copies between them work (cuMemcpyPeer).
+CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
+    return context_call([&](Context& context) {
+        const auto peer = context.driver.handles.get<Context>(peerContext, CUDA_ERROR_INVALID_CONTEXT);
+        require(Flags == 0);
+        refuse(peer->device == context.device ? CUDA_ERROR_INVALID_DEVICE
+                                              : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+    });
+}
+
+CUresult cuCtxDisablePeerAccess(CUcontext peerContext) {
+    return context_call([&](Context& context) {
+        context.driver.handles.get<Context>(peerContext, CUDA_ERROR_INVALID_CONTEXT);
+        refuse(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
     });
 }
 }

@@ -2,8 +2,10 @@
 #include <strings.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 #include "attributes.h"
 #include "driver.h"
@@ -13,7 +15,12 @@ using namespace softgpu::driver;
 
 namespace {
 
-constexpr const char* kPciBusId = "0000:00:00.0";  // no bus; the form that programs parse
+// No bus; the form that programs parse, with a number for each device.
+std::string pci_bus_id(const DeviceConfig& device) {
+    char text[16];
+    std::snprintf(text, sizeof text, "0000:00:%02x.0", device.number);
+    return text;
+}
 
 }  // namespace
 
@@ -38,9 +45,9 @@ CUresult cuDeviceGet(CUdevice* device, int ordinal) {
 }
 
 CUresult cuDeviceGetCount(int* count) {
-    return driver_call([&](Driver&) {
+    return driver_call([&](Driver& driver) {
         require(count != nullptr);
-        *count = 1;
+        *count = static_cast<int>(driver.config.devices.size());
     });
 }
 
@@ -56,7 +63,8 @@ CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice dev) {
     return driver_call([&](Driver& driver) {
         require(uuid != nullptr);
         require_device(dev);
-        std::memcpy(uuid->bytes, driver.config.uuid.data(), sizeof uuid->bytes);
+        std::memcpy(uuid->bytes, driver.config.devices[static_cast<size_t>(dev)].uuid.data(),
+                    sizeof uuid->bytes);
     });
 }
 
@@ -68,7 +76,7 @@ CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice dev) {
     return driver_call([&](Driver& driver) {
         require(bytes != nullptr);
         require_device(dev);
-        *bytes = driver.memory.space().total_bytes();
+        *bytes = driver.memory.space(dev).total_bytes();
     });
 }
 
@@ -115,20 +123,43 @@ CUresult cuDeviceGetProperties(CUdevprop* prop, CUdevice dev) {
     });
 }
 
-CUresult cuDeviceGetPCIBusId(char* pciBusId, int len, CUdevice dev) {
+CUresult cuDeviceTotalMem(unsigned int* bytes, CUdevice dev) {
+    size_t all = 0;
+    if (!bytes) return CUDA_ERROR_INVALID_VALUE;
+    if (CUresult error = cuDeviceTotalMem_v2(&all, dev)) return error;
+    *bytes = static_cast<unsigned>(std::min<size_t>(all, UINT_MAX));
+    return CUDA_SUCCESS;
+}
+
+// A LUID is Windows's.
+CUresult cuDeviceGetLuid(char* luid, unsigned int* deviceNodeMask, CUdevice dev) {
     return driver_call([&](Driver&) {
-        require(pciBusId != nullptr && len > static_cast<int>(std::strlen(kPciBusId)));
         require_device(dev);
-        std::strcpy(pciBusId, kPciBusId);
+        refuse(CUDA_ERROR_NOT_SUPPORTED);
+    });
+}
+
+CUresult cuDeviceGetPCIBusId(char* pciBusId, int len, CUdevice dev) {
+    return driver_call([&](Driver& driver) {
+        require_device(dev);
+        const std::string text = pci_bus_id(driver.config.devices[static_cast<size_t>(dev)]);
+        require(pciBusId != nullptr && len > static_cast<int>(text.size()));
+        std::strcpy(pciBusId, text.c_str());
     });
 }
 
 CUresult cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {
-    return driver_call([&](Driver&) {
+    return driver_call([&](Driver& driver) {
         require(dev != nullptr && pciBusId != nullptr);
-        require(strcasecmp(pciBusId, kPciBusId) == 0 || strcasecmp(pciBusId, kPciBusId + 5) == 0,
-                CUDA_ERROR_INVALID_DEVICE);
-        *dev = 0;
+        for (size_t i = 0; i < driver.config.devices.size(); ++i) {
+            const std::string text = pci_bus_id(driver.config.devices[i]);
+            constexpr size_t kDomain = 5;  // "0000:" may be left out
+            if (strcasecmp(pciBusId, text.c_str()) != 0 && strcasecmp(pciBusId, text.c_str() + kDomain) != 0)
+                continue;
+            *dev = static_cast<CUdevice>(i);
+            return;
+        }
+        refuse(CUDA_ERROR_INVALID_DEVICE);
     });
 }
 
@@ -149,7 +180,7 @@ CUresult cuDeviceGetExecAffinitySupport(int* pi, CUexecAffinityType type, CUdevi
     });
 }
 
-// One device: nobody to be a peer of.
+// Each device's kernels reach its own memory and the host's only.
 CUresult cuDeviceCanAccessPeer(int* canAccessPeer, CUdevice dev, CUdevice peerDev) {
     return driver_call([&](Driver&) {
         require(canAccessPeer != nullptr);
@@ -165,7 +196,10 @@ CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attrib, CUdev
         require(value != nullptr);
         require_device(srcDevice);
         require_device(dstDevice);
-        refuse(CUDA_ERROR_INVALID_DEVICE);  // CUDA's answer for a device and itself
+        require(srcDevice != dstDevice, CUDA_ERROR_INVALID_DEVICE);
+        require(attrib >= CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK &&
+                attrib <= CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED);
+        *value = 0;
     });
 }
 

@@ -1,6 +1,7 @@
 // Entry points: events.
 #include "capture.h"
 #include "driver.h"
+#include "session.h"
 
 using namespace softgpu;
 using namespace softgpu::driver;
@@ -12,6 +13,7 @@ constexpr unsigned kEventFlags = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMIN
 template <class Body>
 CUresult event_call(CUevent handle, Body&& body) noexcept {
     return driver_call([&](Driver& driver) {
+        require(!Scheduler::in_callback(), CUDA_ERROR_NOT_PERMITTED);
         const auto event = driver.handles.get<Event>(handle);
         check(event->context->status());
         return static_cast<CUresult>(body(*event));
@@ -45,24 +47,28 @@ CUresult cuEventDestroy(CUevent hEvent) {
     return cuEventDestroy_v2(hEvent);
 }
 
-CUresult cuEventRecord(CUevent hEvent, CUstream hStream) {
+CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
+    if (flags & ~CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+    const bool external = flags & CU_EVENT_RECORD_EXTERNAL;
     return event_call(hEvent, [&](Event& event) {
         const auto stream = event.context->stream(hStream);
         require(stream->context == event.context, CUDA_ERROR_INVALID_HANDLE);
-        if (record_captured(*stream, event)) return CUDA_SUCCESS;
+        const bool concerned = external || graphs::any_capture() || graphs::any_captured_event();
+        if (concerned && graphs::record_captured(as_captured(*stream), key_of(event), hEvent, external))
+            return CUDA_SUCCESS;
         event.set({event.context->driver.scheduler.submit(stream->queue, {}), stream->queue});
         return CUDA_SUCCESS;
     });
 }
 
-CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
-    if (flags & ~CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
-    return cuEventRecord(hEvent, hStream);
+CUresult cuEventRecord(CUevent hEvent, CUstream hStream) {
+    return cuEventRecordWithFlags(hEvent, hStream, 0);
 }
 
 CUresult cuEventQuery(CUevent hEvent) {
     return event_call(hEvent, [](Event& event) {
-        require(!is_captured(event), CUDA_ERROR_CAPTURED_EVENT);
+        require_not_captured(event);
+        require_safe_in_captures();
         const auto completion = event.record().completion;
         return completion && !completion->done() ? CUDA_ERROR_NOT_READY : event.context->status();
     });
@@ -70,10 +76,11 @@ CUresult cuEventQuery(CUevent hEvent) {
 
 CUresult cuEventSynchronize(CUevent hEvent) {
     return event_call(hEvent, [](Event& event) {
-        require(!is_captured(event), CUDA_ERROR_CAPTURED_EVENT);
+        require_not_captured(event);
+        require_safe_in_captures();
         const auto record = event.record();
         event.context->driver.scheduler.wait(record.completion, record.queue);
-        return event.context->status();
+        return answer_of_wait(event.context->status());
     });
 }
 

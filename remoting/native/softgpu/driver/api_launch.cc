@@ -3,6 +3,7 @@
 
 #include "capture.h"
 #include "driver.h"
+#include "graphs/arguments.h"
 #include "launch.h"
 
 using namespace softgpu;
@@ -10,18 +11,35 @@ using namespace softgpu::driver;
 
 namespace {
 
-CUresult launch(CUfunction f, CUstream hStream, const LaunchRequest& request) {
+graphs::Params node_params(CUfunction f, const LaunchRequest& request,
+                           std::span<const CUlaunchAttribute> attributes) {
+    graphs::KernelParams params{.kernel = graphs::platform::kernel(f, nullptr),
+                                .func = f,
+                                .grid = {request.grid.x, request.grid.y, request.grid.z},
+                                .block = {request.block.x, request.block.y, request.block.z},
+                                .shared_bytes = request.dynamic_shared};
+    params.packed = graphs::pack(*params.kernel, request.params, request.extra);
+    params.attributes.assign(attributes.begin(), attributes.end());
+    graphs::platform::check(params);
+    return params;
+}
+
+CUresult launch(CUfunction f, CUstream hStream, const LaunchRequest& request,
+                std::span<const CUlaunchAttribute> attributes = {}) {
     return context_call([&](Context& context) {
         const auto stream = context.stream(hStream);
         const auto function = find_function(*stream->context, f);
         require(function->module->context == stream->context, CUDA_ERROR_INVALID_HANDLE);
-        enqueue(*stream, CU_GRAPH_NODE_TYPE_KERNEL, {.body = prepare_launch(function, request)});
+        if (captured(*stream, [&] { return node_params(f, request, attributes); })) return;
+        stream->context->driver.scheduler.submit(stream->queue, {.body = prepare_launch(function, request)});
     });
 }
 
 // Attributes that say how a GPU should schedule change nothing here; what would change the meaning of the
 // launch is refused.
-bool cooperative(const CUlaunchConfig& config) {
+}  // namespace
+
+bool softgpu::driver::cooperative(const CUlaunchConfig& config) {
     require(config.attrs != nullptr || config.numAttrs == 0);
     bool cooperative = false;
     for (unsigned i = 0; i < config.numAttrs; ++i) {
@@ -44,6 +62,8 @@ bool cooperative(const CUlaunchConfig& config) {
     }
     return cooperative;
 }
+
+namespace {
 
 int occupancy(Driver& driver, CUfunction func, int threads, size_t shared) {
     const auto function = find_function(*driver.current(), func);
@@ -75,7 +95,8 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** ker
                        .dynamic_shared = config->sharedMemBytes,
                        .params = kernelParams,
                        .extra = extra,
-                       .cooperative = cooperative(*config)});
+                       .cooperative = cooperative(*config)},
+                      {config->attrs, config->numAttrs});
     });
 }
 
@@ -83,12 +104,16 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned
                                    unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
                                    unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
                                    void** kernelParams) {
+    CUlaunchAttribute attribute{};
+    attribute.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+    attribute.value.cooperative = 1;
     return launch(f, hStream,
                   {.grid = {gridDimX, gridDimY, gridDimZ},
                    .block = {blockDimX, blockDimY, blockDimZ},
                    .dynamic_shared = sharedMemBytes,
                    .params = kernelParams,
-                   .cooperative = true});
+                   .cooperative = true},
+                  {&attribute, 1});
 }
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* numBlocks, CUfunction func, int blockSize,

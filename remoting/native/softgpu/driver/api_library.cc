@@ -14,7 +14,8 @@ namespace {
 CUresult load(CUlibrary* library, const std::function<std::vector<NamedText>()>& read, JitLog log) {
     return driver_call([&](Driver& driver) {
         require(library != nullptr);
-        const auto fresh = std::make_shared<Library>(driver, link_logged(read(), log));
+        auto texts = read_logged(read, log);
+        const auto fresh = std::make_shared<Library>(driver, link_logged(texts, log));
         driver.handles.add(fresh);
         *library = as_handle<CUlibrary>(fresh->handle);
     });
@@ -92,6 +93,11 @@ CUresult cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUlibrary library,
         if (dptr) *dptr = place.address;
         if (bytes) *bytes = place.bytes;
     });
+}
+
+// A managed variable is a variable: programs may touch all memory of the device.
+CUresult cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name) {
+    return cuLibraryGetGlobal(dptr, bytes, library, name);
 }
 
 CUresult cuKernelGetFunction(CUfunction* pFunc, CUkernel kernel) {

@@ -43,7 +43,7 @@ void add(Driver& driver, CUlinkState state, const std::function<std::vector<Name
     const auto link = driver.handles.get<LinkState>(state);
     const std::lock_guard lock(link->mutex);
     require(!link->complete);
-    auto texts = read();
+    auto texts = read_logged(read, link->log);
     size_t bytes = 0;
     for (const auto& input : link->inputs) bytes += input.text.size();
     for (auto& text : texts) {

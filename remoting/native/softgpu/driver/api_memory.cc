@@ -1,5 +1,8 @@
 // Entry points: memory of the device and memory of the host that kernels may touch.
+#include "capture.h"
 #include "driver.h"
+#include "managed_advice.h"
+#include "graphs/memory.h"
 
 using namespace softgpu;
 using namespace softgpu::driver;
@@ -26,7 +29,7 @@ extern "C" {
 CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
     return context_call([&](Context& context) {
         require(free != nullptr && total != nullptr);
-        const DeviceMemory& space = context.driver.memory.space();
+        const DeviceMemory& space = context.driver.memory.space(context.device);
         *total = space.total_bytes();
         *free = space.total_bytes() - space.used_bytes();
     });
@@ -35,6 +38,7 @@ CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
 CUresult cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
     return context_call([&](Context& context) {
         require(dptr != nullptr);
+        require_safe_in_captures();
         *dptr = context.driver.memory.allocate(context, bytesize, Place::device);
     });
 }
@@ -64,8 +68,11 @@ CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned int flag
 CUresult cuMemFree_v2(CUdeviceptr dptr) {
     return context_call([&](Context& context) {
         if (dptr == 0) return;
+        require_safe_in_captures();
+        if (graphs::free_of_graph(dptr)) return;
         require(!Scheduler::in_callback(), CUDA_ERROR_NOT_PERMITTED);
         const Block block = context.driver.memory.take_device(dptr);
+        cuda::ManagedAdvice::get().forget(block.base);
         context.driver.scheduler.drain_all();
         context.driver.memory.release(block);
     });
@@ -73,7 +80,7 @@ CUresult cuMemFree_v2(CUdeviceptr dptr) {
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr* pbase, size_t* psize, CUdeviceptr dptr) {
     return context_call([&](Context& context) {
-        const auto allocation = context.driver.memory.space().find(dptr);
+        const auto allocation = context.driver.memory.allocation_at(dptr);
         require(allocation.has_value(), CUDA_ERROR_NOT_FOUND);
         if (pbase) *pbase = allocation->base;
         if (psize) *psize = allocation->bytes;
@@ -131,26 +138,5 @@ CUresult cuMemHostGetFlags(unsigned int* pFlags, void* p) {
         require(pFlags != nullptr);
         *pFlags = host_block(context, p).flags | CU_MEMHOSTALLOC_DEVICEMAP;
     });
-}
-
-// Managed memory has one place, so advice and prefetching have nothing to move.
-CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location) {
-    return context_call([&](Context& context) { context.driver.memory.checked(devPtr, count); });
-}
-
-CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device) {
-    return context_call([&](Context& context) { context.driver.memory.checked(devPtr, count); });
-}
-
-CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags,
-                               CUstream hStream) {
-    return context_call([&](Context& context) {
-        context.driver.memory.checked(devPtr, count);
-        context.stream(hStream);
-    });
-}
-
-CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream) {
-    return cuMemPrefetchAsync_v2(devPtr, count, {}, 0, hStream);
 }
 }

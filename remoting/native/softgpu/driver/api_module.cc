@@ -14,7 +14,8 @@ namespace {
 CUresult load(CUmodule* module, const std::function<std::vector<NamedText>()>& read, JitLog log) {
     return context_call([&](Context& context) {
         require(module != nullptr);
-        auto program = link_logged(read(), log);
+        auto texts = read_logged(read, log);
+        auto program = link_logged(texts, log);
         const auto fresh = std::make_shared<Module>(context.shared_from_this(), std::move(program), nullptr);
         context.driver.handles.add(fresh);
         context.own(fresh->handle);

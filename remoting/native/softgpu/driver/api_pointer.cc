@@ -14,12 +14,12 @@ void put(void* data, T value) {
     std::memcpy(data, &value, sizeof value);
 }
 
-// Memory that is in no block but that kernels may touch: a global of a module.
+// Memory that is in no block but that kernels may touch: a global of a module, or a mapping.
 std::optional<Block> block_at(Driver& driver, CUdeviceptr address) {
     if (auto block = driver.memory.find(address)) return block;
-    const auto allocation = driver.memory.space().find(address);
+    const auto allocation = driver.memory.allocation_at(address);
     if (!allocation) return std::nullopt;
-    return Block{.base = allocation->base, .bytes = allocation->bytes};
+    return Block{.base = allocation->base, .bytes = allocation->bytes, .device = driver.memory.device_at(address)};
 }
 
 // The answer for a block, or for a pointer that the driver knows nothing of. False for an unknown attribute.
@@ -46,10 +46,10 @@ bool answer(Driver& driver, CUpointer_attribute attribute, CUdeviceptr address,
             put(data, static_cast<unsigned long long>(block ? block->id : 0));
             return true;
         case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-            put(data, managed);
+            put(data, int{managed});
             return true;
         case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-            put(data, block ? 0 : -2);  // what CUDA says of memory that it does not know
+            put(data, block ? block->device : -2);  // what CUDA says of memory that it does not know
             return true;
         case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
         case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
@@ -60,7 +60,7 @@ bool answer(Driver& driver, CUpointer_attribute attribute, CUdeviceptr address,
             put(data, static_cast<size_t>(block ? block->bytes : 0));
             return true;
         case CU_POINTER_ATTRIBUTE_MAPPED:
-            put(data, block.has_value());
+            put(data, int{block.has_value()});
             return true;
         case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
             put(data, 0ull);
@@ -75,7 +75,7 @@ bool answer(Driver& driver, CUpointer_attribute attribute, CUdeviceptr address,
         case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
         case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-            put(data, false);
+            put(data, 0);
             return true;
         case CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL:
             put(data, -1);

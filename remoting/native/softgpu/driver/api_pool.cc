@@ -1,6 +1,7 @@
 // Entry points: allocation in stream order, and memory pools.
 #include "capture.h"
 #include "driver.h"
+#include "graphs/arguments.h"
 #include "pool.h"
 
 using namespace softgpu;
@@ -28,10 +29,10 @@ CUresult allocate(CUdeviceptr* dptr, size_t bytes, const std::shared_ptr<Pool>& 
     return context_call([&](Context& context) {
         require(dptr != nullptr);
         const auto in_order_of = context.stream(stream);
-        require_not_captured(*in_order_of);
+        if (captured(*in_order_of, [&] { return graphs::alloc_params(bytes, dptr); })) return;
         const auto owner = in_order_of->context;
         *dptr = owner->driver.memory.allocate(*owner, bytes, Place::pool,
-                                              pool ? pool : owner->driver.current_pool());
+                                              pool ? pool : owner->driver.current_pool(owner->device));
     });
 }
 
@@ -58,8 +59,12 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
     return context_call([&](Context& context) {
         if (dptr == 0) return;
         const auto stream = context.stream(hStream);
-        require_not_captured(*stream);
+        if (captured(*stream, [&] { return graphs::free_params(dptr); })) return;
+        if (graphs::free_of_graph(dptr)) return;
         Memory& memory = context.driver.memory;
+        // Managed memory belongs to the host as well, which keeps no order of streams.
+        const auto block = memory.find(dptr);
+        require(block && block->place != Place::managed);
         auto free = [&memory, block = memory.take_device(dptr)] {
             memory.release(block);
             return CUDA_SUCCESS;
@@ -74,7 +79,8 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
         require(poolProps->allocType == CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_NOT_SUPPORTED);
         require(poolProps->handleTypes == CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_NOT_SUPPORTED);
         require_device_location(&poolProps->location);
-        const auto fresh = std::make_shared<Pool>(Pool::Settings{.max_bytes = poolProps->maxSize});
+        const auto fresh = std::make_shared<Pool>(
+            Pool::Settings{.device = poolProps->location.id, .max_bytes = poolProps->maxSize});
         driver.handles.add(fresh);
         *pool = handle_of(*fresh);
     });
@@ -84,9 +90,12 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
 CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     return driver_call([&](Driver& driver) {
         const auto object = find_pool(driver, pool);
-        require(object != driver.default_pool());
+        const int device = object->settings.device;
+        require(object != driver.default_pool(device));
         require(driver.handles.remove(object->handle));
-        if (object == driver.current_pool()) driver.set_current_pool(driver.default_pool());
+        if (object == driver.current_pool(device)) {
+            driver.set_current_pool(device, driver.default_pool(device));
+        }
     });
 }
 
@@ -122,9 +131,10 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map, size_
 }
 
 CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool memPool, CUmemLocation* location) {
-    return pool_call(memPool, [&](Pool&) {
+    return pool_call(memPool, [&](Pool& pool) {
         require(flags != nullptr && location != nullptr);
-        const bool ours = location->type == CU_MEM_LOCATION_TYPE_DEVICE && location->id == 0;
+        const bool ours =
+            location->type == CU_MEM_LOCATION_TYPE_DEVICE && location->id == pool.settings.device;
         *flags = ours ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
         return CUDA_SUCCESS;
     });
@@ -134,7 +144,7 @@ CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevice dev) {
     return driver_call([&](Driver& driver) {
         require(pool_out != nullptr);
         require_device(dev);
-        *pool_out = handle_of(*driver.default_pool());
+        *pool_out = handle_of(*driver.default_pool(dev));
     });
 }
 
@@ -142,14 +152,14 @@ CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
     return driver_call([&](Driver& driver) {
         require(pool != nullptr);
         require_device(dev);
-        *pool = handle_of(*driver.current_pool());
+        *pool = handle_of(*driver.current_pool(dev));
     });
 }
 
 CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
     return driver_call([&](Driver& driver) {
         require_device(dev);
-        driver.set_current_pool(find_pool(driver, pool));
+        driver.set_current_pool(dev, find_pool(driver, pool));
     });
 }
 
@@ -158,7 +168,7 @@ CUresult cuMemGetDefaultMemPool(CUmemoryPool* pool_out, CUmemLocation* location,
         require(pool_out != nullptr);
         require(type == CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_NOT_SUPPORTED);
         require_device_location(location);
-        *pool_out = handle_of(*driver.default_pool());
+        *pool_out = handle_of(*driver.default_pool(location->id));
     });
 }
 
@@ -167,7 +177,7 @@ CUresult cuMemGetMemPool(CUmemoryPool* pool, CUmemLocation* location, CUmemAlloc
         require(pool != nullptr);
         require(type == CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_NOT_SUPPORTED);
         require_device_location(location);
-        *pool = handle_of(*driver.current_pool());
+        *pool = handle_of(*driver.current_pool(location->id));
     });
 }
 
@@ -175,7 +185,7 @@ CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUme
     return driver_call([&](Driver& driver) {
         require(type == CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_NOT_SUPPORTED);
         require_device_location(location);
-        driver.set_current_pool(find_pool(driver, pool));
+        driver.set_current_pool(location->id, find_pool(driver, pool));
     });
 }
 }

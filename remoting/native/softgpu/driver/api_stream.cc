@@ -1,6 +1,7 @@
 // Entry points: streams and host callbacks.
 #include "capture.h"
 #include "driver.h"
+#include "session.h"
 #include "stream_call.h"
 
 using namespace softgpu;
@@ -36,6 +37,7 @@ CUresult cuStreamDestroy_v2(CUstream hStream) {
     return driver_call([&](Driver& driver) {
         const auto stream = driver.handles.get<Stream>(hStream);
         require(driver.handles.remove(stream->handle), CUDA_ERROR_INVALID_HANDLE);
+        graphs::forget_stream(as_captured(*stream).key);
         stream->context->disown(stream->handle);
     });
 }
@@ -47,14 +49,16 @@ CUresult cuStreamDestroy(CUstream hStream) {
 CUresult cuStreamSynchronize(CUstream hStream) {
     return stream_call(hStream, [](Context& context, Stream& stream) {
         require_not_captured(stream);
+        require_safe_in_captures();
         context.driver.scheduler.wait(context.driver.scheduler.last(stream.queue), stream.queue);
-        return context.status();
+        return answer_of_wait(context.status());
     });
 }
 
 CUresult cuStreamQuery(CUstream hStream) {
     return stream_call(hStream, [](Context& context, Stream& stream) {
         require_not_captured(stream);
+        require_safe_in_captures();
         return context.driver.scheduler.last(stream.queue) ? CUDA_ERROR_NOT_READY : context.status();
     });
 }
@@ -63,7 +67,9 @@ CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
     return stream_call(hStream, [&](Context& context, Stream& stream) {
         require((Flags & ~CU_EVENT_WAIT_EXTERNAL) == 0);
         const auto event = context.driver.handles.get<Event>(hEvent);
-        if (wait_captured(stream, *event)) return;
+        const bool external = Flags & CU_EVENT_WAIT_EXTERNAL;
+        const bool concerned = external || graphs::any_capture() || graphs::any_captured_event();
+        if (concerned && graphs::wait_captured(as_captured(stream), key_of(*event), hEvent, external)) return;
         const auto record = event->record();
         if (!record.completion || record.completion->done()) return;
         context.driver.scheduler.submit(stream.queue, {.after = {record.completion}});
@@ -92,9 +98,9 @@ CUresult cuStreamGetId(CUstream hStream, unsigned long long* streamId) {
 }
 
 CUresult cuStreamGetDevice(CUstream hStream, CUdevice* device) {
-    return stream_call(hStream, [&](Context&, Stream&) {
+    return stream_call(hStream, [&](Context& context, Stream&) {
         require(device != nullptr);
-        *device = 0;
+        *device = context.device;
     });
 }
 
@@ -113,12 +119,20 @@ CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext* pCtx, CUgreenCtx* pGreen
 CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void* userData) {
     return stream_call(hStream, [&](Context& context, Stream& stream) {
         require(fn != nullptr);
+        if (captured(stream, [&] { return graphs::HostParams{fn, userData}; })) return;
         auto call = [fn, userData] {
             fn(userData);
             return CUDA_SUCCESS;
         };
-        enqueue(stream, CU_GRAPH_NODE_TYPE_HOST, {.body = call, .calls_program = true});
+        context.driver.scheduler.submit(stream.queue, {.body = call, .calls_program = true});
     });
+}
+
+// How the calling thread waits for work is the scheduler's business.
+CUresult cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, void* userData, unsigned int syncMode) {
+    if (syncMode != CU_HOST_TASK_BLOCKING && syncMode != CU_HOST_TASK_SPINWAIT)
+        return CUDA_ERROR_INVALID_VALUE;
+    return cuLaunchHostFunc(hStream, fn, userData);
 }
 
 // Unlike a host function it is called also when the context has failed, and is told.
@@ -136,9 +150,13 @@ CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void* 
 }
 
 CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags) {
-    return stream_call(hStream, [&](Context& context, Stream&) {
+    return stream_call(hStream, [&](Context& context, Stream& stream) {
+        require_not_captured(stream);
         const auto block = context.driver.memory.find(dptr);
         require(block && block->place == Place::managed);
+        const bool default_stream = reinterpret_cast<uint64_t>(hStream) <= 2;
+        require(flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST ||
+                (flags == CU_MEM_ATTACH_SINGLE && !default_stream));
     });
 }
 }

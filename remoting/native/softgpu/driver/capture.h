@@ -1,47 +1,35 @@
-// Stream capture: while a stream is captured, what is submitted to it becomes a node of a graph instead of
-// work. A second stream joins when it waits for an event that was recorded in the first.
+// Where the streams and events of this driver meet graphs/capture.h. What these throw is what CUDA answers.
 #pragma once
 
-#include "graph.h"
+#include "graphs/capture.h"
+#include "stream.h"
 
 namespace softgpu::driver {
 
-class Capture {
-  public:
-    Capture(std::shared_ptr<Graph> graph, CUstreamCaptureMode mode, uint64_t id, const Stream& origin)
-        : graph(std::move(graph)), mode(mode), id(id), origin(&origin) {}
-    const std::shared_ptr<Graph> graph;
-    const CUstreamCaptureMode mode;
-    const uint64_t id;
-    const Stream* const origin;  // only compared with
-    bool invalid = false;        // something happened that a graph cannot hold; under the captures' mutex
-};
+graphs::Stream as_captured(const Stream& stream);
 
-// Submits the operation, or adds it to the capture of the stream, in which case there is no completion.
-// `soon` as in Scheduler::submit; who wants to wait cannot be captured, which ends the capture as CUDA does.
-CompletionRef enqueue(Stream& stream, CUgraphNodeType type, Operation operation, bool soon = false);
+inline uint64_t key_of(const Event& event) {
+    return reinterpret_cast<uint64_t>(&event);
+}
 
-bool is_captured(const Stream& stream);
-// Throws STREAM_CAPTURE_UNSUPPORTED, and makes the capture invalid, when the stream is captured.
-void require_not_captured(Stream& stream);
+// True when the stream is captured, and what `make` gives has become a node of the graph. False when the work
+// is to be done; the legacy default stream may not do any then.
+template <class Make>
+bool captured(const Stream& stream, Make&& make) {
+    return graphs::any_capture() && graphs::captured(as_captured(stream), std::forward<Make>(make));
+}
 
-void begin_capture(Stream& stream, std::shared_ptr<Graph> graph, CUstreamCaptureMode mode,
-                   const Nodes& after);
-std::shared_ptr<Graph> end_capture(Stream& stream);
-void set_capture_tail(Stream& stream, const Nodes& nodes, bool replace);
+// Before what cannot be a node: waiting, asking.
+inline void require_not_captured(const Stream& stream) {
+    if (graphs::any_capture()) graphs::refuse_captured(as_captured(stream));
+}
 
-struct CaptureInfo {
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    uint64_t id = 0;
-    std::shared_ptr<Graph> graph{};
-    Nodes tail{};
-};
-CaptureInfo capture_info(const Stream& stream);
+inline void require_safe_in_captures() {
+    if (graphs::any_capture()) graphs::refuse_unsafe();
+}
 
-// Both return false where the stream is not captured, and (the second) the event was not recorded in a
-// capture.
-bool record_captured(Stream& stream, Event& event);
-bool wait_captured(Stream& stream, const Event& event);
-bool is_captured(const Event& event);
+inline void require_not_captured(const Event& event) {
+    if (graphs::any_captured_event()) graphs::require_not_captured_event(key_of(event));
+}
 
 }  // namespace softgpu::driver

@@ -10,7 +10,9 @@
 #include <fstream>
 #include <optional>
 
+#include "checks.h"
 #include "log.h"
+#include "visible_devices.h"
 
 namespace softgpu::driver {
 namespace {
@@ -23,11 +25,19 @@ std::string variable(const char* name) {
     return value ? value : "";
 }
 
-// The variable as a number in [1, max]; absent or empty: nothing. Anything else is told on the log and
-// ignored: a typing error in an administrator's file must not make notebooks fail in strange ways.
-std::optional<uint64_t> number(const char* name, uint64_t max) {
-    const std::string text = variable(name);
-    if (text.empty()) return std::nullopt;
+std::vector<std::string> entries(const std::string& text) {
+    std::vector<std::string> parts;
+    for (size_t start = 0; start <= text.size() && !text.empty();) {
+        const size_t comma = std::min(text.find(',', start), text.size());
+        parts.push_back(text.substr(start, comma - start));
+        start = comma + 1;
+    }
+    return parts;
+}
+
+// A number in [1, max]; nothing, and a line on the log, for anything else: a typing error in an
+// administrator's file must not make notebooks fail in strange ways.
+std::optional<uint64_t> number(const char* name, const std::string& text, uint64_t max) {
     uint64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error == std::errc() && end == text.data() + text.size() && value >= 1 && value <= max) return value;
@@ -55,7 +65,7 @@ uint64_t hash(const std::string& text, uint64_t value) {
     return value;
 }
 
-std::array<char, 16> uuid_of_host() {
+std::array<char, 16> uuid_of_host(size_t device) {
     std::string host;
     std::getline(std::ifstream("/etc/machine-id") >> std::ws, host);
     if (host.empty()) {
@@ -64,6 +74,7 @@ std::array<char, 16> uuid_of_host() {
         host = name;
     }
     std::array<char, 16> uuid{};
+    if (device > 0) host.append("#").append(std::to_string(device));
     const uint64_t high = hash("software GPU of " + host, 0xcbf29ce484222325ull), low = hash(host, high);
     for (int i = 0; i < 8; ++i) {
         uuid[i] = static_cast<char>(high >> (8 * i));
@@ -84,6 +95,14 @@ std::string honest_name(const std::string& configured) {
     return configured.empty() ? "Software GPU" : configured + " (software GPU)";
 }
 
+uint32_t checks_from_environment() {
+    const std::string text = variable(kGkCheckVariable);
+    uint32_t checks = 0;
+    if (!parse_checks(text, checks))
+        log_line(std::string(kGkCheckVariable) + "=" + text + ": " + kGkCheckNames);
+    return checks;
+}
+
 bool parse_uuid(const std::string& text, std::array<char, 16>& uuid) {
     std::string digits;
     for (char c : text.rfind("GPU-", 0) == 0 ? text.substr(4) : text) {
@@ -100,19 +119,51 @@ bool parse_uuid(const std::string& text, std::array<char, 16>& uuid) {
     return true;
 }
 
+namespace {
+
+std::vector<DeviceConfig> devices_from_environment() {
+    constexpr const char *kMemory = "GPU_KERNELS_SOFTGPU_MEMORY_MIB", *kUuid = "GPU_KERNELS_SOFTGPU_UUID";
+    std::vector<DeviceConfig> devices;
+    for (const std::string& entry : entries(variable(kMemory))) {
+        const auto mib = number(kMemory, entry, kMaxMemoryMiB);
+        if (devices.size() < Config::kMaxDevices) devices.push_back({mib.value_or(0) * kMiB});
+    }
+    if (devices.empty()) devices.emplace_back();
+    const auto uuids = entries(variable(kUuid));
+    for (size_t i = 0; i < devices.size(); ++i) {
+        if (devices[i].memory_bytes == 0) devices[i].memory_bytes = half_of_host_memory();
+        devices[i].number = static_cast<unsigned>(i);
+        devices[i].uuid = uuid_of_host(i);
+        if (i < uuids.size() && !parse_uuid(uuids[i], devices[i].uuid)) {
+            log_line(std::string(kUuid) + "=" + uuids[i] +
+                     " is ignored: GPU- and 32 hexadecimal digits are wanted");
+        }
+    }
+    return devices;
+}
+
+std::vector<DeviceConfig> visible(const std::vector<DeviceConfig>& all) {
+    std::vector<cuda::DeviceUuid> uuids(all.size());
+    for (size_t i = 0; i < all.size(); ++i) std::ranges::copy(all[i].uuid, uuids[i].begin());
+    const char* list = std::getenv(cuda::kVisibleDevices);
+    std::vector<DeviceConfig> seen;
+    for (const size_t number : cuda::visible_devices(list, uuids)) seen.push_back(all[number]);
+    if (seen.empty() && cuda::wants_devices(list)) log_line(cuda::no_visible_device(list, all.size()));
+    return seen;
+}
+
+}  // namespace
+
 Config Config::from_environment() {
+    constexpr const char* kThreads = "GPU_KERNELS_SOFTGPU_THREADS";
     Config config;
     config.name = honest_name(variable("GPU_KERNELS_SOFTGPU_NAME"));
-    const auto mib = number("GPU_KERNELS_SOFTGPU_MEMORY_MIB", kMaxMemoryMiB);
-    config.memory_bytes = mib ? *mib * kMiB : half_of_host_memory();
-    config.threads =
-        static_cast<unsigned>(number("GPU_KERNELS_SOFTGPU_THREADS", 1024).value_or(usable_cores()));
-    config.uuid = uuid_of_host();
-    const std::string uuid = variable("GPU_KERNELS_SOFTGPU_UUID");
-    if (!uuid.empty() && !parse_uuid(uuid, config.uuid)) {
-        log_line("GPU_KERNELS_SOFTGPU_UUID=" + uuid +
-                 " is ignored: GPU- and 32 hexadecimal digits are wanted");
+    const std::string threads = variable(kThreads);
+    config.threads = usable_cores();
+    if (!threads.empty()) {
+        config.threads = static_cast<unsigned>(number(kThreads, threads, 1024).value_or(config.threads));
     }
+    config.devices = visible(devices_from_environment());
     return config;
 }
 

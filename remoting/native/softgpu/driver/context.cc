@@ -9,23 +9,41 @@ namespace {
 std::atomic<uint64_t> next_context{1};
 std::atomic<uint64_t> next_stream{1};
 
+constexpr std::array<size_t, CU_LIMIT_MAX> first_limits() {
+    std::array<size_t, CU_LIMIT_MAX> limits{};
+    limits[CU_LIMIT_STACK_SIZE] = 1024;
+    limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 1 << 20;
+    limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20;
+    limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64;
+    return limits;
+}
+constexpr auto kLimits = first_limits();
+
+// What a limit takes of the device beyond what it has to begin with: a stack is there for each thread that
+// can run.
+uint64_t bytes_of_limit(const Config& config, CUlimit limit, size_t value) {
+    const bool stack = limit == CU_LIMIT_STACK_SIZE;
+    if (!stack && limit != CU_LIMIT_PRINTF_FIFO_SIZE && limit != CU_LIMIT_MALLOC_HEAP_SIZE) return 0;
+    const uint64_t more = value - std::min(value, kLimits[limit]);
+    const uint64_t threads = stack ? uint64_t{config.threads} * Limits::threads_per_block : 1;
+    return more > UINT64_MAX / threads ? UINT64_MAX : more * threads;
+}
+
 }  // namespace
 
-Context::Context(Driver& driver, unsigned flags, bool primary)
+Context::Context(Driver& driver, CUdevice device, unsigned flags, bool primary)
     : Object(kKind),
       driver(driver),
+      device(device),
       id(next_context++),
       primary(primary),
       group(std::make_shared<QueueGroup>()),
       flags(flags) {
-    limits_[CU_LIMIT_STACK_SIZE] = 1024;
-    limits_[CU_LIMIT_PRINTF_FIFO_SIZE] = 1 << 20;
-    limits_[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20;
-    limits_[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64;
+    limits_ = kLimits;
 }
 
-std::shared_ptr<Context> Context::create(Driver& driver, unsigned flags, bool primary) {
-    std::shared_ptr<Context> context(new Context(driver, flags, primary));
+std::shared_ptr<Context> Context::create(Driver& driver, CUdevice device, unsigned flags, bool primary) {
+    std::shared_ptr<Context> context(new Context(driver, device, flags, primary));
     auto queue = std::make_shared<Queue>(context->group, true, 0);
     driver.scheduler.add(queue, true);
     context->legacy_ = std::make_shared<Stream>(context, queue, 0, next_stream++);
@@ -80,12 +98,26 @@ size_t Context::limit(CUlimit limit) const {
 void Context::set_limit(CUlimit limit, size_t value) {
     require(limit >= 0 && limit < CU_LIMIT_MAX, CUDA_ERROR_UNSUPPORTED_LIMIT);
     const std::lock_guard lock(mutex_);
+    require(!destroyed_, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    DeviceMemory& memory = driver.memory.space(device);
+    uint64_t& taken = limit_memory_[limit];
+    const auto take = [&](size_t wanted) {
+        const uint64_t bytes = bytes_of_limit(driver.config, limit, wanted);
+        taken = bytes == 0 || bytes > memory.total_bytes() ? 0 : memory.allocate(bytes);
+        return taken != 0 || bytes == 0;
+    };
+    if (taken) memory.free(taken);
+    if (!take(value)) {
+        take(limits_[limit]);
+        refuse(CUDA_ERROR_OUT_OF_MEMORY);
+    }
     limits_[limit] = value;
 }
 
 void Context::destroy() {
     std::set<uint64_t> owned;
     std::shared_ptr<Stream> legacy;
+    decltype(limit_memory_) of_limits{};
     {
         const std::lock_guard lock(mutex_);
         require(!destroyed_, CUDA_ERROR_CONTEXT_IS_DESTROYED);
@@ -93,12 +125,16 @@ void Context::destroy() {
         destroyed_ = true;
         owned.swap(owned_);
         legacy.swap(legacy_);
+        of_limits.swap(limit_memory_);
     }
     driver.handles.remove(handle, this);  // a new primary context may have the handle already
     driver.scheduler.close(group);
     for (const uint64_t other : owned) {
         if (const auto object = driver.handles.find_any(other)) object->context_ended();
         driver.handles.remove(other);
+    }
+    for (const uint64_t memory : of_limits) {
+        if (memory) driver.memory.space(device).free(memory);
     }
     driver.memory.release_context(*this);
 }

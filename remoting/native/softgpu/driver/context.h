@@ -14,14 +14,18 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
   public:
     static constexpr Kind kKind = Kind::context;
     // Makes the context with its default stream. Throws Failure.
-    static std::shared_ptr<Context> create(Driver& driver, unsigned flags, bool primary);
+    static std::shared_ptr<Context> create(Driver& driver, CUdevice device, unsigned flags, bool primary);
+    static constexpr unsigned kApiVersion = 3020;  // of the context functions, unchanged since CUDA 3.2
 
     Driver& driver;
+    const CUdevice device;
     const uint64_t id;
     const bool primary;
     const std::shared_ptr<QueueGroup> group;
     std::atomic<unsigned> flags;
     std::atomic<int> cache_config{CU_FUNC_CACHE_PREFER_NONE};
+    std::atomic<unsigned> api_version{kApiVersion};
+    std::atomic<unsigned> attached{1};  // by cuCtxCreate and cuCtxAttach
 
     // CUDA_SUCCESS, or the error of the operation that failed first.
     CUresult status() const { return group->status(); }
@@ -35,18 +39,21 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
     void disown(uint64_t handle);
 
     size_t limit(CUlimit limit) const;
+    // As a GPU does, takes the device's memory for larger stacks, buffers and heaps than there are to begin
+    // with, though they lie elsewhere here. Throws OUT_OF_MEMORY.
     void set_limit(CUlimit limit, size_t value);
 
     // Ends the work, frees what the context owns and takes its handle away. Once.
     void destroy();
 
   private:
-    Context(Driver& driver, unsigned flags, bool primary);
+    Context(Driver& driver, CUdevice device, unsigned flags, bool primary);
 
     mutable std::mutex mutex_;
     std::shared_ptr<Stream> legacy_;
     std::set<uint64_t> owned_;
     std::array<size_t, CU_LIMIT_MAX> limits_{};
+    std::array<uint64_t, CU_LIMIT_MAX> limit_memory_{};  // what is taken for them; 0: nothing
     bool destroyed_ = false;
 };
 

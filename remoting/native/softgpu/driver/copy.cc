@@ -5,6 +5,7 @@
 
 #include "capture.h"
 #include "driver.h"
+#include "exec/check/unwritten.h"
 
 namespace softgpu::driver {
 namespace {
@@ -29,11 +30,29 @@ size_t extent(size_t width, size_t height, size_t depth, size_t pitch, size_t sl
     return sum(sum(product(depth - 1, slice), product(height - 1, pitch)), width);
 }
 
+// Allocations stay readable when they are freed. A mapping may have gone since the request was made, in a
+// graph most of all, and its addresses with it.
+void require_still_there(const std::byte* base, size_t bytes) try {
+    Driver* driver = Driver::live();
+    require(driver != nullptr);
+    driver->memory.checked(reinterpret_cast<uint64_t>(base), bytes);
+} catch (const Failure&) {
+    refuse(CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+void require_still_there(const Copy& copy, const End& end) {
+    if (!end.may_go) return;
+    require_still_there(end.base, extent(copy.width, copy.height, copy.depth, end.pitch, end.slice));
+}
+
 void copy_rows(const Copy& copy) {
     for (size_t z = 0; z < copy.depth; ++z) {
         for (size_t y = 0; y < copy.height; ++y) {
-            std::memmove(copy.to.base + z * copy.to.slice + y * copy.to.pitch,
-                         copy.from.base + z * copy.from.slice + y * copy.from.pitch, copy.width);
+            std::byte* to = copy.to.base + z * copy.to.slice + y * copy.to.pitch;
+            const std::byte* from = copy.from.base + z * copy.from.slice + y * copy.from.pitch;
+            std::memmove(to, from, copy.width);
+            check::Unwritten::get().copied(reinterpret_cast<uint64_t>(to), reinterpret_cast<uint64_t>(from),
+                                           copy.width);
         }
     }
 }
@@ -42,40 +61,48 @@ bool empty(const Copy& copy) {
     return copy.width == 0 || copy.height == 0 || copy.depth == 0;
 }
 
-// One end as the structures of 2D and 3D copies give it.
-struct Place3D {
-    CUmemorytype type;
-    const void* host;
-    CUdeviceptr device;
-    size_t x, y, z, pitch, height;
-};
+CUmemorytype type_of(Context& context, const End& end) {
+    const auto block = context.driver.memory.find(reinterpret_cast<uint64_t>(end.base));
+    return end.pageable || (block && !block->on_device()) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+}
 
-End end_of(Context& context, const Place3D& place, size_t width, size_t height, size_t depth) {
-    const size_t pitch = place.pitch ? place.pitch : sum(place.x, width);
-    const size_t rows = place.height ? place.height : sum(place.y, height);
-    require(pitch >= sum(place.x, width) && (depth <= 1 || rows >= sum(place.y, height)));
-    const size_t slice = product(pitch, rows);
-    const size_t start = sum(sum(product(place.z, slice), product(place.y, pitch)), place.x);
-    const size_t bytes = extent(width, height, depth, pitch, slice);
+size_t rows_of(const End& end) {
+    return end.pitch ? end.slice / end.pitch : 0;
+}
+
+// The copy as a node of a graph shows it.
+CUDA_MEMCPY3D request_of(Context& context, const Copy& copy) {
+    CUDA_MEMCPY3D request{};
+    request.srcMemoryType = type_of(context, copy.from);
+    request.srcHost = copy.from.base;
+    request.srcDevice = reinterpret_cast<CUdeviceptr>(copy.from.base);
+    request.srcPitch = copy.from.pitch;
+    request.srcHeight = rows_of(copy.from);
+    request.dstMemoryType = type_of(context, copy.to);
+    request.dstHost = copy.to.base;
+    request.dstDevice = reinterpret_cast<CUdeviceptr>(copy.to.base);
+    request.dstPitch = copy.to.pitch;
+    request.dstHeight = rows_of(copy.to);
+    request.WidthInBytes = copy.width;
+    request.Height = copy.height;
+    request.Depth = copy.depth;
+    return request;
+}
+
+// Looks the end up by what it is said to be.
+End end_of(Context& context, const cuda::CopyEnd& place, const cuda::CopyRequest& request) {
+    const size_t plane = request.depth > 1 ? product(place.pitch, place.rows) : 0;
+    const size_t bytes = extent(request.width, request.height, request.depth, place.pitch, plane);
     End end;
-    switch (place.type) {
-        case CU_MEMORYTYPE_HOST:
-            require(place.host != nullptr);
-            end = host_end(context, static_cast<const std::byte*>(place.host) + start, bytes);
-            break;
-        case CU_MEMORYTYPE_DEVICE:
-            end = device_end(context, sum(place.device, start), bytes);
-            break;
-        case CU_MEMORYTYPE_UNIFIED:
-            end = unified_end(context, sum(place.device, start), bytes);
-            break;
-        case CU_MEMORYTYPE_ARRAY:
-            refuse(CUDA_ERROR_NOT_SUPPORTED);
-        default:
-            refuse(CUDA_ERROR_INVALID_VALUE);
+    if (place.type == CU_MEMORYTYPE_HOST) {
+        end = host_end(context, reinterpret_cast<const void*>(place.start), bytes);
+    } else if (place.type == CU_MEMORYTYPE_DEVICE) {
+        end = device_end(context, place.start, bytes);
+    } else {
+        end = unified_end(context, place.start, bytes);
     }
-    end.pitch = pitch;
-    end.slice = slice;
+    end.pitch = place.pitch;
+    end.slice = plane;
     return end;
 }
 
@@ -91,7 +118,9 @@ void fill_rows(const Fill& fill) {
 
 End device_end(Context& context, CUdeviceptr address, size_t bytes) {
     if (bytes == 0) return {};
-    return {.base = context.driver.memory.checked(address, bytes)};
+    Memory& memory = context.driver.memory;
+    std::byte* base = memory.checked(address, bytes);
+    return {.base = base, .may_go = !memory.find(address)};
 }
 
 End host_end(Context& context, const void* memory, size_t bytes) {
@@ -103,47 +132,28 @@ End host_end(Context& context, const void* memory, size_t bytes) {
 
 End unified_end(Context& context, CUdeviceptr address, size_t bytes) {
     if (bytes == 0) return {};
-    if (context.driver.memory.space().find(address)) return device_end(context, address, bytes);
+    if (context.driver.memory.allocation_at(address)) return device_end(context, address, bytes);
     return host_end(context, reinterpret_cast<const void*>(address), bytes);
 }
 
-Copy copy_of(Context& context, const CUDA_MEMCPY3D& r) {
-    Copy copy{.width = r.WidthInBytes, .height = r.Height, .depth = r.Depth};
+Copy copy_of(Context& context, const cuda::CopyRequest& request) {
+    Copy copy{.width = request.width, .height = request.height, .depth = request.depth};
     if (empty(copy)) return copy;
-    require(r.srcLOD == 0 && r.dstLOD == 0);
-    copy.from = end_of(
-        context,
-        {r.srcMemoryType, r.srcHost, r.srcDevice, r.srcXInBytes, r.srcY, r.srcZ, r.srcPitch, r.srcHeight},
-        copy.width, copy.height, copy.depth);
-    copy.to = end_of(
-        context,
-        {r.dstMemoryType, r.dstHost, r.dstDevice, r.dstXInBytes, r.dstY, r.dstZ, r.dstPitch, r.dstHeight},
-        copy.width, copy.height, copy.depth);
+    copy.from = end_of(context, request.from, request);
+    copy.to = end_of(context, request.to, request);
     return copy;
 }
 
-Copy copy_of(Context& context, const CUDA_MEMCPY2D& r) {
-    CUDA_MEMCPY3D flat{};
-    flat.srcXInBytes = r.srcXInBytes;
-    flat.srcY = r.srcY;
-    flat.srcMemoryType = r.srcMemoryType;
-    flat.srcHost = r.srcHost;
-    flat.srcDevice = r.srcDevice;
-    flat.srcPitch = r.srcPitch;
-    flat.dstXInBytes = r.dstXInBytes;
-    flat.dstY = r.dstY;
-    flat.dstMemoryType = r.dstMemoryType;
-    flat.dstHost = r.dstHost;
-    flat.dstDevice = r.dstDevice;
-    flat.dstPitch = r.dstPitch;
-    flat.WidthInBytes = r.WidthInBytes;
-    flat.Height = r.Height;
-    flat.Depth = 1;
-    return copy_of(context, flat);
+Copy copy_of(Context& context, const CUDA_MEMCPY3D& given) {
+    cuda::CopyRequest request;
+    check(cuda::read_copy_3d(&given, request));
+    return copy_of(context, request);
 }
 
 std::function<CUresult()> copy_body(const Copy& copy) {
     return [copy] {
+        require_still_there(copy, copy.to);
+        require_still_there(copy, copy.from);
         copy_rows(copy);
         return CUDA_SUCCESS;
     };
@@ -155,17 +165,20 @@ void submit_copy(Stream& stream, const Copy& copy, bool wait) {
         if (wait) scheduler.wait(scheduler.last(stream.queue), stream.queue);
         return;
     }
-    std::function<CUresult()> body = copy_body(copy);
-    if (!wait && is_captured(stream)) {
-        enqueue(stream, CU_GRAPH_NODE_TYPE_MEMCPY, {.body = std::move(body)});
+    if (wait) {
+        require_not_captured(stream);
+    } else if (captured(stream, [&] { return graphs::CopyParams{request_of(*stream.context, copy)}; })) {
         return;
     }
+    std::function<CUresult()> body = copy_body(copy);
     if (!wait && copy.from.pageable && !copy.to.pageable) {
         const bool flat = copy.height == 1 && copy.depth == 1;
         if (flat && copy.width <= kStage && scheduler.last(stream.queue)) {
             body = [staged = std::vector<std::byte>(copy.from.base, copy.from.base + copy.width),
-                    to = copy.to.base] {
+                    to = copy.to.base, may_go = copy.to.may_go] {
+                if (may_go) require_still_there(to, staged.size());
                 std::memcpy(to, staged.data(), staged.size());
+                check::Unwritten::get().written(reinterpret_cast<uint64_t>(to), staged.size());
                 return CUDA_SUCCESS;
             };
         } else {
@@ -173,7 +186,7 @@ void submit_copy(Stream& stream, const Copy& copy, bool wait) {
         }
     }
     wait = wait || copy.to.pageable;
-    const auto done = enqueue(stream, CU_GRAPH_NODE_TYPE_MEMCPY, {.body = std::move(body)}, wait);
+    const auto done = scheduler.submit(stream.queue, {.body = std::move(body)}, wait);
     if (wait) scheduler.wait(done, stream.queue);
 }
 
@@ -185,18 +198,27 @@ Fill fill_of(Context& context, CUdeviceptr address, size_t pitch, uint32_t value
     require(address % unit == 0 && (height == 1 || (pitch % unit == 0 && pitch >= bytes)));
     fill.base = context.driver.memory.checked(address, extent(bytes, height, 1, height == 1 ? 0 : pitch, 0));
     const auto block = context.driver.memory.find(address);
+    fill.may_go = !block;
     fill.visible_to_host = block && block->place != Place::device && block->place != Place::pool;
     return fill;
 }
 
 std::function<CUresult()> fill_body(const Fill& fill) {
     return [fill] {
+        if (fill.may_go) {
+            const size_t pitch = fill.height == 1 ? 0 : fill.pitch;
+            require_still_there(fill.base, extent(fill.width * fill.unit, fill.height, 1, pitch, 0));
+        }
         if (fill.unit == 1) {
             fill_rows<uint8_t>(fill);
         } else if (fill.unit == 2) {
             fill_rows<uint16_t>(fill);
         } else {
             fill_rows<uint32_t>(fill);
+        }
+        for (size_t y = 0; y < fill.height; ++y) {
+            check::Unwritten::get().written(reinterpret_cast<uint64_t>(fill.base + y * fill.pitch),
+                                            fill.width * fill.unit);
         }
         return CUDA_SUCCESS;
     };
@@ -205,8 +227,14 @@ std::function<CUresult()> fill_body(const Fill& fill) {
 void submit_fill(Stream& stream, const Fill& fill, bool wait) {
     Scheduler& scheduler = stream.context->driver.scheduler;
     if (fill.width == 0 || fill.height == 0) return;
+    auto params = [&] {
+        const auto address = reinterpret_cast<CUdeviceptr>(fill.base);
+        return graphs::FillParams{
+            {address, fill.pitch, fill.value, fill.unit, fill.width, fill.height, nullptr}};
+    };
+    if (captured(stream, params)) return;
     wait = wait && fill.visible_to_host;
-    const auto done = enqueue(stream, CU_GRAPH_NODE_TYPE_MEMSET, {.body = fill_body(fill)}, wait);
+    const auto done = scheduler.submit(stream.queue, {.body = fill_body(fill)}, wait);
     if (wait) scheduler.wait(done, stream.queue);
 }
 

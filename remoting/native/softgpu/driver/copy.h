@@ -2,6 +2,7 @@
 #pragma once
 
 #include "context.h"
+#include "copy_request.h"
 
 namespace softgpu::driver {
 
@@ -10,6 +11,7 @@ struct End {
     std::byte* base = nullptr;
     size_t pitch = 0, slice = 0;
     bool pageable = false;  // memory of the program that the driver knows nothing of
+    bool may_go = false;    // a mapping perhaps, which is looked up again when the copy runs
 };
 
 struct Copy {
@@ -24,8 +26,8 @@ End host_end(Context& context, const void* memory, size_t bytes);
 // By what the address is: memory that kernels may touch, or else the program's.
 End unified_end(Context& context, CUdeviceptr address, size_t bytes);
 
-Copy copy_of(Context& context, const CUDA_MEMCPY2D& request);
-Copy copy_of(Context& context, const CUDA_MEMCPY3D& request);
+Copy copy_of(Context& context, const cuda::CopyRequest& request);
+Copy copy_of(Context& context, const CUDA_MEMCPY3D& given);
 
 // Queues the copy. With `wait`, returns when it is done. Without, pageable memory is still treated as CUDA
 // does: on return a source has been read, and a destination has been written.
@@ -38,6 +40,7 @@ struct Fill {
     uint32_t unit = 1;             // bytes of the value: 1, 2 or 4
     size_t width = 0, height = 1;  // units, rows
     bool visible_to_host = false;  // the program may read it without a further call
+    bool may_go = false;           // as that of an End
 };
 
 Fill fill_of(Context& context, CUdeviceptr address, size_t pitch, uint32_t value, uint32_t unit, size_t width,

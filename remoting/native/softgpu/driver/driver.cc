@@ -1,12 +1,13 @@
 #include "driver.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <utility>
 
 #include "log.h"
 #include "pool.h"
+#include "session.h"
+#include "signals_blocked.h"
 #include "thread_state.h"
 
 namespace softgpu::driver {
@@ -16,45 +17,53 @@ std::mutex making;
 std::atomic<Driver*> instance{nullptr};
 std::atomic<bool> forked{false};
 
+std::atomic<bool> told_forked{false};
+
 void after_fork_in_child() {
-    if (instance.load(std::memory_order_relaxed)) forked.store(true, std::memory_order_relaxed);
+    if (!instance.load(std::memory_order_relaxed)) return;
+    forked.store(true, std::memory_order_relaxed);
+    told_forked.store(false, std::memory_order_relaxed);
 }
 
-// Threads made while this lives leave the program's signals to the program's threads.
-class SignalsBlocked {
-  public:
-    SignalsBlocked() {
-        sigset_t all;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before_);
+bool in_forked_child() noexcept {
+    if (!forked.load(std::memory_order_relaxed)) return false;
+    if (!told_forked.exchange(true)) {
+        log_line(
+            "this process was forked from one that had started CUDA, and cannot use the GPU. Start it with "
+            "multiprocessing.get_context('spawn') in Python, with fork and exec in C, or start CUDA after "
+            "the "
+            "fork.");
     }
-    ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
-  private:
-    sigset_t before_;
-};
+    return true;
+}
 
 }  // namespace
 
-Driver::Driver(Config config)
-    : config(std::move(config)),
-      memory(this->config.memory_bytes, scheduler),
+Driver::Driver(Config given)
+    : config(std::move(given)),
+      memory(this->config.devices, scheduler),
       pool(this->config.threads),
-      primary_handle_(handles.reserve()) {
-    default_pool_ = std::make_shared<Pool>(Pool::Settings{});
-    handles.add(default_pool_);
-    current_pool_ = default_pool_;
+      devices_(this->config.devices.size()) {
+    for (size_t i = 0; i < devices_.size(); ++i) {
+        Device& device = devices_[i];
+        device.primary_handle = handles.reserve();
+        device.default_pool = std::make_shared<Pool>(Pool::Settings{.device = static_cast<int>(i)});
+        handles.add(device.default_pool);
+        device.current_pool = device.default_pool;
+    }
 }
 
 CUresult Driver::initialize() noexcept try {
-    if (forked.load(std::memory_order_relaxed)) return CUDA_ERROR_NOT_INITIALIZED;
+    if (in_forked_child()) return CUDA_ERROR_NOT_INITIALIZED;
     if (instance.load(std::memory_order_acquire)) return CUDA_SUCCESS;
     const std::lock_guard lock(making);
     if (instance.load(std::memory_order_acquire)) return CUDA_SUCCESS;
     static const int registered = pthread_atfork(nullptr, nullptr, after_fork_in_child);
     require(registered == 0, CUDA_ERROR_OPERATING_SYSTEM);
     const SignalsBlocked blocked;
-    instance.store(new Driver(Config::from_environment()), std::memory_order_release);
+    Config config = Config::from_environment();
+    require(!config.devices.empty(), CUDA_ERROR_NO_DEVICE);
+    instance.store(new Driver(std::move(config)), std::memory_order_release);
     return CUDA_SUCCESS;
 } catch (const Failure& failure) {
     return failure.code;
@@ -63,7 +72,7 @@ CUresult Driver::initialize() noexcept try {
 }
 
 Driver* Driver::live() noexcept {
-    return forked.load(std::memory_order_relaxed) ? nullptr : instance.load(std::memory_order_acquire);
+    return in_forked_child() ? nullptr : instance.load(std::memory_order_acquire);
 }
 
 std::shared_ptr<Context> Driver::current() {
@@ -78,64 +87,77 @@ std::shared_ptr<Context> Driver::context(CUcontext handle) {
     return handle ? handles.get<Context>(handle, CUDA_ERROR_INVALID_CONTEXT) : current();
 }
 
-std::shared_ptr<Context> Driver::retain_primary() {
-    const std::lock_guard lock(mutex_);
-    if (!primary_) {
-        primary_ = Context::create(*this, primary_flags_, true);
-        handles.put(primary_handle_, primary_);
-    }
-    ++primary_count_;
-    return primary_;
+void require_device(CUdevice device) {
+    const Driver* driver = Driver::live();
+    const auto count = driver ? static_cast<CUdevice>(driver->config.devices.size()) : 0;
+    require(device >= 0 && device < count, CUDA_ERROR_INVALID_DEVICE);
 }
 
-void Driver::release_primary() {
+std::shared_ptr<Context> Driver::retain_primary(CUdevice number) {
+    const std::lock_guard lock(mutex_);
+    Device& its = device(number);
+    if (!its.primary) {
+        its.primary = Context::create(*this, number, its.primary_flags, true);
+        handles.put(its.primary_handle, its.primary);
+    }
+    ++its.primary_count;
+    return its.primary;
+}
+
+void Driver::release_primary(CUdevice number) {
     std::shared_ptr<Context> last;
     {
         const std::lock_guard lock(mutex_);
-        require(primary_count_ > 0, CUDA_ERROR_INVALID_CONTEXT);
-        if (--primary_count_ == 0) last = std::exchange(primary_, nullptr);
+        Device& its = device(number);
+        require(its.primary_count > 0, CUDA_ERROR_INVALID_CONTEXT);
+        if (--its.primary_count == 0) last = std::exchange(its.primary, nullptr);
     }
     if (last) last->destroy();
 }
 
-void Driver::reset_primary() {
+void Driver::reset_primary(CUdevice number) {
     std::shared_ptr<Context> old;
     {
         const std::lock_guard lock(mutex_);
-        old = std::exchange(primary_, nullptr);
+        old = std::exchange(device(number).primary, nullptr);
     }
     if (old) old->destroy();
 }
 
-void Driver::set_primary_flags(unsigned flags) {
+void Driver::set_primary_flags(CUdevice number, unsigned flags) {
     const std::lock_guard lock(mutex_);
-    primary_flags_ = flags;
-    if (primary_) primary_->flags = flags;
+    Device& its = device(number);
+    its.primary_flags = flags;
+    if (its.primary) its.primary->flags = flags;
 }
 
-Driver::PrimaryState Driver::primary_state() {
+Driver::PrimaryState Driver::primary_state(CUdevice number) {
     const std::lock_guard lock(mutex_);
-    return {primary_flags_, primary_ != nullptr};
+    const Device& its = device(number);
+    return {its.primary_flags, its.primary != nullptr};
 }
 
-std::shared_ptr<Pool> Driver::default_pool() {
+std::shared_ptr<Pool> Driver::default_pool(CUdevice number) {
     const std::lock_guard lock(mutex_);
-    return default_pool_;
+    return device(number).default_pool;
 }
 
-std::shared_ptr<Pool> Driver::current_pool() {
+std::shared_ptr<Pool> Driver::current_pool(CUdevice number) {
     const std::lock_guard lock(mutex_);
-    return current_pool_;
+    return device(number).current_pool;
 }
 
-void Driver::set_current_pool(const std::shared_ptr<Pool>& pool) {
+void Driver::set_current_pool(CUdevice number, const std::shared_ptr<Pool>& pool) {
     const std::lock_guard lock(mutex_);
-    current_pool_ = pool;
+    device(number).current_pool = pool;
 }
 
 }  // namespace softgpu::driver
 
-extern "C" void gk_unsupported(const char* name) {
-    softgpu::driver::log_line(std::string(name) +
-                              " is not supported; its callers get CUDA_ERROR_NOT_SUPPORTED");
+// To whom the calling thread works for, so that a forwarded program hears it too.
+extern "C" void gk_tell_user(const char* text) {
+    using namespace softgpu::driver;
+    // In a forked child another thread of the parent may hold the session for ever.
+    if (in_forked_child()) return log_line(text);
+    current_session()->tell(kGkTextFault, text);
 }

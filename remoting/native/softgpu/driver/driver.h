@@ -8,6 +8,7 @@
 #include "context.h"
 #include "engine.h"
 #include "memory.h"
+#include "value_waits.h"
 
 namespace softgpu::driver {
 
@@ -24,6 +25,7 @@ class Driver {
     const Config config;
     HandleTable handles;
     Scheduler scheduler;
+    ValueWaits value_waits{scheduler};
     Memory memory;
     ThreadPool pool;
 
@@ -31,35 +33,41 @@ class Driver {
     std::shared_ptr<Context> current();
     std::shared_ptr<Context> context(CUcontext handle);  // null stands for the current one
 
-    // The device's primary context. Counted; the last release destroys it.
-    std::shared_ptr<Context> retain_primary();
-    void release_primary();
-    void reset_primary();
-    void set_primary_flags(unsigned flags);
+    // What follows takes the number of a device that exists (require_device).
+    //
+    // A device's primary context. Counted; the last release destroys it.
+    std::shared_ptr<Context> retain_primary(CUdevice device);
+    void release_primary(CUdevice device);
+    void reset_primary(CUdevice device);
+    void set_primary_flags(CUdevice device, unsigned flags);
     struct PrimaryState {
         unsigned flags;
         bool active;
     };
-    PrimaryState primary_state();
+    PrimaryState primary_state(CUdevice device);
 
-    std::shared_ptr<Pool> default_pool();
-    std::shared_ptr<Pool> current_pool();
-    void set_current_pool(const std::shared_ptr<Pool>& pool);
+    std::shared_ptr<Pool> default_pool(CUdevice device);
+    std::shared_ptr<Pool> current_pool(CUdevice device);
+    void set_current_pool(CUdevice device, const std::shared_ptr<Pool>& pool);
 
   private:
     explicit Driver(Config config);
 
+    struct Device {
+        uint64_t primary_handle = 0;
+        std::shared_ptr<Context> primary;
+        unsigned primary_count = 0;
+        unsigned primary_flags = 0;
+        std::shared_ptr<Pool> default_pool, current_pool;
+    };
+    Device& device(CUdevice number) { return devices_[static_cast<size_t>(number)]; }
+
     std::mutex mutex_;  // of what follows
-    const uint64_t primary_handle_;
-    std::shared_ptr<Context> primary_;
-    unsigned primary_count_ = 0;
-    unsigned primary_flags_ = 0;
-    std::shared_ptr<Pool> default_pool_, current_pool_;
+    std::vector<Device> devices_;
 };
 
-inline void require_device(CUdevice device) {
-    require(device == 0, CUDA_ERROR_INVALID_DEVICE);
-}
+// Throws INVALID_DEVICE unless it is one of the software GPU's devices.
+void require_device(CUdevice device);
 
 // Runs an entry point's body: `body(driver)` returns nothing, or a CUresult.
 template <class Body>
@@ -83,10 +91,11 @@ CUresult driver_call(Body&& body) noexcept {
 }
 
 // The same with the calling thread's context, which must not have failed: an error of a kernel is the answer
-// to every later call.
+// to every later call. A function that a stream calls may not do such calls.
 template <class Body>
 CUresult context_call(Body&& body) noexcept {
     return driver_call([&](Driver& driver) {
+        require(!Scheduler::in_callback(), CUDA_ERROR_NOT_PERMITTED);
         const std::shared_ptr<Context> context = driver.current();
         check(context->status());
         if constexpr (std::is_void_v<std::invoke_result_t<Body, Context&>>) {

@@ -1,24 +1,13 @@
 // How the driver layer's own code refuses: by throwing Failure, which the entry points turn into a CUresult.
 #pragma once
 
-#include "cuda_abi.h"
+#include "graphs/failure.h"
 
 namespace softgpu::driver {
 
-struct Failure {
-    CUresult code;
-};
-
-[[noreturn]] inline void refuse(CUresult code) {
-    throw Failure{code};
-}
-
-inline void require(bool condition, CUresult otherwise = CUDA_ERROR_INVALID_VALUE) {
-    if (!condition) refuse(otherwise);
-}
-
-inline void check(CUresult result) {
-    if (result != CUDA_SUCCESS) refuse(result);
-}
+using graphs::check;
+using graphs::Failure;
+using graphs::refuse;
+using graphs::require;
 
 }  // namespace softgpu::driver

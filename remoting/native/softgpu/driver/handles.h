@@ -21,10 +21,7 @@ enum class Kind : uint8_t {
     function,
     link,
     pool,
-    graph,
-    graph_node,
-    graph_exec,
-    user_object,
+    physical,
 };
 
 class Object {

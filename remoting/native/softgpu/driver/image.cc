@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
+#include "exec/check/request.h"
 #include "fatbin.h"
-#include "log.h"
+#include "session.h"
 
 namespace softgpu::driver {
 namespace {
@@ -12,13 +14,12 @@ namespace {
 constexpr uint32_t kElf = 0x464c457f;
 
 [[noreturn]] void refuse_with(CUresult code, const std::string& why) {
-    log_line(why);
-    refuse(code);
+    throw RefusedImage(code, why);
 }
 
-bool starts_as_text(const char* text, size_t bytes) {
-    const size_t look = std::min<size_t>(bytes, 4);
-    return look > 0 && std::all_of(text, text + look, [](unsigned char c) {
+// `first`: an image's first bytes, with zeros after the end of a text that is shorter.
+bool starts_as_text(std::span<const unsigned char> first) {
+    return first[0] != 0 && std::all_of(first.begin(), first.end(), [](unsigned char c) {
                return c == '\0' || c == '\t' || c == '\n' || c == '\r' || (c >= 0x20 && c < 0x7f);
            });
 }
@@ -60,7 +61,7 @@ std::vector<NamedText> read_image(const void* image, std::optional<size_t> bytes
                     "(nvcc -gencode arch=compute_75,code=compute_75), or link through cuLink or nvJitLink");
     }
     if (is_fatbin(magic)) return read_fatbin(image, bytes);
-    if (!starts_as_text(text, limit)) {
+    if (!starts_as_text(first)) {
         refuse_with(CUDA_ERROR_INVALID_IMAGE, "refused an image that is neither PTX text nor a fatbin");
     }
     const size_t length = strnlen(text, limit);
@@ -82,13 +83,23 @@ std::string make_container(const std::vector<NamedText>& texts) {
     return container;
 }
 
+void limit_registers(std::vector<NamedText>& texts, uint32_t limit) {
+    if (limit == 0 || texts.empty()) return;
+    std::string& last = texts.back().text;
+    last.resize(std::min(last.find('\0'), last.size()));
+    last += "\n.pragma \"gpu-kernels max registers " + std::to_string(limit) + "\";\n";
+}
+
 std::shared_ptr<const Program> link_program(const std::vector<NamedText>& texts, std::string* error) {
     std::vector<PtxInput> inputs;
     for (const NamedText& input : texts) inputs.push_back({input.name, input.text});
+    const check::Request request{current_session()->checks.load(std::memory_order_relaxed)};
+    const check::Scope scope(request);
     LinkResult linked = Program::link(inputs);
     if (linked.program) return std::move(linked.program);
     if (error) *error = linked.error;
-    refuse_with(CUDA_ERROR_INVALID_PTX, "cannot load PTX: " + linked.error);
+    current_session()->tell(kGkTextFault, "cannot load PTX: " + linked.error);
+    refuse(CUDA_ERROR_INVALID_PTX);
 }
 
 }  // namespace softgpu::driver

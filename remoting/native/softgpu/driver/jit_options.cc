@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "session.h"
+
 namespace softgpu::driver {
 
 JitLog::JitLog(unsigned count, CUjit_option* options, void** values) {
@@ -23,6 +25,9 @@ JitLog::JitLog(unsigned count, CUjit_option* options, void** values) {
             case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
                 info_.bytes = size;
                 info_.size_slot = &values[i];
+                break;
+            case CU_JIT_MAX_REGISTERS:
+                max_registers_ = size;
                 break;
             default:
                 break;
@@ -46,7 +51,21 @@ void JitLog::info(const std::string& text) {
     info_.put(text);
 }
 
-std::shared_ptr<const Program> link_logged(const std::vector<NamedText>& texts, JitLog& log) {
+std::vector<NamedText> read_logged(const std::function<std::vector<NamedText>()>& read, JitLog& log) {
+    try {
+        return read();
+    } catch (const RefusedImage& refused) {
+        if (log.takes_errors()) {
+            log.error(refused.why);
+        } else {
+            current_session()->tell(kGkTextFault, refused.why);
+        }
+        throw;
+    }
+}
+
+std::shared_ptr<const Program> link_logged(std::vector<NamedText>& texts, JitLog& log) {
+    limit_registers(texts, log.max_registers());
     std::string error;
     try {
         auto program = link_program(texts, &error);

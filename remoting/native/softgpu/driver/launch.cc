@@ -1,11 +1,12 @@
 #include "launch.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 
 #include "driver.h"
-#include "log.h"
+#include "exec/check/request.h"
+#include "launch_buffer.h"
+#include "session.h"
 
 namespace softgpu::driver {
 namespace {
@@ -34,6 +35,8 @@ CUresult as_result(Status status) {
             return CUDA_ERROR_LAUNCH_TIMEOUT;
         case Status::out_of_memory:
             return CUDA_ERROR_OUT_OF_MEMORY;
+        case Status::interrupted:
+            return CUDA_SUCCESS;  // who waits hears of it (session.h); the context goes on
         case Status::cancelled:
             return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     }
@@ -49,24 +52,12 @@ std::vector<std::byte> from_pointers(const KernelInfo& info, void** params) {
     return packed;
 }
 
-// `extra` is a list of key and value, ended by CU_LAUNCH_PARAM_END.
 std::vector<std::byte> from_buffer(const KernelInfo& info, void** extra) {
-    constexpr int kMaxPairs = 8;  // CUDA has two keys; a list without an end must not run away
-    const void* buffer = nullptr;
-    size_t bytes = 0;
-    for (int pair = 0; extra[2 * pair] != CU_LAUNCH_PARAM_END; ++pair) {
-        require(pair < kMaxPairs && extra[2 * pair + 1] != nullptr);
-        if (extra[2 * pair] == CU_LAUNCH_PARAM_BUFFER_POINTER) {
-            buffer = extra[2 * pair + 1];
-        } else if (extra[2 * pair] == CU_LAUNCH_PARAM_BUFFER_SIZE) {
-            std::memcpy(&bytes, extra[2 * pair + 1], sizeof bytes);
-        } else {
-            refuse(CUDA_ERROR_INVALID_VALUE);
-        }
-    }
-    require(buffer != nullptr && bytes >= info.param_bytes);
+    cuda::LaunchBuffer buffer;
+    require(cuda::read_launch_buffer(extra, buffer));
+    require((buffer.data || info.param_bytes == 0) && buffer.bytes >= info.param_bytes);
     std::vector<std::byte> packed(info.param_bytes);
-    if (!packed.empty()) std::memcpy(packed.data(), buffer, packed.size());
+    if (!packed.empty()) std::memcpy(packed.data(), buffer.data, packed.size());
     return packed;
 }
 
@@ -86,16 +77,28 @@ void check_shape(const Function& function, const LaunchRequest& request) {
     require(block.x <= 1024 && block.y <= 1024 && block.z <= 64);
     const uint32_t threads = block.x * block.y * block.z;
     require(threads <= Limits::threads_per_block);
-    require(threads <= info.max_threads, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    require(threads <= info.max_threads, CUDA_ERROR_INVALID_VALUE);
     const auto& wanted = info.required_block;
     require(wanted[0] == 0 || (wanted[0] == block.x && wanted[1] == block.y && wanted[2] == block.z));
     require(request.dynamic_shared <= function.settings->max_dynamic_shared.load());
 }
 
-// Device printf goes to standard output, through the C library's buffer, which programs flush and redirect.
-void print(std::string_view text) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
+// Runs the kernel for its session, and tells the session what is to tell.
+CUresult run_for(Session& session, Launch launch) {
+    launch.print = [&session](std::string_view text) { session.tell(kGkTextOutput, text); };
+    launch.complain = [&session](std::string_view text) { session.tell(kGkTextError, text); };
+    launch.interrupts = &session.interrupts;
+    launch.interrupts_before = Scheduler::interrupts_before();
+    const check::Request request{session.checks.load(std::memory_order_relaxed),
+                                 [&session](std::string_view text) { session.tell(kGkTextFinding, text); }};
+    const check::Scope scope(request);
+    const LaunchResult result = run(launch);
+    if (result.status == Status::interrupted) {
+        session.lost_work();
+    } else if (result.status != Status::ok && result.status != Status::cancelled) {
+        session.tell(kGkTextFault, result.detail);
+    }
+    return as_result(result.status);
 }
 
 }  // namespace
@@ -112,19 +115,18 @@ std::function<CUresult()> prepare_launch(const std::shared_ptr<Function>& functi
                 CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
     }
     return [function, grid = request.grid, block = request.block, shared = request.dynamic_shared,
-            params = parameters(function->info(), request)] {
+            cooperative = request.cooperative, params = parameters(function->info(), request),
+            session = current_session()] {
         Context& context = *function->module->context;
-        const LaunchResult result = run({.module = &function->module->loaded(),
-                                         .kernel = function->index,
-                                         .grid = grid,
-                                         .block = block,
-                                         .dynamic_shared_bytes = shared,
-                                         .params = params,
-                                         .pool = &context.driver.pool,
-                                         .cancel = &context.group->cancel,
-                                         .print = print});
-        if (result.status != Status::ok && result.status != Status::cancelled) log_line(result.detail);
-        return as_result(result.status);
+        return run_for(*session, {.module = &function->module->loaded(),
+                                  .kernel = function->index,
+                                  .grid = grid,
+                                  .block = block,
+                                  .dynamic_shared_bytes = shared,
+                                  .cooperative = cooperative,
+                                  .params = params,
+                                  .pool = &context.driver.pool,
+                                  .cancel = &context.group->cancel});
     };
 }
 

@@ -17,6 +17,9 @@ struct LaunchRequest {
 std::function<CUresult()> prepare_launch(const std::shared_ptr<Function>& function,
                                          const LaunchRequest& request);
 
+// Whether the attributes say so. Throws NOT_SUPPORTED for those that would change what a launch means.
+bool cooperative(const CUlaunchConfig& config);
+
 // How many blocks of this size fit a multiprocessor at once, by compute capability 7.5's rules.
 int blocks_per_multiprocessor(const KernelInfo& info, uint32_t threads, uint64_t dynamic_shared);
 

@@ -30,8 +30,8 @@ int open_log() {
 
 void log_line(std::string_view text) noexcept try {
     static const int fd = open_log();
-    std::string line = "software GPU: ";
-    for (char c : text.substr(0, kMaxLine)) line += c == '\n' || c == '\r' || c == '\0' ? ' ' : c;
+    std::string line = "gpu-kernels: ";
+    for (const unsigned char c : text.substr(0, kMaxLine)) line += c < ' ' || c == 0x7f ? ' ' : char(c);
     line += '\n';
     // A log that cannot be written to is no reason to fail a program.
     [[maybe_unused]] const ssize_t written = write(fd, line.data(), line.size());

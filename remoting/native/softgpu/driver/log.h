@@ -7,7 +7,7 @@
 
 namespace softgpu::driver {
 
-// Writes "software GPU: <text>" and a line end in one write. Any thread; never fails and takes no lock.
+// Writes "gpu-kernels: <text>" and a line end in one write. Any thread; never fails and takes no lock.
 void log_line(std::string_view text) noexcept;
 
 }  // namespace softgpu::driver

@@ -2,16 +2,72 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "driver.h"
+#include "exec/check/budget.h"
+#include "exec/check/unwritten.h"
 #include "pool.h"
+#include "session.h"
 
 namespace softgpu::driver {
+namespace {
 
-Memory::Memory(uint64_t total_bytes, Scheduler& scheduler)
-    : scheduler_(scheduler), space_(DeviceMemory::create(total_bytes)) {
-    require(space_ != nullptr, CUDA_ERROR_OUT_OF_MEMORY);
+constexpr uint64_t kAlign = 256;
+// Managed memory has its pages to itself, so that a forwarded program can have them too.
+constexpr uint64_t kManagedAlign = 4096;
+
+// Pinned memory with a page behind it that nobody may touch: what runs over its end meets no other's.
+constexpr uint64_t kPage = 4096;
+uint64_t with_guard(uint64_t bytes) {
+    return (bytes + kPage - 1) / kPage * kPage + kPage;
+}
+
+void* map_pinned(uint64_t bytes) {
+    constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS;
+    if (bytes > UINT64_MAX - 2 * kPage) refuse(gk_no_pinned_memory(bytes));
+    void* memory = mmap(nullptr, with_guard(bytes), PROT_NONE, kFlags, -1, 0);
+    if (memory == MAP_FAILED) refuse(gk_no_pinned_memory(bytes));
+    if (mprotect(memory, with_guard(bytes) - kPage, PROT_READ | PROT_WRITE) == 0) return memory;
+    munmap(memory, with_guard(bytes));
+    refuse(gk_no_pinned_memory(bytes));
+}
+
+}  // namespace
+
+Memory::Memory(std::span<const DeviceConfig> devices, Scheduler& scheduler)
+    : scheduler_(scheduler), addresses_(scheduler) {
+    uint64_t total = 0;
+    for (const DeviceConfig& device : devices) {
+        spaces_.push_back(DeviceMemory::create(device.memory_bytes));
+        require(spaces_.back() != nullptr, CUDA_ERROR_OUT_OF_MEMORY);
+        total += device.memory_bytes;
+    }
+    check::Budget::get().set_device_bytes(total);
+}
+
+std::optional<Allocation> Memory::allocation_at(uint64_t address) const {
+    for (const auto& space : spaces_) {
+        if (const auto allocation = space->find(address)) return allocation;
+    }
+    return std::nullopt;
+}
+
+int Memory::device_at(uint64_t address) const {
+    if (const auto mapping = addresses_.find(address)) return mapping->physical->device;
+    const auto in = [address](const auto& space) { return space->find(address).has_value(); };
+    const auto found = std::find_if(spaces_.begin(), spaces_.end(), in);
+    return found == spaces_.end() ? 0 : static_cast<int>(found - spaces_.begin());
+}
+
+bool Memory::map_host(void* memory, uint64_t bytes) {
+    for (size_t i = 0; i < spaces_.size(); ++i) {
+        if (spaces_[i]->map_host(memory, bytes)) continue;
+        while (i-- > 0) spaces_[i]->unmap_host(memory);
+        return false;
+    }
+    return true;
 }
 
 uint64_t Memory::add(const Context& context, Block block) {
@@ -26,29 +82,37 @@ uint64_t Memory::add(const Context& context, Block block) {
 
 uint64_t Memory::allocate(Context& context, uint64_t bytes, Place place, std::shared_ptr<Pool> pool) {
     require(bytes > 0);
-    if (bytes > space_->total_bytes() || (pool && !pool->take(bytes))) refuse(CUDA_ERROR_OUT_OF_MEMORY);
-    uint64_t base = space_->allocate(bytes);
+    const int device = pool ? pool->settings.device : context.device;
+    DeviceMemory& memory = space(device);
+    if (bytes > memory.total_bytes() || (pool && !pool->take(bytes))) refuse(CUDA_ERROR_OUT_OF_MEMORY);
+    const uint64_t align = place == Place::managed ? kManagedAlign : kAlign;
+    uint64_t base = memory.allocate(bytes, align);
     if (base == 0 && !Scheduler::in_callback()) {
         scheduler_.drain(context.group);
-        base = space_->allocate(bytes);
+        base = memory.allocate(bytes, align);
     }
     if (base == 0) {
         if (pool) pool->give_back(bytes);
         refuse(CUDA_ERROR_OUT_OF_MEMORY);
     }
-    return add(context, {.base = base, .bytes = bytes, .place = place, .pool = std::move(pool)});
+    const bool looked_at = current_session()->checks.load(std::memory_order_relaxed) & kGkCheckInit;
+    if (looked_at && place != Place::managed) check::Unwritten::get().allocated(base, bytes);
+    return add(context,
+               {.base = base, .bytes = bytes, .place = place, .pool = std::move(pool), .device = device});
 }
 
 void* Memory::allocate_pinned(Context& context, uint64_t bytes, unsigned flags) {
     require(bytes > 0);
-    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    require(memory != MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
-    if (!space_->map_host(memory, bytes)) {
-        munmap(memory, bytes);
+    void* memory = map_pinned(bytes);
+    if (!map_host(memory, bytes)) {
+        munmap(memory, with_guard(bytes));
         refuse(CUDA_ERROR_OUT_OF_MEMORY);
     }
-    add(context,
-        {.base = reinterpret_cast<uint64_t>(memory), .bytes = bytes, .place = Place::pinned, .flags = flags});
+    add(context, {.base = reinterpret_cast<uint64_t>(memory),
+                  .bytes = bytes,
+                  .place = Place::pinned,
+                  .flags = flags,
+                  .device = context.device});
     return memory;
 }
 
@@ -56,8 +120,9 @@ void Memory::register_host(Context& context, void* memory, uint64_t bytes, unsig
     require(memory != nullptr && bytes > 0);
     const auto base = reinterpret_cast<uint64_t>(memory);
     require(!find(base), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
-    require(space_->map_host(memory, bytes));
-    add(context, {.base = base, .bytes = bytes, .place = Place::registered, .flags = flags});
+    require(map_host(memory, bytes));
+    add(context,
+        {.base = base, .bytes = bytes, .place = Place::registered, .flags = flags, .device = context.device});
 }
 
 Block Memory::take(uint64_t base, bool (*fits)(const Block&)) {
@@ -81,17 +146,18 @@ Block Memory::take_host(uint64_t base, Place place) {
 
 void Memory::release(const Block& block) {
     if (block.on_device()) {
+        check::Unwritten::get().freed(block.base);
         // Its addresses stay mapped, so a kernel that still uses them finds a fault and does no harm.
-        space_->free(block.base);
+        space(block.device).free(block.base);
         if (block.pool) block.pool->give_back(block.bytes);
         return;
     }
     // A kernel that has looked the memory up may use it until it ends; a later one no longer finds it.
     scheduler_.drain_all();
     void* memory = reinterpret_cast<void*>(block.base);
-    space_->unmap_host(memory);
+    for (const auto& space : spaces_) space->unmap_host(memory);
     scheduler_.drain_all();
-    if (block.place == Place::pinned) munmap(memory, block.bytes);
+    if (block.place == Place::pinned) munmap(memory, with_guard(block.bytes));
 }
 
 std::optional<Block> Memory::find(uint64_t address) const {
@@ -125,9 +191,11 @@ void Memory::release_context(const Context& context) {
 }
 
 std::byte* Memory::checked(uint64_t address, uint64_t bytes) const {
-    std::byte* memory = space_->host_pointer(address, bytes);
-    require(memory != nullptr);
-    return memory;
+    for (const auto& space : spaces_) {
+        if (std::byte* memory = space->host_pointer(address, bytes)) return memory;
+    }
+    require(addresses_.accessible(address, bytes));
+    return reinterpret_cast<std::byte*>(address);
 }
 
 }  // namespace softgpu::driver

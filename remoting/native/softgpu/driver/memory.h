@@ -1,13 +1,18 @@
-// Every allocation that a program made, and the device memory that it lies in.
+// Every allocation that a program made, and the device memory that it lies in. Each device has a space of its
+// own; their addresses differ, so an address alone says where it belongs. Host memory is in all spaces.
 #pragma once
 
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
+#include <vector>
 
+#include "config.h"
 #include "engine.h"
 #include "failure.h"
+#include "virtual_memory.h"
 
 namespace softgpu::driver {
 
@@ -32,6 +37,7 @@ struct Block {
     unsigned flags = 0;  // as given to cuMemHostAlloc or cuMemHostRegister
     uint64_t id = 0;     // unique in the process
     std::shared_ptr<Pool> pool{};
+    int device = 0;  // of the memory; of host memory that of the context
 
     bool on_device() const {
         return place == Place::device || place == Place::pool || place == Place::managed;
@@ -40,9 +46,13 @@ struct Block {
 
 class Memory {
   public:
-    Memory(uint64_t total_bytes, Scheduler& scheduler);
+    Memory(std::span<const DeviceConfig> devices, Scheduler& scheduler);
 
-    DeviceMemory& space() { return *space_; }
+    DeviceMemory& space(int device) { return *spaces_[static_cast<size_t>(device)]; }
+    VirtualMemory& addresses() { return addresses_; }
+    // What kernels may touch at `address`: an allocation, or a global of a module.
+    std::optional<Allocation> allocation_at(uint64_t address) const;
+    int device_at(uint64_t address) const;  // whose memory that is
 
     // Device memory, zeroed. When none is left, waits for the context's work, which may free some, before it
     // throws OUT_OF_MEMORY.
@@ -68,10 +78,12 @@ class Memory {
 
   private:
     uint64_t add(const Context& context, Block block);
+    bool map_host(void* memory, uint64_t bytes);
     Block take(uint64_t base, bool (*fits)(const Block&));
 
     Scheduler& scheduler_;
-    std::unique_ptr<DeviceMemory> space_;
+    std::vector<std::unique_ptr<DeviceMemory>> spaces_;
+    VirtualMemory addresses_;
     mutable std::mutex mutex_;
     std::map<uint64_t, Block> blocks_;  // by base
     uint64_t next_id_ = 1;

@@ -37,7 +37,7 @@ Module::Module(std::shared_ptr<Context> owner, std::shared_ptr<const Program> co
       program(std::move(code)),
       of_library(library != nullptr),
       library_(library) {
-    LoadResult result = LoadedModule::load(program, context->driver.memory.space());
+    LoadResult result = LoadedModule::load(program, context->driver.memory.space(context->device));
     require(result.module != nullptr, CUDA_ERROR_OUT_OF_MEMORY);
     loaded_ = std::move(result.module);
     if (library) {

@@ -55,7 +55,7 @@ CUresult Pool::get(CUmemPool_attribute attribute, void* value) const {
         case CU_MEMPOOL_ATTR_EXPORT_HANDLE_TYPES:
             return put(value, static_cast<int>(CU_MEM_HANDLE_TYPE_NONE));
         case CU_MEMPOOL_ATTR_LOCATION_ID:
-            return put(value, 0);
+            return put(value, settings.device);
         case CU_MEMPOOL_ATTR_LOCATION_TYPE:
             return put(value, static_cast<int>(CU_MEM_LOCATION_TYPE_DEVICE));
         case CU_MEMPOOL_ATTR_MAX_POOL_SIZE:

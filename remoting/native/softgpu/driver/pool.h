@@ -12,6 +12,7 @@ class Pool : public Object {
   public:
     static constexpr Kind kKind = Kind::pool;
     struct Settings {
+        int device = 0;
         uint64_t max_bytes = 0;  // 0: no limit of its own
         CUmemAllocationType type = CU_MEM_ALLOCATION_TYPE_PINNED;
     };

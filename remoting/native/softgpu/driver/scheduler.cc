@@ -1,21 +1,23 @@
 #include "scheduler.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <chrono>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "session.h"
+#include "signals_blocked.h"
+
 namespace softgpu::driver {
 namespace {
 
 constexpr unsigned kMaxDispatchers = 16;  // as many operations at once; a GPU runs 128 kernels at most
+constexpr unsigned kMaxInProgram = 1024;  // of which each has a thread, which may wait for long
 constexpr size_t kMaxQueued = 1024;       // of one queue; about what a GPU's driver takes before it blocks
 
 thread_local bool inside_callback = false;
+thread_local uint64_t interrupts_at_submission = 0;
 
 uint64_t now() {
     const auto since = std::chrono::steady_clock::now().time_since_epoch();
@@ -25,6 +27,7 @@ uint64_t now() {
 CUresult execute(Operation& operation, QueueGroup& group) noexcept {
     CUresult result = CUDA_SUCCESS;
     inside_callback = operation.calls_program;
+    interrupts_at_submission = operation.interrupts;
     try {
         if (operation.body && (operation.always || group.status() == CUDA_SUCCESS)) {
             result = operation.body();
@@ -44,16 +47,18 @@ CUresult execute(Operation& operation, QueueGroup& group) noexcept {
 
 }  // namespace
 
+uint64_t Scheduler::interrupts_before() {
+    return interrupts_at_submission;
+}
+
 bool Scheduler::in_callback() {
     return inside_callback;
 }
 
 void Scheduler::add(const std::shared_ptr<Queue>& queue, bool legacy) {
     const Lock lock(mutex_);
-    auto& queues = queue->group->queues;
     require(!queue->group->closed, CUDA_ERROR_CONTEXT_IS_DESTROYED);
-    std::erase_if(queues, [](const auto& old) { return old.expired(); });
-    queues.push_back(queue);
+    queue->group->queues.add(queue, [](const QueueRef&) { return true; });
     if (legacy) {
         queue->group->legacy = queue;
         std::erase_if(groups_, [](const auto& old) { return old.expired(); });
@@ -64,6 +69,7 @@ void Scheduler::add(const std::shared_ptr<Queue>& queue, bool legacy) {
 
 CompletionRef Scheduler::submit(const std::shared_ptr<Queue>& queue, Operation operation, bool soon) {
     auto completion = std::make_shared<Completion>();
+    operation.interrupts = current_session()->interrupts.load(std::memory_order_acquire);
     Lock lock(mutex_);
     if (queue->entries.size() >= kMaxQueued) await_room(lock, queue);
     QueueGroup& group = *queue->group;
@@ -73,12 +79,16 @@ CompletionRef Scheduler::submit(const std::shared_ptr<Queue>& queue, Operation o
         if (other.tail && !other.tail->done()) after.push_back(other.tail);
     };
     if (queue == group.legacy) {
-        for (const auto& weak : group.queues) {
-            const auto other = weak.lock();
-            if (other && other != queue && other->blocking) wait_for(*other);
-        }
+        group.busy.keep([&](const QueueRef& other) {
+            if (other != queue && other->blocking) wait_for(*other);
+            return other->stays_busy();
+        });
     } else if (queue->blocking && group.legacy) {
         wait_for(*group.legacy);
+    }
+    if (!queue->listed_busy) {
+        group.busy.add(queue, [](const QueueRef& other) { return other->stays_busy(); });
+        queue->listed_busy = true;
     }
     queue->entries.push_back({std::move(operation), completion});
     queue->tail = completion;
@@ -124,16 +134,19 @@ void Scheduler::wake_dispatcher() {
     if (idle_ > woken_) {
         ++woken_;
         work_.notify_one();
-    } else if (dispatchers_ < kMaxDispatchers) {
+    } else if (working() < kMaxDispatchers && in_program_ < kMaxInProgram) {
         start_dispatcher();
     }
 }
 
+void Scheduler::wake_for_ready() {
+    if (std::any_of(ready_.begin(), ready_.end(), [](const auto& level) { return !level.empty(); })) {
+        wake_dispatcher();
+    }
+}
+
 bool Scheduler::start_dispatcher() {
-    // The program's signals are for the program's threads.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const SignalsBlocked blocked;
     bool started = true;
     try {
         std::thread([this] { dispatch(); }).detach();
@@ -141,7 +154,6 @@ bool Scheduler::start_dispatcher() {
     } catch (const std::system_error&) {
         started = false;  // the dispatchers that there are will come to it
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return started;
 }
 
@@ -164,6 +176,12 @@ void Scheduler::take_ready(const QueueRef& queue) {
 void Scheduler::dispatch() {
     Lock lock(mutex_);
     for (;;) {
+        if (working() > kMaxDispatchers) {
+            // Others came while this one was in the program; if what is ready needs one more, it is woken.
+            --dispatchers_;
+            wake_for_ready();
+            return;
+        }
         if (const QueueRef queue = take_ready()) {
             run(lock, queue, nullptr);
             continue;
@@ -180,11 +198,20 @@ void Scheduler::run(Lock& lock, const QueueRef& queue, const Completion* until) 
     do {
         Queue::Entry entry = std::move(queue->entries.front());
         queue->entries.pop_front();
+        const bool in_program = entry.operation.calls_program;
+        if (in_program) {
+            ++in_program_;
+            wake_for_ready();
+        }
         lock.unlock();
         const CUresult result = execute(entry.operation, *queue->group);
         if (result != CUDA_SUCCESS) queue->group->fail(result);
         lock.lock();
         finish(*entry.completion);
+        if (in_program) {
+            --in_program_;
+            if (working() > kMaxDispatchers) break;
+        }
         if (until &&
             (until->done() || queue->entries.empty() || queue->entries.front().operation.calls_program)) {
             break;
@@ -200,6 +227,11 @@ void Scheduler::finish(Completion& completion) {
     for (const QueueRef& queue : std::exchange(completion.waiters_, {})) {
         if (queue->state == Queue::State::blocked) schedule(queue, true);
     }
+}
+
+void Scheduler::end(const CompletionRef& completion) {
+    const Lock lock(mutex_);
+    finish(*completion);
 }
 
 void Scheduler::wait(const CompletionRef& completion, const std::shared_ptr<Queue>& queue) {
@@ -227,20 +259,33 @@ CompletionRef Scheduler::last(const std::shared_ptr<Queue>& queue) {
 std::vector<CompletionRef> Scheduler::pending(const std::shared_ptr<QueueGroup>& group) {
     std::vector<CompletionRef> tails;
     const Lock lock(mutex_);
-    for (const auto& weak : group->queues) {
-        const QueueRef queue = weak.lock();
-        if (queue && queue->tail && !queue->tail->done()) tails.push_back(queue->tail);
-    }
+    group->busy.keep([&](const QueueRef& queue) {
+        if (queue->stays_busy()) tails.push_back(queue->tail);
+        return queue->listed_busy;
+    });
     return tails;
+}
+
+void Scheduler::submit_to_all(const std::shared_ptr<QueueGroup>& group, const CompletionRef& completion) {
+    std::vector<QueueRef> queues;
+    {
+        const Lock lock(mutex_);
+        group->queues.keep([&](const QueueRef& queue) {
+            queues.push_back(queue);
+            return true;
+        });
+    }
+    for (const QueueRef& queue : queues) submit(queue, {.after = {completion}});
 }
 
 void Scheduler::drain(const std::shared_ptr<QueueGroup>& group) {
     std::vector<std::pair<CompletionRef, QueueRef>> tails;
     {
         const Lock lock(mutex_);
-        for (const auto& weak : group->queues) {
-            if (QueueRef queue = weak.lock(); queue && queue->tail) tails.emplace_back(queue->tail, queue);
-        }
+        group->busy.keep([&](const QueueRef& queue) {
+            if (queue->stays_busy()) tails.emplace_back(queue->tail, queue);
+            return queue->listed_busy;
+        });
     }
     for (const auto& [tail, queue] : tails) wait(tail, queue);
 }
@@ -268,6 +313,7 @@ void Scheduler::close(const std::shared_ptr<QueueGroup>& group) {
     const Lock lock(mutex_);
     group->legacy.reset();
     group->queues.clear();
+    group->busy.clear();
 }
 
 }  // namespace softgpu::driver

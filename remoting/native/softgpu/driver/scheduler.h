@@ -9,9 +9,12 @@
 //
 // Who runs them. A queue whose head may start is `ready`, and a dispatcher thread takes it, one queue a
 // thread, and runs its operations one after the other. A thread that waits for an operation of a ready queue
-// runs the queue itself instead of sleeping, unless the operation calls the program's own code.
+// runs the queue itself instead of sleeping, unless the operation calls the program's own code. A dispatcher
+// that is in the program's code does not count among the few that work, because nobody knows what that code
+// waits for: another takes its place meanwhile.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <condition_variable>
@@ -48,13 +51,43 @@ struct Operation {
     std::vector<CompletionRef> after = {};  // besides the order of the queue
     bool always = false;                    // runs although the group has failed: gives something back
     bool calls_program = false;             // a host callback
+    uint64_t interrupts = 0;                // its session's count when it was submitted
+};
+
+// Queues by weak reference, under the scheduler's mutex. What has left is dropped when the list has doubled
+// since the last time, so adding costs the same however many there are, and those that are gone are never
+// most of it.
+class QueueList {
+  public:
+    template <typename Stays>
+    void add(const std::shared_ptr<Queue>& queue, Stays stays) {
+        if (list_.size() >= full_) keep(stays);
+        list_.push_back(queue);
+    }
+    // Shows each queue that lives to `stays`, and drops the others and those it says no to.
+    template <typename Stays>
+    void keep(Stays stays) {
+        std::erase_if(list_, [&stays](const std::weak_ptr<Queue>& weak) {
+            const std::shared_ptr<Queue> queue = weak.lock();
+            return !queue || !stays(queue);
+        });
+        full_ = std::max(kLeast, 2 * list_.size());
+    }
+    void clear() { list_.clear(); }
+
+  private:
+    static constexpr size_t kLeast = 64;
+    std::vector<std::weak_ptr<Queue>> list_;
+    size_t full_ = kLeast;
 };
 
 // The queues of one context: they fail, end and see the legacy default stream together.
 struct QueueGroup {
-    std::atomic<int> fault{CUDA_SUCCESS};      // the first error of an operation; then only `always` ones run
-    std::atomic<bool> cancel{false};           // asks running kernels to end
-    std::vector<std::weak_ptr<Queue>> queues;  // these two: under the scheduler's mutex
+    std::atomic<int> fault{CUDA_SUCCESS};  // the first error of an operation; then only `always` ones run
+    std::atomic<bool> cancel{false};       // asks running kernels to end
+    // These: under the scheduler's mutex.
+    QueueList queues;
+    QueueList busy;  // all with work under way, and some whose work has ended
     std::shared_ptr<Queue> legacy;
     bool closed = false;
 
@@ -81,7 +114,11 @@ class Queue {
         Operation operation;
         CompletionRef completion;
     };
+    // Work is under way. For QueueGroup::busy, which forgets a queue that has none.
+    bool stays_busy() { return listed_busy = tail && !tail->done(); }
+
     State state = State::idle;
+    bool listed_busy = false;
     std::deque<Entry> entries;
     CompletionRef tail;  // of the operation submitted last; null when there was none
 };
@@ -100,16 +137,23 @@ class Scheduler {
     // Returns when it is done. `queue`, which may be null, is where it was submitted.
     void wait(const CompletionRef& completion, const std::shared_ptr<Queue>& queue);
 
+    // Ends one that belongs to no operation, and that operations were submitted `after`.
+    void end(const CompletionRef& completion);
+
     // The completion of all that was submitted so far; null when nothing is under way.
     CompletionRef last(const std::shared_ptr<Queue>& queue);
     // The ends of all that is under way in the group.
     std::vector<CompletionRef> pending(const std::shared_ptr<QueueGroup>& group);
+    // Everything that is submitted to the group from now on starts after `completion`.
+    void submit_to_all(const std::shared_ptr<QueueGroup>& group, const CompletionRef& completion);
     // Waits for all that was submitted so far to all queues of the group.
     void drain(const std::shared_ptr<QueueGroup>& group);
     void drain_all();
     // No more submissions; what has not started is skipped, running kernels are asked to end; then drains.
     void close(const std::shared_ptr<QueueGroup>& group);
 
+    // Operation::interrupts of what this thread runs.
+    static uint64_t interrupts_before();
     static bool in_callback();  // this thread runs a program's callback, and must not wait
 
   private:
@@ -118,6 +162,7 @@ class Scheduler {
     bool head_may_start(const QueueRef& queue);
     void schedule(const QueueRef& queue, bool wake);
     void wake_dispatcher();
+    void wake_for_ready();
     bool start_dispatcher();
     QueueRef take_ready();
     void take_ready(const QueueRef& queue);
@@ -125,12 +170,14 @@ class Scheduler {
     void finish(Completion& completion);
     void await_room(Lock& lock, const QueueRef& queue);
     void dispatch();
+    unsigned working() const { return dispatchers_ - in_program_; }
 
     std::mutex mutex_;
     std::condition_variable work_;
     std::array<std::deque<QueueRef>, 1 - kGreatestPriority> ready_;  // by -priority
     std::vector<std::weak_ptr<QueueGroup>> groups_;
     unsigned dispatchers_ = 0;
+    unsigned in_program_ = 0;  // dispatchers that run the program's own code
     unsigned idle_ = 0;
     unsigned woken_ = 0;  // dispatchers that were told of work and have not come for it yet
 };

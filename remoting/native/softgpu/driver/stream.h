@@ -9,14 +9,6 @@
 namespace softgpu::driver {
 
 class Context;
-class Capture;
-class GraphNode;
-
-// Where a stream or event stands in a capture (capture.h). Under the mutex of captures.
-struct CapturePlace {
-    std::shared_ptr<Capture> capture;              // null: none
-    std::vector<std::shared_ptr<GraphNode>> tail;  // what comes next waits for these
-};
 
 class Stream : public Object {
   public:
@@ -28,7 +20,6 @@ class Stream : public Object {
     const std::shared_ptr<Queue> queue;
     const unsigned flags;  // CU_STREAM_NON_BLOCKING or 0
     const uint64_t id;     // unique in the process
-    CapturePlace place;
     ~Stream() override;
 };
 
@@ -40,7 +31,7 @@ class Event : public Object {
 
     const std::shared_ptr<Context> context;
     const unsigned flags;  // CU_EVENT_*
-    CapturePlace place;
+    ~Event() override;
 
     struct Record {
         CompletionRef completion;  // null: never recorded, which counts as complete

@@ -9,6 +9,7 @@ namespace softgpu::driver {
 template <class Body>
 CUresult stream_call(CUstream handle, Body&& body) noexcept {
     return driver_call([&](Driver& driver) {
+        require(!Scheduler::in_callback(), CUDA_ERROR_NOT_PERMITTED);
         const auto value = reinterpret_cast<uint64_t>(handle);
         const bool is_default = value == 0 || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
         const auto stream =

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include "session.h"
 #include "stream.h"
 
 namespace softgpu::driver {

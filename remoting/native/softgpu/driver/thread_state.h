@@ -8,13 +8,14 @@
 
 namespace softgpu::driver {
 
+class Session;
 class Stream;
 
 struct ThreadState {
     std::vector<uint64_t> contexts;  // handles; the last is current, 0 stands for none
     std::map<uint64_t, std::shared_ptr<Stream>> default_streams;  // by the id of the context
-    bool per_thread_default = false;  // stream 0 means the thread's own: inside a _ptsz or _ptds entry point
-    uint32_t capture_mode = 0;        // CU_STREAM_CAPTURE_MODE_GLOBAL
+    std::shared_ptr<Session> session;  // whose work the thread's is; null: the process's own
+    bool per_thread_default = false;   // stream 0 means the thread's own: inside a _ptsz or _ptds entry point
 };
 
 // The calling thread's. Also works while the process exits, after the thread's C++ locals are gone.

@@ -4,8 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
-
-#include "exec/schedule.h"
+#include <utility>
 
 namespace softgpu {
 namespace {
@@ -37,7 +36,21 @@ Arena::~Arena() {
     for (Range* range : {&warps_, &slots_, &shared_, &local_}) range->release();
 }
 
-bool Arena::prepare(LaunchState* launch) {
+namespace {
+
+// For all 32 lanes, whichever exist: the instructions are pure, so that what the others hold does no harm.
+void run_prologue(Warp* warp) {
+    const LaunchState* launch = warp->block->launch;
+    const Op* const ops = launch->image->ops.data();
+    const Op* const end = ops + launch->function->first;
+    warp->mask = warp->live = kAllLanes;
+    warp->partial = 0;
+    for (const Op* op = ops + launch->function->prologue; op < end;) op = op->fn(op, warp);
+}
+
+}  // namespace
+
+bool Arena::prepare(LaunchState* launch, uint32_t multiprocessor) {
     const Function* function = launch->function;
     const uint64_t threads = uint64_t(launch->warps) * kLanes;
     // Odd multiples of a cache line keep the warps' same registers out of the same cache sets.
@@ -49,6 +62,7 @@ bool Arena::prepare(LaunchState* launch) {
         return false;
     }
     block_.launch = launch;
+    block_.multiprocessor = multiprocessor;
     block_.shared = shared_.base;
     block_.shared_bytes = launch->shared_bytes;
     block_.local = local_.base;
@@ -58,6 +72,8 @@ bool Arena::prepare(LaunchState* launch) {
     block_.warp_count = launch->warps;
     block_.warps = reinterpret_cast<Warp*>(warps_.base);
     block_.cache_generation = 0;
+    block_.sums = &sums_;
+    sums_.forced = 0;
     for (uint32_t w = 0; w < launch->warps; ++w) {
         Warp& warp = block_.warps[w];
         warp = Warp{};
@@ -71,6 +87,7 @@ bool Arena::prepare(LaunchState* launch) {
         warp.frame = &warp.root;
         warp.slots = warp.root.slots;
         fill_constants(&warp, &warp.root, function->constants);
+        run_prologue(&warp);
     }
     return true;
 }
@@ -85,11 +102,9 @@ void Arena::start_block(uint64_t number) {
     const uint64_t generation = launch->memory->generation();
     if (block_.cache_generation != generation) {
         block_.cache_generation = generation;
-        for (CachedRange& range : block_.cache) range = {1, 0};
+        for (CachedRange& range : block_.cache) range = {1, 0, 0};
     }
-    for (Barrier& barrier : block_.barriers) {
-        if (barrier.used) barrier = Barrier{};
-    }
+    block_.barriers_used = 0;
     for (uint32_t w = 0; w < block_.warp_count; ++w) {
         Warp& warp = block_.warps[w];
         warp.live = warp.born;
@@ -98,9 +113,14 @@ void Arena::start_block(uint64_t number) {
         warp.frame_bytes = 0;
         warp.split_count = 0;
         warp.frame = &warp.root;
-        park(&warp, &launch->image->ops[launch->function->first], warp.born, Wait::ready);
-        fill_constants(&warp, &warp.root, launch->function->block_constants);
+        warp.slots = warp.root.slots;
     }
+    fill_block_constants(&block_, launch->function);
+    start_ = &launch->image->ops[launch->function->first];
+}
+
+Progress Arena::run() {
+    return run_block(&block_, std::exchange(start_, nullptr));
 }
 
 void Arena::finish() {

@@ -5,6 +5,8 @@
 #include <cstdint>
 
 #include "exec/launch.h"
+#include "exec/schedule.h"
+#include "exec/sums.h"
 
 namespace softgpu {
 
@@ -16,8 +18,9 @@ class Arena {
     Arena& operator=(const Arena&) = delete;
 
     // Makes room and fills what does not change during the launch. False when the host has no memory.
-    bool prepare(LaunchState* launch);
+    bool prepare(LaunchState* launch, uint32_t multiprocessor);
     void start_block(uint64_t number);
+    Progress run();
     Block* block() { return &block_; }
     // Gives up what belongs to the launch; the memory stays for the next one.
     void finish();
@@ -29,7 +32,9 @@ class Arena {
         bool grow(size_t wanted);  // page-aligned, zero when new
         void release();
     };
+    Sums sums_{};
     Block block_{};
+    const Op* start_ = nullptr;  // of a block that has not had a turn
     Range warps_, slots_, shared_, local_;
 };
 

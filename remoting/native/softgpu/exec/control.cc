@@ -3,9 +3,11 @@
 #include <chrono>
 #include <cstring>
 
+#include "exec/gang.h"
 #include "exec/handlers.h"
 #include "exec/launch.h"
 #include "exec/schedule.h"
+#include "exec/sums.h"
 
 namespace softgpu {
 namespace {
@@ -182,14 +184,16 @@ const Op* barrier(const Op* op, Warp* warp) {
     return arrive_at_barrier(op, warp, kind);
 }
 
-const Op* fence(const Op* op, Warp*) {
+const Op* fence(const Op* op, Warp* warp) {
+    settle_sums(warp->block);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     return op + 1;
 }
 
 // Marks an access that may be part of a wait for others: the turn ends sooner.
 const Op* spin(const Op* op, Warp* warp) {
-    warp->budget -= 32;
+    // In a cooperative launch a block mostly waits for blocks that share its host thread.
+    warp->budget -= warp->block->launch->launch->cooperative ? kBudgetAlone / 4 : 32;
     return op + 1;
 }
 const Op* spin_long(const Op* op, Warp* warp) {
@@ -223,19 +227,19 @@ const Op* is_in_window(const Op* op, Warp* warp) {
 }
 
 const HandlerEntry kEntries[] = {
-    {"bra", bra},
-    {"bra.if", bra_if},
+    {"bra", {bra, gang_bra}},
+    {"bra.if", {bra_if, gang_bra_if}},
     {"brx", brx},
-    {"join", join},
-    {"guard", guard},
-    {"exit", exit_handler},
+    {"join", {join, gang_join}},
+    {"guard", {guard, gang_guard}},
+    {"exit", {exit_handler, gang_exit}},
     {"ret", ret},
     {"trap", trap},
     {"brkpt", trap},
     {"unreachable", unreachable},
     {"call", call},
     {"call.builtin", builtin},
-    {"bar.sync", barrier<BarrierKind::sync>},
+    {"bar.sync", {barrier<BarrierKind::sync>, gang_barrier}},
     {"bar.arrive", barrier<BarrierKind::arrive>},
     {"bar.red.or", barrier<BarrierKind::any>},
     {"bar.red.and", barrier<BarrierKind::all>},

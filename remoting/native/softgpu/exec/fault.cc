@@ -1,9 +1,13 @@
 // What went wrong, for a person: every message names kernel, block, thread and PTX line.
+#include <algorithm>
 #include <bit>
 #include <cinttypes>
 #include <cstdio>
 
 #include "exec/launch.h"
+#include "exec/readable_name.h"
+#include "exec/sums.h"
+#include "exec/variables.h"
 
 namespace softgpu {
 namespace {
@@ -18,14 +22,34 @@ std::string triple(uint32_t x, uint32_t y, uint32_t z) {
     return "(" + std::to_string(x) + "," + std::to_string(y) + "," + std::to_string(z) + ")";
 }
 
+constexpr uint64_t kNull = 4096;       // a member or an element of what a null pointer points to
+constexpr uint64_t kFar = 1ull << 30;  // from the next allocation: it has nothing to do with it
+
+// "the nearest allocation is 0x... of 64 bytes", or which variable it is.
+std::string describe_allocation(const LaunchState* launch, const Allocation& near) {
+    const auto size = " of " + std::to_string(near.bytes) + " bytes";
+    if (!is_variable(near.base)) return "the nearest allocation is " + hex(near.base) + size;
+    const LoadedModule& module = *launch->launch->module;
+    const auto globals = module.program().globals();
+    for (uint32_t i = 0; i < globals.size(); ++i) {
+        if (module.global_address(i) == near.base)
+            return "the nearest is the variable " + globals[i].name + size;
+    }
+    return "the nearest is another module's variable" + size;
+}
+
 std::string describe_device_address(const LaunchState* launch, uint64_t address) {
+    if (address < kNull) return "a null pointer, or " + std::to_string(address) + " bytes behind one";
     const auto near = launch->memory->nearest(address);
     if (!near) return "nothing is allocated";
     const uint64_t end = near->base + near->bytes;
-    const std::string what =
-        "the nearest allocation is " + hex(near->base) + " of " + std::to_string(near->bytes) + " bytes";
-    if (address >= end) return what + ", which ends " + std::to_string(address - end) + " bytes before it";
-    if (address < near->base) return what + ", " + std::to_string(near->base - address) + " bytes after it";
+    const uint64_t away = address < near->base ? near->base - address : address - std::min(address, end);
+    if (away > kFar)
+        return "no allocation is within 1 GiB of it: is it a pointer of the host, or one that was never set?";
+    const std::string what = describe_allocation(launch, *near);
+    if (address == end) return what + ", which ends there";
+    if (address > end) return what + ", which ends " + std::to_string(away) + " bytes before it";
+    if (address < near->base) return what + ", which begins " + std::to_string(away) + " bytes behind it";
     return what + ", which it runs out of";
 }
 
@@ -52,7 +76,14 @@ std::string describe_address(const Warp* warp, uint64_t address) {
 bool launch_stopping(const Block* block) {
     LaunchState* launch = block->launch;
     if (launch->launch->cancel != nullptr && launch->launch->cancel->load(std::memory_order_relaxed)) {
-        fail_launch(launch, Status::cancelled, "kernel " + launch->info->name + " was cancelled");
+        fail_launch(launch, Status::cancelled,
+                    "kernel " + readable_name(launch->info->name) + " was cancelled");
+    }
+    const auto* interrupts = launch->launch->interrupts;
+    if (interrupts != nullptr &&
+        interrupts->load(std::memory_order_relaxed) != launch->launch->interrupts_before) {
+        fail_launch(launch, Status::interrupted,
+                    "kernel " + readable_name(launch->info->name) + " was interrupted");
     }
     return launch->stop.load(std::memory_order_relaxed);
 }
@@ -70,17 +101,20 @@ std::string describe_place(const Warp* warp, unsigned lane) {
     const Block* block = warp->block;
     const Dim3 size = block->launch->launch->block;
     const uint32_t thread = warp->index * kLanes + lane;
-    return "kernel " + block->launch->info->name + ", block " + triple(block->x, block->y, block->z) +
-           ", thread " + triple(thread % size.x, thread / size.x % size.y, thread / size.x / size.y);
+    return "kernel " + readable_name(block->launch->info->name) + ", block " +
+           triple(block->x, block->y, block->z) + ", thread " +
+           triple(thread % size.x, thread / size.x % size.y, thread / size.x / size.y);
 }
 
 std::string describe_line(const LaunchState* launch, const Op* op) {
     const Function* function = launch->image->function_of(op);
     std::string where = "PTX line " + std::to_string(op->line);
     if (function != nullptr) {
-        if (function->name != launch->info->name) where += " in " + function->name;
+        if (function->name != launch->info->name) where += " in " + readable_name(function->name);
         if (!function->input.empty()) where += " of " + function->input;
     }
+    const std::string source = launch->image->source_of(op);
+    if (!source.empty()) where += ", from " + source;
     return where;
 }
 
@@ -119,11 +153,13 @@ std::byte* resolve(Warp* warp, unsigned lane, uint64_t address, uint64_t bytes) 
     }
     if (window == Windows::param) return within(const_cast<std::byte*>(block->params), block->param_bytes);
     if (window != 0) return nullptr;
-    return block->launch->memory->host_pointer(address, bytes);
+    std::byte* const found = block->launch->memory->host_pointer(address, bytes);
+    if (found != nullptr) settle_sums_of(warp->block, address, address + bytes);
+    return found;
 }
 
 bool resolve_lanes(const Op* op, Warp* warp, const uint64_t* addresses, unsigned bytes, const char* action) {
-    CachedRange last{1, 0};
+    CachedRange last{1, 0, 0};
     for (uint32_t left = warp->mask; left != 0; left &= left - 1) {
         const unsigned lane = unsigned(std::countr_zero(left));
         const uint64_t address = addresses[lane];
@@ -144,7 +180,7 @@ bool resolve_lanes(const Op* op, Warp* warp, const uint64_t* addresses, unsigned
         warp->pointers[lane] = pointer;
         if (address < Windows::shared) {
             const auto allocation = warp->block->launch->memory->find(address);
-            if (allocation) last = {allocation->base, allocation->base + allocation->bytes};
+            if (allocation) last = {allocation->base, allocation->base + allocation->bytes, 0};
         }
     }
     return true;
@@ -154,7 +190,9 @@ bool cache_range(const Op* op, Warp* warp, uint64_t first, uint64_t end) {
     if (end > Windows::shared) return false;
     const auto allocation = warp->block->launch->memory->find(first);
     if (!allocation || end > allocation->base + allocation->bytes) return false;
-    warp->block->cache[op->site % kCacheEntries] = {allocation->base, allocation->base + allocation->bytes};
+    settle_sums_of(warp->block, allocation->base, allocation->base + allocation->bytes);
+    warp->block->cache[op->site % kCacheEntries] = {allocation->base, allocation->base + allocation->bytes,
+                                                    first};
     return true;
 }
 

@@ -42,6 +42,11 @@ uint64_t lane_value(const Warp* warp, Special what, uint32_t lane) {
     }
 }
 
+// 0 tells a kernel that it was not launched cooperatively.
+uint64_t workspace_of(const LaunchState* launch) {
+    return launch->launch->cooperative ? reinterpret_cast<uint64_t>(launch->workspace) : 0;
+}
+
 uint64_t warp_value(const Warp* warp, Special what) {
     const LaunchState* launch = warp->block->launch;
     const Dim3 size = launch->launch->block, grid = launch->launch->grid;
@@ -68,8 +73,16 @@ uint64_t warp_value(const Warp* warp, Special what) {
             return warp->index;
         case Special::nwarpid:
             return kMaxWarps;
+        case Special::smid:
+            return warp->block->multiprocessor;
         case Special::nsmid:
             return launch->helpers;
+        case Special::grid_workspace_low:
+            return uint32_t(workspace_of(launch));
+        case Special::grid_workspace_high:
+            return workspace_of(launch) >> 32;
+        case Special::one:
+            return 1;
         case Special::gridid:
             return launch->grid_id;
         case Special::dynamic_smem_size:
@@ -106,6 +119,28 @@ uint64_t uniform_value(const Warp* warp, const Frame* frame, const SlotInit& ini
 
 }  // namespace
 
+namespace {
+
+// Loops of a length that the compiler knows.
+void fill_slot(std::byte* slot, uint64_t value, bool wide) {
+    auto* lanes = reinterpret_cast<uint64_t*>(slot);
+    const uint64_t pair = wide ? value : value << 32 | uint32_t(value);
+    if (wide)
+        for (uint32_t i = 0; i < kLanes; ++i) lanes[i] = pair;
+    else
+        for (uint32_t i = 0; i < kLanes / 2; ++i) lanes[i] = pair;
+}
+
+}  // namespace
+
+void fill_block_constants(Block* block, const Function* function) {
+    for (const SlotInit& init : function->block_constants) {
+        const uint64_t value = warp_value(block->warps, static_cast<Special>(init.index));
+        for (uint32_t w = 0; w < block->warp_count; ++w)
+            fill_slot(block->warps[w].root.slots + init.slot, value, init.wide);
+    }
+}
+
 void fill_constants(Warp* warp, const Frame* frame, const std::vector<SlotInit>& inits) {
     for (const SlotInit& init : inits) {
         auto* wide = reinterpret_cast<uint64_t*>(frame->slots + init.slot);
@@ -120,11 +155,7 @@ void fill_constants(Warp* warp, const Frame* frame, const std::vector<SlotInit>&
             }
             continue;
         }
-        const uint64_t value = uniform_value(warp, frame, init);
-        if (init.wide)
-            std::fill_n(wide, kLanes, value);
-        else
-            std::fill_n(narrow, kLanes, uint32_t(value));
+        fill_slot(frame->slots + init.slot, uniform_value(warp, frame, init), init.wide);
     }
 }
 
@@ -137,7 +168,9 @@ Frame* make_frame(const Op* op, Warp* warp, const Function* function) {
         warp->frame_bytes + function->slot_bytes > kMaxFrameBytes) {
         fault(op, warp, Status::stack_overflow, lane,
               "call of " + function->name + " at a depth of " + std::to_string(caller->depth + 1) +
-                  " overflows the stack");
+                  " overflows the stack: a thread's calls may be " + std::to_string(Limits::call_depth) +
+                  " deep and have " + std::to_string(Limits::local_bytes >> 10) +
+                  " KiB; end the recursion sooner, or write it as a loop");
         return nullptr;
     }
     Frame** link = &warp->spare;

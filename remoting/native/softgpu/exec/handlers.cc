@@ -2,6 +2,9 @@
 
 #include <cstdlib>
 #include <unordered_map>
+#include <unordered_set>
+
+#include "exec/gang.h"
 
 #define SOFTGPU_TABLES(ISA)                                                                               \
     namespace ISA {                                                                                       \
@@ -15,26 +18,57 @@
 
 namespace softgpu {
 
-#if defined(__x86_64__)
+// A build has all instruction sets of the architecture unless it was told otherwise.
+#if defined(SOFTGPU_HAS_v2)
 SOFTGPU_TABLES(v2)
-SOFTGPU_TABLES(v3)
-SOFTGPU_TABLES(v4)
+constexpr bool kHasV2 = true;
 #else
+constexpr bool kHasV2 = false;
+#endif
+#if defined(SOFTGPU_HAS_v3)
+SOFTGPU_TABLES(v3)
+constexpr bool kHasV3 = true;
+#else
+constexpr bool kHasV3 = false;
+#endif
+#if defined(SOFTGPU_HAS_v4)
+SOFTGPU_TABLES(v4)
+constexpr bool kHasV4 = true;
+#else
+constexpr bool kHasV4 = false;
+#endif
+#if defined(SOFTGPU_HAS_generic)
 SOFTGPU_TABLES(generic)
 #endif
 
+namespace portable {
+extern const HandlerTable kNarrowHandlers, kPairsHandlers, kTensorHandlers, kVideoHandlers;
+}
+
 namespace {
 
-using Tables = std::unordered_map<std::string, Handler>;
+struct Tables {
+    std::unordered_map<std::string, Handler> by_name;
+    std::unordered_map<Handler, GangHandler> gangs;
+    std::unordered_set<Handler> pure;
+};
 
 template <size_t count>
 Tables gather(const HandlerTable* const (&tables)[count]) {
     Tables all;
     auto add = [&all](const HandlerTable& table) {
-        for (size_t i = 0; i < table.count; ++i) all.emplace(table.entries[i].name, table.entries[i].fn);
+        for (size_t i = 0; i < table.count; ++i) {
+            const HandlerEntry& entry = table.entries[i];
+            all.by_name.emplace(entry.name, entry.fn.one);
+            if (entry.fn.gang != nullptr) all.gangs.emplace(entry.fn.one, entry.fn.gang);
+            if (entry.fn.pure) all.pure.insert(entry.fn.one);
+        }
     };
     for (const HandlerTable* table : tables) add(*table);
-    add(kControlHandlers);
+    for (const HandlerTable* table :
+         {&portable::kNarrowHandlers, &portable::kPairsHandlers, &portable::kTensorHandlers,
+          &portable::kVideoHandlers, &kControlHandlers, &kCheckHandlers})
+        add(*table);
     return all;
 }
 
@@ -54,9 +88,9 @@ Isa choose() {
     const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                     __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                     __builtin_cpu_supports("avx512vl");
-    if (allow_v4 && v4) return Isa::v4;
-    if (allow_v3 && v3) return Isa::v3;
-    if (v2) return Isa::v2;
+    if (kHasV4 && allow_v4 && v4) return Isa::v4;
+    if (kHasV3 && allow_v3 && v3) return Isa::v3;
+    if (kHasV2 && v2) return Isa::v2;
     return Isa::none;
 #else
     return Isa::generic;
@@ -70,14 +104,19 @@ Isa chosen() {
 
 Tables build() {
     switch (chosen()) {
-#if defined(__x86_64__)
+#if defined(SOFTGPU_HAS_v2)
         case Isa::v2:
             return gather(v2::kTables);
+#endif
+#if defined(SOFTGPU_HAS_v3)
         case Isa::v3:
             return gather(v3::kTables);
+#endif
+#if defined(SOFTGPU_HAS_v4)
         case Isa::v4:
             return gather(v4::kTables);
-#else
+#endif
+#if defined(SOFTGPU_HAS_generic)
         case Isa::generic:
             return gather(generic::kTables);
 #endif
@@ -86,12 +125,25 @@ Tables build() {
     }
 }
 
+const Tables& tables() {
+    static const Tables* all = new Tables(build());  // immortal: used until the process is gone
+    return *all;
+}
+
 }  // namespace
 
 Handler find_handler(const std::string& name) {
-    static const Tables* tables = new Tables(build());  // immortal: used until the process is gone
-    const auto found = tables->find(name);
-    return found == tables->end() ? nullptr : found->second;
+    const auto found = tables().by_name.find(name);
+    return found == tables().by_name.end() ? nullptr : found->second;
+}
+
+GangHandler find_gang_handler(Handler one) {
+    const auto found = tables().gangs.find(one);
+    return found == tables().gangs.end() ? each_warp : found->second;
+}
+
+bool is_pure(Handler one) {
+    return tables().pure.contains(one);
 }
 
 const char* instruction_set() {

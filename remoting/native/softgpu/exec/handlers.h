@@ -10,9 +10,15 @@ namespace softgpu {
 // Null when there is none.
 Handler find_handler(const std::string& name);
 
+// What runs a gang's warps through the instruction that `one` runs a warp through.
+GangHandler find_gang_handler(Handler one);
+
+// Is it a function of its operands alone? False for what is in no table.
+bool is_pure(Handler one);
+
 // Null when this machine can run none of the compiled executors.
 const char* instruction_set();
 
-extern const HandlerTable kControlHandlers;
+extern const HandlerTable kControlHandlers, kCheckHandlers;
 
 }  // namespace softgpu

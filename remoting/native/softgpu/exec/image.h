@@ -36,7 +36,10 @@ enum class Special : uint8_t {
     lanemask_gt,
     dynamic_smem_size,
     total_smem_size,
+    grid_workspace_low,  // %envreg2 and %envreg1: where the blocks of a cooperative launch meet
+    grid_workspace_high,
     zero,
+    one,
 };
 
 // How a slot that is never written gets its value when a frame is made.
@@ -48,6 +51,7 @@ struct SlotInit {
         shared,     // offset of shared variable `index` in the kernel's shared memory plus value
         local,      // offset of the frame's local memory plus value
         special,    // index: Special
+        computed,   // by the kernel's prologue
     };
     Kind kind = Kind::immediate;
     bool wide = false;
@@ -75,23 +79,31 @@ struct CallSite {
     std::vector<Place> arguments, returns;
 };
 
+// Instructions from this line of the PTX on come from a line of a file in Image::source_files.
+struct SourceLine {
+    uint32_t ptx_line = 0, file = 0, line = 0;
+};
+
 struct Function {
     std::string name;
     std::string input;  // the PTX text's name
     bool kernel = false;
+    uint32_t prologue = 0;        // ops from here to `first` run when a host thread joins a launch
     uint32_t first = 0, end = 0;  // ops
     uint32_t slot_bytes = 0;
     uint32_t local_bytes = 0;
     std::vector<SlotInit> constants;  // all but ctaid
     std::vector<SlotInit> block_constants;
     std::vector<Place> params, returns;
-    std::vector<uint32_t> calls;        // functions called
-    std::vector<uint32_t> shared_used;  // shared variables named
-    bool calls_unknown = false;         // through a pointer
-    uint32_t registers = 0;             // 32-bit registers live at once, an estimate
+    std::vector<uint32_t> calls;           // functions called
+    std::vector<uint32_t> shared_used;     // shared variables named
+    bool calls_unknown = false;            // through a pointer
+    uint32_t registers = 0;                // 32-bit registers live at once, an estimate
+    std::vector<SourceLine> source_lines;  // in order; empty where the PTX has no .loc
 };
 
 struct SharedVariable {
+    std::string name;
     uint64_t bytes = 0;
     uint32_t align = 1;
     bool dynamic = false;
@@ -129,7 +141,16 @@ struct Image {
     std::vector<KernelInfo> kernel_infos;
     std::vector<Kernel> kernels;
 
+    std::vector<std::string> source_files;
+
+    // Has the instructions of the teaching mode; its shared and its device memory are looked at in units of
+    // so many bytes.
+    bool checked = false;
+    uint32_t check_unit = 4, check_device_unit = 4;
+
     const Function* function_of(const Op* op) const;
+    // "lesson.cu:12", empty where the PTX does not say.
+    std::string source_of(const Op* op) const;
 };
 
 }  // namespace softgpu

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
 
 #include "exec/arena.h"
+#include "exec/check/check.h"
+#include "exec/readable_name.h"
 #include "exec/schedule.h"
 
 namespace softgpu {
@@ -67,7 +70,8 @@ std::string describe_deadlock(const Block* block) {
 // What one host thread does for a launch.
 class Worker {
   public:
-    explicit Worker(LaunchState* launch) : launch_(launch) {}
+    explicit Worker(LaunchState* launch)
+        : launch_(launch), number_(launch->workers.fetch_add(1, std::memory_order_relaxed)) {}
 
     void run() {
         thread_local Arena first;
@@ -75,7 +79,7 @@ class Worker {
         for (uint32_t turns = 0; !resident_.empty();) {
             bool ended = false;
             for (size_t i = 0; i < resident_.size(); ++i) {
-                switch (run_block(resident_[i]->block())) {
+                switch (resident_[i]->run()) {
                     case Progress::yielded:
                         break;
                     case Progress::finished:
@@ -90,7 +94,7 @@ class Worker {
                 }
             }
             turns = ended ? 0 : turns + 1;
-            if (turns > kTurnsAlone && resident_.size() < kResidentBlocks) {
+            if (wants_another(turns)) {
                 turns = 0;
                 extra_.push_back(std::make_unique<Arena>());
                 take(*extra_.back());
@@ -100,18 +104,36 @@ class Worker {
     }
 
   private:
+    bool wants_another(uint32_t turns) const {
+        if (taken_ == taken_end_ && launch_->next_block.load(std::memory_order_relaxed) >= launch_->blocks)
+            return false;
+        return launch_->launch->cooperative || (turns > kTurnsAlone && resident_.size() < kResidentBlocks);
+    }
     bool next(uint64_t& number) {
         if (launch_->stop.load(std::memory_order_relaxed)) return false;
-        if (launch_->next_block.load(std::memory_order_relaxed) >= launch_->blocks) return false;
-        number = launch_->next_block.fetch_add(1, std::memory_order_relaxed);
-        return number < launch_->blocks;
+        if (taken_ == taken_end_ && !take_more()) return false;
+        number = taken_++;
+        return true;
+    }
+    // Several at a time while many are left: taking waits until all that was written before is in the cache.
+    bool take_more() {
+        const uint64_t next = launch_->next_block.load(std::memory_order_relaxed);
+        if (next >= launch_->blocks) return false;
+        const uint64_t share = (launch_->blocks - next) / (8 * uint64_t{launch_->helpers});
+        const uint64_t count =
+            launch_->launch->cooperative ? 1 : std::clamp<uint64_t>(share, 1, kResidentBlocks);
+        taken_ = launch_->next_block.fetch_add(count, std::memory_order_relaxed);
+        taken_end_ = std::min(taken_ + count, launch_->blocks);
+        if (taken_ < taken_end_) return true;
+        taken_ = taken_end_;
+        return false;
     }
     bool take(Arena& arena) {
         uint64_t number = 0;
         if (!next(number)) return false;
-        if (!arena.prepare(launch_)) {
+        if (!arena.prepare(launch_, number_)) {
             fail_launch(launch_, Status::out_of_memory,
-                        "the host has no memory for kernel " + launch_->info->name);
+                        "the host has no memory for kernel " + readable_name(launch_->info->name));
             return false;
         }
         arena.start_block(number);
@@ -135,8 +157,27 @@ class Worker {
     }
 
     LaunchState* launch_;
+    const uint32_t number_;
+    uint64_t taken_ = 0, taken_end_ = 0;  // blocks that are this thread's and not begun
     std::vector<Arena*> resident_;
     std::vector<std::unique_ptr<Arena>> extra_;
+};
+
+// The workspace of a cooperative launch, within kernels' reach while it runs.
+class Workspace {
+  public:
+    Workspace(LaunchState& state, bool wanted)
+        : memory_(state.memory),
+          at_(wanted && memory_->map_host(state.workspace, sizeof state.workspace) ? state.workspace
+                                                                                   : nullptr) {}
+    ~Workspace() {
+        if (at_ != nullptr) memory_->unmap_host(at_);
+    }
+    bool there() const { return at_ != nullptr; }
+
+  private:
+    DeviceMemory* memory_;
+    void* at_;
 };
 
 LaunchResult start(const Launch& launch) {
@@ -151,7 +192,8 @@ LaunchResult start(const Launch& launch) {
     state.function = &image.functions[state.kernel->function];
     state.memory = &module.memory();
     const std::string refusal = check(launch, *state.info);
-    if (!refusal.empty()) return {Status::invalid_launch, "kernel " + state.info->name + ": " + refusal};
+    if (!refusal.empty())
+        return {Status::invalid_launch, "kernel " + readable_name(state.info->name) + ": " + refusal};
     state.blocks = uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
     state.threads = launch.block.x * launch.block.y * launch.block.z;
     state.warps = (state.threads + kLanes - 1) / kLanes;
@@ -164,6 +206,14 @@ LaunchResult start(const Launch& launch) {
     // Local memory: an odd number of 16-byte units apart, so that lanes do not share cache sets.
     state.local_stride = state.kernel->local_bytes == 0 ? 0 : (state.kernel->local_bytes / 16 | 1) * 16;
     if (state.local_stride < state.kernel->local_bytes) state.local_stride += 32;
+    const check::Request nothing;
+    const check::Request* const request = check::current_request();
+    std::optional<check::LaunchChecks> checks;
+    if (image.checked) state.checks = &checks.emplace(state, request != nullptr ? *request : nothing);
+    const Workspace workspace(state, launch.cooperative);
+    if (launch.cooperative && !workspace.there())
+        return {Status::out_of_memory,
+                "the host has no memory for kernel " + readable_name(state.info->name)};
     const unsigned pool = launch.pool == nullptr ? 1 : launch.pool->threads();
     state.helpers = pool;
     auto task = [&state] {
@@ -171,7 +221,7 @@ LaunchResult start(const Launch& launch) {
             Worker(&state).run();
         } catch (const std::bad_alloc&) {
             fail_launch(&state, Status::out_of_memory,
-                        "the host has no memory for kernel " + state.info->name);
+                        "the host has no memory for kernel " + readable_name(state.info->name));
         }
     };
     if (launch.pool != nullptr) {
@@ -179,6 +229,7 @@ LaunchResult start(const Launch& launch) {
     } else {
         task();
     }
+    if (checks) checks->report();
     return std::move(state.result);
 }
 

@@ -8,6 +8,9 @@
 #include "exec/op.h"
 
 namespace softgpu {
+namespace check {
+class LaunchChecks;
+}
 
 struct LaunchState {
     const Launch* launch = nullptr;
@@ -16,6 +19,7 @@ struct LaunchState {
     const KernelInfo* info = nullptr;
     const Function* function = nullptr;
     DeviceMemory* memory = nullptr;
+    check::LaunchChecks* checks = nullptr;  // of a program that is checked
     uint64_t blocks = 0;
     uint64_t grid_id = 0;
     uint32_t threads = 0;  // of a block
@@ -23,6 +27,10 @@ struct LaunchState {
     uint32_t shared_bytes = 0;
     uint64_t local_stride = 0;
     uint32_t helpers = 1;
+    std::atomic<uint32_t> workers{0};  // that have begun
+    // What cooperative groups call the grid's workspace: its size, then the barrier that all blocks count on.
+    // Kernels reach it by its address while a cooperative launch runs.
+    alignas(64) uint32_t workspace[16] = {sizeof workspace, 0};
     std::atomic<uint64_t> next_block{0};
     std::atomic<bool> stop{false};
     std::mutex mutex;  // of result
@@ -42,6 +50,9 @@ const Op* fault(const Op* op, Warp* warp, Status status, unsigned lane, const st
 
 // Fills a frame's slots that no instruction writes.
 void fill_constants(Warp* warp, const Frame* frame, const std::vector<SlotInit>& inits);
+
+// Those of all warps of a block that its place in the grid decides.
+void fill_block_constants(Block* block, const Function* function);
 
 // A frame for a call from the running split, null after a fault.
 Frame* make_frame(const Op* op, Warp* warp, const Function* function);

@@ -9,12 +9,16 @@
 #include <shared_mutex>
 
 #include "engine.h"
+#include "exec/variables.h"
 
 namespace softgpu {
 namespace {
 
 constexpr uint64_t kGranule = 512;
 constexpr uint64_t kPage = 4096;
+// Nobody's addresses behind each allocation: one step past the end of an array is found, and is not the first
+// element of the next.
+constexpr uint64_t kGap = kGranule;
 constexpr uint64_t kMaxAlign = 2u << 20;
 // Where device addresses start when nothing is in the way: far from where Linux puts programs and libraries,
 // so that in a forwarded process they do not look like its own memory.
@@ -37,12 +41,21 @@ std::byte* reserve(uint64_t bytes) {
     return range == MAP_FAILED ? nullptr : static_cast<std::byte*>(range);
 }
 
+// Kernels walk over large allocations. Only what is whole inside one gets huge pages, so none takes more of
+// the host's memory than it counts for. A few are enough: each may split the host's list of ranges, which is
+// limited.
+constexpr uint64_t kLarge = 4u << 20, kHugePage = 2u << 20, kMostLarge = 4096;
+void ask_for_huge_pages(uint64_t base, uint64_t bytes) {
+    const uint64_t first = round_up(base, kHugePage), last = (base + bytes) / kHugePage * kHugePage;
+    if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+}
+
 }  // namespace
 
 struct DeviceMemory::State {
     struct Entry {
         uint64_t bytes;
-        uint64_t reserved;  // granules taken from the range, 0 for host memory
+        uint64_t reserved;  // granules that count as used, 0 for host memory; the gap is behind them
         bool host;
     };
     mutable std::shared_mutex mutex;
@@ -57,6 +70,10 @@ struct DeviceMemory::State {
 
     ~State() {
         if (range != nullptr) munmap(range, range_bytes);
+    }
+
+    static Allocation as_allocation(const std::pair<const uint64_t, Entry>& entry) {
+        return {entry.first, entry.second.bytes, entry.second.host};
     }
 
     const std::pair<const uint64_t, Entry>* holder(uint64_t address) const {
@@ -120,7 +137,8 @@ std::unique_ptr<DeviceMemory> DeviceMemory::create(uint64_t total_bytes) noexcep
     auto state = std::make_unique<State>();
     state->total = total_bytes / kGranule * kGranule;
     if (state->total == 0 || state->total > (1ull << 44)) return nullptr;
-    const uint64_t smallest = round_up(state->total, kMaxAlign) + kMaxAlign;
+    // Granules with a gap each, and what the largest alignment costs.
+    const uint64_t smallest = round_up(2 * state->total, kMaxAlign) + kMaxAlign;
     uint64_t wanted = std::max(state->total * kRangeFactor, kMinRange);
     while ((state->range = reserve(wanted)) == nullptr) {
         if (wanted == smallest) return nullptr;
@@ -142,15 +160,17 @@ uint64_t DeviceMemory::allocate(uint64_t bytes, uint64_t align) noexcept try {
     if (bytes == 0 || align == 0 || (align & (align - 1)) != 0 || align > kMaxAlign) return 0;
     const std::unique_lock lock(state.mutex);
     if (bytes > state.total - state.used) return 0;
-    const uint64_t reserved = round_up(bytes, kGranule);
+    // What begins a page has its pages to itself.
+    const uint64_t reserved = round_up(bytes, align >= kPage ? kPage : kGranule);
     if (reserved > state.total - state.used) return 0;
     align = std::max(align, kGranule);
-    uint64_t base = state.take(state.cursor, reserved, align);
-    if (base == 0) base = state.take(0, reserved, align);
+    uint64_t base = state.take(state.cursor, reserved + kGap, align);
+    if (base == 0) base = state.take(0, reserved + kGap, align);
     if (base == 0) return 0;
     state.live.emplace(base, State::Entry{bytes, reserved, false});
+    if (reserved >= std::max(kLarge, state.total / kMostLarge)) ask_for_huge_pages(base, reserved);
     state.used += reserved;
-    state.cursor = base + reserved;
+    state.cursor = base + reserved + kGap;
     state.generation.fetch_add(1, std::memory_order_release);
     return base;
 } catch (const std::bad_alloc&) {
@@ -167,7 +187,7 @@ bool DeviceMemory::free(uint64_t base) noexcept try {
     state.used -= reserved;
     state.generation.fetch_add(1, std::memory_order_release);
     state.discard(base, reserved);
-    state.give_back(base, reserved);
+    state.give_back(base, reserved + kGap);
     return true;
 } catch (const std::bad_alloc&) {
     return true;  // freed; only its addresses are lost
@@ -204,26 +224,33 @@ std::optional<Allocation> DeviceMemory::find(uint64_t address) const noexcept {
     const std::shared_lock lock(state_->mutex);
     const auto* entry = state_->holder(address);
     if (entry == nullptr) return std::nullopt;
-    return Allocation{entry->first, entry->second.bytes, entry->second.host};
+    return State::as_allocation(*entry);
 }
 
 std::optional<Allocation> DeviceMemory::nearest(uint64_t address) const noexcept {
     const std::shared_lock lock(state_->mutex);
-    const auto& live = state_->live;
-    auto above = live.upper_bound(address);
-    auto as_allocation = [](const auto& entry) {
-        return Allocation{entry.first, entry.second.bytes, entry.second.host};
+    std::optional<Allocation> closest;
+    uint64_t distance = UINT64_MAX;
+    const auto consider = [&](const auto& entry) {
+        const uint64_t end = entry.first + entry.second.bytes;
+        const uint64_t away = address < entry.first ? entry.first - address
+                              : address < end       ? 0
+                                                    : address - end;
+        const bool counts = away <= kGap || !is_variable(entry.first);
+        if (!counts || away >= distance) return counts;
+        closest = State::as_allocation(entry);
+        distance = away;
+        return true;
     };
-    if (above == live.begin()) {
-        if (live.empty()) return std::nullopt;
-        return as_allocation(*above);
+    // Outwards to both sides, each until one counts; it is looked for after a fault only.
+    const auto above = state_->live.upper_bound(address);
+    for (auto it = above; it != state_->live.begin();) {
+        if (consider(*--it)) break;
     }
-    const auto below = std::prev(above);
-    const uint64_t below_end = below->first + below->second.bytes;
-    if (address < below_end || above == live.end() || address - below_end < above->first - address) {
-        return as_allocation(*below);
+    for (auto it = above; it != state_->live.end(); ++it) {
+        if (consider(*it)) break;
     }
-    return as_allocation(*above);
+    return closest;
 }
 
 std::byte* DeviceMemory::host_pointer(uint64_t address, uint64_t bytes) const noexcept {

@@ -1,10 +1,13 @@
 // Program, and its globals placed in a device's memory.
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <unordered_map>
 
 #include "exec/handlers.h"
 #include "exec/image.h"
+#include "exec/variables.h"
+#include "lower/device_runtime.h"
 #include "lower/link.h"
 #include "ptx/error.h"
 #include "ptx/syntax.h"
@@ -19,6 +22,36 @@ const Function* Image::function_of(const Op* op) const {
     return nullptr;
 }
 
+std::string Image::source_of(const Op* op) const {
+    const Function* function = function_of(op);
+    if (function == nullptr) return {};
+    const auto& lines = function->source_lines;
+    auto after =
+        std::upper_bound(lines.begin(), lines.end(), op->line,
+                         [](uint32_t line, const SourceLine& place) { return line < place.ptx_line; });
+    if (after == lines.begin()) return {};
+    const SourceLine& place = *--after;
+    const std::string& file = source_files[place.file];
+    return place.line == 0 || file.empty() ? std::string() : file + ":" + std::to_string(place.line);
+}
+
+namespace {
+
+// As the logs of NVIDIA's tools have it, so that programs find the line where they look for it.
+std::string describe(const ptx::Error& error, std::span<const PtxInput> inputs, size_t failed) {
+    if (error.line == 0) return "ptxas fatal   : " + std::string(error.what());
+    const bool own = failed >= inputs.size();
+    const std::string name = own                           ? "the device runtime"
+                             : inputs[failed].name.empty() ? "PTX"
+                                                           : std::string(inputs[failed].name);
+    std::string text =
+        "ptxas " + name + ", line " + std::to_string(error.line) + "; error   : " + error.what();
+    if (error.column != 0) text += " (column " + std::to_string(error.column) + ")";
+    return text;
+}
+
+}  // namespace
+
 LinkResult Program::link(std::span<const PtxInput> inputs, const LinkOptions& options) noexcept try {
     if (instruction_set() == nullptr)
         return {nullptr, "this processor is older than x86-64-v2; the software GPU needs that"};
@@ -30,13 +63,12 @@ LinkResult Program::link(std::span<const PtxInput> inputs, const LinkOptions& op
     try {
         for (; failed < inputs.size(); ++failed)
             modules.push_back(ptx::parse(inputs[failed].name, inputs[failed].text));
+        if (lower::needs_device_runtime(modules))
+            modules.push_back(ptx::parse("device runtime", lower::device_runtime()));
         failed = 0;
         return {std::make_shared<const Program>(lower::link(modules, options.allow_undefined, failed)), {}};
     } catch (const ptx::Error& error) {
-        std::string where = failed < inputs.size() ? std::string(inputs[failed].name) : std::string();
-        if (where.empty()) where = "PTX";
-        if (error.line != 0) where += ", line " + std::to_string(error.line);
-        return {nullptr, where + ": " + error.what()};
+        return {nullptr, describe(error, inputs, failed)};
     }
 } catch (const std::bad_alloc&) {
     return {nullptr, "not enough memory for this PTX text"};
@@ -65,7 +97,10 @@ LoadedModule::LoadedModule(std::shared_ptr<const Program> program, DeviceMemory&
     : program_(std::move(program)), memory_(&memory) {}
 
 LoadedModule::~LoadedModule() {
-    for (const uint64_t place : places_) memory_->free(place);
+    for (const uint64_t place : places_) {
+        variable_gone(place);
+        memory_->free(place);
+    }
 }
 
 LoadResult LoadedModule::load(std::shared_ptr<const Program> program, DeviceMemory& memory) noexcept try {
@@ -79,6 +114,7 @@ LoadResult LoadedModule::load(std::shared_ptr<const Program> program, DeviceMemo
             return {nullptr,
                     "out of memory for " + global.name + " of " + std::to_string(global.bytes) + " bytes"};
         module->places_.push_back(place);
+        variable_placed(place);
     }
     for (size_t i = 0; i < image.globals.size(); ++i) {
         const GlobalData& data = image.global_data[i];

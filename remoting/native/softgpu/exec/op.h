@@ -12,39 +12,66 @@ namespace softgpu {
 
 struct Op;
 struct Warp;
+struct Gang;
 struct Block;
 struct Frame;
 struct Function;
 struct LaunchState;
+struct Sums;
 
 // Executes one instruction for the lanes in warp->mask. Returns the instruction to go on with, or null when
 // the warp cannot go on: the handler has then left the reason in warp->stop.
 using Handler = const Op* (*)(const Op*, Warp*);
 
+// The same for the warps of a gang, in lockstep. Returns null when they do not go on together: a fault is
+// then in the launch, or each warp that can go on is parked where it does.
+using GangHandler = const Op* (*)(const Op*, Gang*);
+
+// `gang` null: the gang's warps go through `one` one after the other.
+// `pure`: the result is a function of the operands' lanes and nothing else, and nothing else happens.
+struct Handlers {
+    Handler one;
+    GangHandler gang = nullptr;
+    bool pure = false;
+    constexpr operator Handler() const { return one; }
+};
+constexpr Handlers as_pure(Handlers handlers) {
+    return {handlers.one, handlers.gang, true};
+}
+
 // d, a, b, c, e are byte offsets of operands in the frame's slots: 32 lanes of 4 or 8 bytes, or the 32 bits
 // of a predicate. d is written first; what the others mean is the handler's business.
 struct Op {
     Handler fn;
+    GangHandler gang;
     uint32_t d, a, b, c, e;
     int32_t jump;   // branches: the target, relative to this
     uint64_t imm;   // an address's offset, a table, a constant
     uint32_t line;  // in the PTX text
     uint32_t site;  // index in the image; picks the entry of the allocation cache
 };
-static_assert(sizeof(Op) == 48);
+static_assert(sizeof(Op) == 56);
 
 constexpr uint32_t kLanes = 32;
 constexpr uint32_t kAllLanes = UINT32_MAX;
 constexpr uint32_t kNoSlot = UINT32_MAX;
 constexpr uint32_t kKeptBytes = 320;  // what a `locate` instruction leaves in the frame
 constexpr uint32_t kMaxWarps = Limits::threads_per_block / kLanes;
+constexpr uint32_t kGangWarps = 8;
 constexpr uint32_t kBarriers = 16;
 constexpr uint32_t kCacheEntries = 64;
 
 // Op::imm of an instruction whose lanes may wait for each other at different places of the program.
 constexpr uint64_t kMeetsAnywhere = 1;
 
-enum class Stop : uint8_t { none, exited, blocked, yielded, fault };
+enum class Stop : uint8_t {
+    none,
+    exited,
+    blocked,
+    yielded,
+    met,
+    fault
+};  // met: others wait here, see gang.h
 enum class Wait : uint8_t { ready, barrier, members };
 
 // Lanes of a warp that are at one place of the program. The running split is in the warp itself.
@@ -79,6 +106,7 @@ struct Warp {
                          // written freely, so a warp that lost lanes for good still runs at full speed.
     uint32_t carry;      // CC.CF of every lane
     const Op* wait_pc;   // a running split that comes to or past this must look at the waiting ones
+    const Op* meet;      // where other warps wait for this one, null when it goes on by itself
     int64_t budget;      // backward jumps until others get a turn
     std::byte* scratch;  // results of a partial instruction before they are blended in: 32 x 8 bytes
     Block* block;
@@ -90,11 +118,21 @@ struct Warp {
     uint32_t clock;        // turns given, for Split::age
     bool rotate;           // the next turn goes to the split that has waited longest
     uint64_t frame_bytes;  // of all frames but the root
+    Frame root;
     Split splits[kLanes];
     std::byte* pointers[kLanes];  // where each lane's access goes, when lanes go different ways
-    Frame root;
-    Frame* spare;  // frames to use again, linked through parent
-    Frame* made;   // all but the root
+    Frame* spare;                 // frames to use again, linked through parent
+    Frame* made;                  // all but the root
+};
+
+// Warps of a block that are at one place, each with all its lanes, and go on in lockstep.
+struct Gang {
+    uint32_t count;
+    const Op* wait_pc;  // a gang that comes to or past this must look for other warps
+    bool full;          // no warp has lost a lane
+    Block* block;
+    std::byte* slots[kGangWarps];  // of the warps' running frames
+    Warp* warps[kGangWarps];       // the first one's budget is the gang's
 };
 
 struct Barrier {
@@ -102,11 +140,11 @@ struct Barrier {
     uint32_t expected;            // warps, 0: all that have not exited
     uint32_t any, all, count;     // of bar.red's predicates
     uint32_t arrived[kMaxWarps];  // lanes
-    bool used;
 };
 
 struct CachedRange {
     uint64_t base, end;
+    uint64_t last;  // where a gang's access began, to guess where the next one will
 };
 
 // One block on one host thread.
@@ -123,8 +161,11 @@ struct Block {
     uint32_t warp_count;
     uint32_t warps_exited;
     Warp* warps;
-    uint32_t x, y, z;  // ctaid
+    uint32_t x, y, z;         // ctaid
+    uint32_t multiprocessor;  // the number of the host thread that runs the block, within the launch
     Barrier barriers[kBarriers];
+    uint32_t barriers_used;  // bit per barrier that somebody has come to
+    Sums* sums;              // what is still to be added to device memory, see sums.h
 };
 
 // Services for handlers, compiled once. Each may leave a fault in the launch and returns null or false then.
@@ -139,7 +180,7 @@ const Op* wait_for_members(const Op* op, Warp* warp, uint32_t members);
 
 struct HandlerEntry {
     const char* name;
-    Handler fn;
+    Handlers fn;
 };
 struct HandlerTable {
     const HandlerEntry* entries;

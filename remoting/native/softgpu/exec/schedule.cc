@@ -3,15 +3,18 @@
 #include <algorithm>
 #include <bit>
 
+#include "exec/gang.h"
 #include "exec/image.h"
 #include "exec/launch.h"
+#include "exec/sums.h"
 
 namespace softgpu {
-namespace {
 
-bool runs_before(const Split& a, const Frame* frame, const Op* pc) {
-    return a.frame->depth != frame->depth ? a.frame->depth > frame->depth : a.pc < pc;
+bool runs_before(const Split& split, const Frame* frame, const Op* pc) {
+    return split.frame->depth != frame->depth ? split.frame->depth > frame->depth : split.pc < pc;
 }
+
+namespace {
 
 void remove_split(Warp* warp, uint32_t at) {
     warp->splits[at] = warp->splits[--warp->split_count];
@@ -32,30 +35,6 @@ void join(Warp* warp, const Op* pc) {
             remove_split(warp, i);
         }
     }
-}
-
-// Chooses the split to run. Null when none is ready.
-const Op* pick(Warp* warp) {
-    Split* best = nullptr;
-    uint32_t ready = 0;
-    for (uint32_t i = 0; i < warp->split_count; ++i) {
-        Split& split = warp->splits[i];
-        if (split.wait != Wait::ready) continue;
-        ++ready;
-        const bool better = best == nullptr || (warp->rotate ? int32_t(split.age - best->age) < 0
-                                                             : runs_before(split, best->frame, best->pc));
-        if (better) best = &split;
-    }
-    if (best == nullptr) return nullptr;
-    const Op* pc = best->pc;
-    load(warp, *best);
-    remove_split(warp, uint32_t(best - warp->splits));
-    join(warp, pc);
-    warp->budget = ready > 1 ? kBudgetShared : kBudgetAlone;
-    refresh(warp);
-    if (warp->rotate) warp->wait_pc = kNoWait;  // its turn is its own: it does not stop for earlier ones
-    warp->rotate = false;
-    return pc;
 }
 
 bool waits_with(const Split& split, const Split& like, bool anywhere) {
@@ -97,7 +76,7 @@ void wake_members(Warp* warp) {
 bool barrier_complete(const Block* block, const Barrier& barrier) {
     const uint32_t wanted =
         barrier.expected != 0 ? barrier.expected : block->warp_count - block->warps_exited;
-    return barrier.used && barrier.warps_here >= wanted;
+    return barrier.warps_here >= wanted;
 }
 
 void write_barrier_result(const Barrier& barrier, const Op* op, std::byte* slots, uint32_t mask,
@@ -132,8 +111,10 @@ void release(Block* block, uint32_t id) {
             ++split.pc;
         }
     }
-    reset(barrier);
+    block->barriers_used &= ~(1u << id);
 }
+
+}  // namespace
 
 void run_turn(Warp* warp) {
     while (const Op* pc = pick(warp)) {
@@ -141,20 +122,48 @@ void run_turn(Warp* warp) {
         do {
             pc = pc->fn(pc, warp);
         } while (pc != nullptr);
-        if (warp->stop == Stop::yielded || warp->stop == Stop::fault) return;
+        if (warp->stop == Stop::yielded || warp->stop == Stop::met || warp->stop == Stop::fault) return;
     }
     warp->stop = Stop::blocked;
 }
-
-}  // namespace
 
 void park(Warp* warp, const Op* pc, uint32_t mask, Wait wait, uint32_t members, uint8_t barrier) {
     warp->splits[warp->split_count++] = Split{pc, warp->frame, mask, members, warp->clock++, wait, barrier};
 }
 
+void run_only(const Op* pc, Warp* warp, uint32_t mask) {
+    if (mask == warp->mask) return;
+    park(warp, pc, warp->mask & ~mask, Wait::ready);
+    warp->mask = mask;
+    refresh(warp);
+}
+
+const Op* pick(Warp* warp) {
+    Split* best = nullptr;
+    uint32_t ready = 0;
+    for (uint32_t i = 0; i < warp->split_count; ++i) {
+        Split& split = warp->splits[i];
+        if (split.wait != Wait::ready) continue;
+        ++ready;
+        const bool better = best == nullptr || (warp->rotate ? int32_t(split.age - best->age) < 0
+                                                             : runs_before(split, best->frame, best->pc));
+        if (better) best = &split;
+    }
+    if (best == nullptr) return nullptr;
+    const Op* pc = best->pc;
+    load(warp, *best);
+    remove_split(warp, uint32_t(best - warp->splits));
+    join(warp, pc);
+    warp->budget = ready > 1 ? kBudgetShared : kBudgetAlone;
+    refresh(warp);
+    if (warp->rotate) warp->wait_pc = kNoWait;  // its turn is its own: it does not stop for earlier ones
+    warp->rotate = false;
+    return pc;
+}
+
 void refresh(Warp* warp) {
     warp->partial = warp->mask != warp->live;
-    warp->wait_pc = kNoWait;
+    warp->wait_pc = warp->split_count == 0 && warp->meet != nullptr ? warp->meet : kNoWait;
     for (uint32_t i = 0; i < warp->split_count; ++i) {
         const Split& split = warp->splits[i];
         if (split.wait != Wait::ready || split.frame->depth < warp->frame->depth) continue;
@@ -166,6 +175,7 @@ void refresh(Warp* warp) {
 }
 
 const Op* arrive(Warp* warp, const Op* pc) {
+    const bool was_split = warp->split_count != 0;
     join(warp, pc);
     Split* best = nullptr;
     for (uint32_t i = 0; i < warp->split_count; ++i) {
@@ -182,7 +192,10 @@ const Op* arrive(Warp* warp, const Op* pc) {
         join(warp, pc);
     }
     refresh(warp);
-    return pc;
+    if (warp->meet == nullptr || warp->split_count != 0 || (!was_split && pc < warp->meet)) return pc;
+    park(warp, pc, warp->mask, Wait::ready);
+    warp->stop = Stop::met;
+    return nullptr;
 }
 
 const Op* yield(Warp* warp, const Op* pc) {
@@ -213,9 +226,9 @@ const Op* exit_lanes(Warp* warp) {
         ++block->warps_exited;
     else
         wake_members(warp);
-    for (uint32_t id = 0; id < kBarriers; ++id) {
+    for (uint32_t used = block->barriers_used; used != 0; used &= used - 1) {
+        const uint32_t id = uint32_t(std::countr_zero(used));
         Barrier& barrier = block->barriers[id];
-        if (!barrier.used) continue;
         const uint32_t arrived = barrier.arrived[warp->index];
         if (warp->live != 0 && (arrived & warp->live) == warp->live && (arrived & before) != before)
             ++barrier.warps_here;
@@ -233,7 +246,7 @@ const Op* arrive_at_barrier(const Op* op, Warp* warp, BarrierKind kind) {
     if (id >= kBarriers)
         return fault_lane(op, warp, Status::illegal_instruction, unsigned(lane), id, 0, "barrier number");
     Barrier& barrier = block->barriers[id];
-    if (!barrier.used) reset(barrier), barrier.used = true;
+    if (!(block->barriers_used >> id & 1)) reset(barrier), block->barriers_used |= 1u << id;
     if (op->b != kNoSlot) barrier.expected = std::max(1u, (operand(op->b) + kLanes - 1) / kLanes);
     if (kind >= BarrierKind::any) {
         const uint32_t votes = *reinterpret_cast<const uint32_t*>(warp->slots + op->c) & warp->mask;
@@ -250,28 +263,61 @@ const Op* arrive_at_barrier(const Op* op, Warp* warp, BarrierKind kind) {
         if (kind >= BarrierKind::any) write_barrier_result(barrier, op, warp->slots, warp->mask, kind);
         release(block, id);
     }
-    if (kind == BarrierKind::arrive || (complete && warp->split_count == 0)) return op + 1;
-    if (complete) return arrive(warp, op + 1);
-    park(warp, op, warp->mask, Wait::barrier, uint32_t(kind), uint8_t(id));
-    warp->stop = Stop::blocked;
+    if (kind == BarrierKind::arrive) return op + 1;
+    if (complete && block->warp_count == 1) return arrive(warp, op + 1);
+    // The last to come waits for its next turn too, so that all can go on as a gang.
+    if (complete)
+        park(warp, op + 1, warp->mask, Wait::ready);
+    else
+        park(warp, op, warp->mask, Wait::barrier, uint32_t(kind), uint8_t(id));
+    warp->stop = complete ? Stop::yielded : Stop::blocked;
     return nullptr;
 }
 
-Progress run_block(Block* block) {
-    bool ran = false, left = false;
-    for (uint32_t w = 0; w < block->warp_count; ++w) {
-        Warp& warp = block->warps[w];
-        if (warp.live == 0) continue;
-        left = true;
-        bool ready = false;
-        for (uint32_t i = 0; i < warp.split_count; ++i) ready |= warp.splits[i].wait == Wait::ready;
-        if (!ready) continue;
-        ran = true;
-        run_turn(&warp);
-        if (warp.stop == Stop::fault || launch_stopping(block)) return Progress::stopped;
+namespace {
+
+bool can_run(const Warp& warp) {
+    for (uint32_t i = 0; i < warp.split_count; ++i) {
+        if (warp.splits[i].wait == Wait::ready) return true;
     }
-    if (!left) return Progress::finished;
+    return false;
+}
+
+// A block's first turn: nothing has to be found out, since all its warps are where it starts.
+bool give_first_turn(Block* block, const Op* start) {
+    for (uint32_t first = 0; first < block->warp_count; first += kGangWarps) {
+        if (!start_warps(block, first, std::min(block->warp_count - first, kGangWarps), start)) return false;
+    }
+    return true;
+}
+
+Progress give_turns(Block* block) {
+    bool ran = false;
+    for (uint32_t first = 0; first < block->warp_count; first += kGangWarps) {
+        const uint32_t count = std::min(block->warp_count - first, kGangWarps);
+        uint32_t candidates = 0;
+        for (uint32_t i = 0; i < count; ++i) {
+            const Warp& warp = block->warps[first + i];
+            if (warp.live != 0 && can_run(warp)) candidates |= 1u << i;
+        }
+        if (candidates == 0) continue;
+        ran = true;
+        if (!run_warps(block, first, candidates)) return Progress::stopped;
+    }
     return ran ? Progress::yielded : Progress::stuck;
+}
+
+}  // namespace
+
+Progress run_block(Block* block, const Op* start) {
+    Progress progress = Progress::yielded;
+    if (start == nullptr)
+        progress = give_turns(block);
+    else if (!give_first_turn(block, start))
+        progress = Progress::stopped;
+    settle_sums(block);
+    const bool ended = progress != Progress::stopped && block->warps_exited == block->warp_count;
+    return ended ? Progress::finished : progress;
 }
 
 }  // namespace softgpu

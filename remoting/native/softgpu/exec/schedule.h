@@ -22,8 +22,20 @@ void park(Warp* warp, const Op* pc, uint32_t mask, Wait wait, uint32_t members =
 // run earlier. Returns where to go on.
 const Op* arrive(Warp* warp, const Op* pc);
 
+// Lanes `mask` of the running split go on at pc; the others wait there.
+void run_only(const Op* pc, Warp* warp, uint32_t mask);
+
 // Recomputes what depends on the waiting splits and the running one.
 void refresh(Warp* warp);
+
+// Chooses the split to run. Null when none is ready.
+const Op* pick(Warp* warp);
+
+// Is the split's place earlier than that one in the order by which lanes meet?
+bool runs_before(const Split& split, const Frame* frame, const Op* pc);
+
+// Runs a warp until it cannot go on, or yields.
+void run_turn(Warp* warp);
 
 // The running split has used its budget.
 const Op* yield(Warp* warp, const Op* pc);
@@ -37,7 +49,7 @@ const Op* arrive_at_barrier(const Op* op, Warp* warp, BarrierKind kind);
 
 enum class Progress : uint8_t { finished, yielded, stuck, stopped };
 
-// Gives every warp that can run one turn.
-Progress run_block(Block* block);
+// Gives every warp that can run one turn; the first time in a block, from `start`.
+Progress run_block(Block* block, const Op* start);
 
 }  // namespace softgpu

@@ -21,6 +21,8 @@ class Assembler {
         : body_(body), image_(image), function_(function) {}
 
     void run() {
+        function_.prologue = uint32_t(image_.ops.size());
+        for (const Inst& inst : body_.prologue) instruction(inst);
         function_.first = uint32_t(image_.ops.size());
         entry_.assign(body_.blocks.size(), kNoSlot);
         count_entries();
@@ -152,10 +154,8 @@ class Assembler {
             if (!value.constant) continue;
             SlotInit init = value.init;
             init.slot = value.slot;
-            const bool block = init.kind == SlotInit::Kind::special &&
-                               init.index >= uint32_t(Special::ctaid_x) &&
-                               init.index <= uint32_t(Special::ctaid_z);
-            (block ? function_.block_constants : function_.constants).push_back(init);
+            if (init.kind == SlotInit::Kind::computed) continue;
+            (differs_by_block(init) ? function_.block_constants : function_.constants).push_back(init);
         }
     }
 

@@ -18,6 +18,12 @@ constexpr uint32_t kNoBlock = UINT32_MAX;
 
 enum class Width : uint8_t { predicate, narrow, wide };  // a mask, 32 lanes of 32 bits, 32 lanes of 64 bits
 
+// Does the constant change from block to block of a launch?
+inline bool differs_by_block(const SlotInit& init) {
+    return init.kind == SlotInit::Kind::special && init.index >= uint32_t(Special::ctaid_x) &&
+           init.index <= uint32_t(Special::ctaid_z);
+}
+
 struct Value {
     Width width = Width::narrow;
     bool constant = false;  // never written by an instruction: `init` says what it holds
@@ -52,6 +58,11 @@ struct Inst {
     uint32_t kept = UINT32_MAX;  // of a `locate` and those that use it: which place in the frame
     uint32_t raw_b = kNoValue, raw_c = kNoValue;  // of a `locate`: numbers that go into the op as they are
     bool waits = false;                           // other lanes may join or leave here
+    bool adds = false;  // to memory, what others may see late
+    // Only in a program that is to be checked:
+    std::string name;         // of the handler
+    uint32_t order = 0;       // check::Access: what it orders
+    uint64_t moves = 0;       // check::Matrix, of wmma.load and wmma.store
     bool slot_table = false;  // imm becomes a table of the slots of extra_defs and extra_uses
 };
 
@@ -88,6 +99,7 @@ struct Body {
     std::vector<Value> values;
     std::vector<Block> blocks;    // blocks[0] is the entry
     std::vector<uint32_t> order;  // of emission
+    std::vector<Inst> prologue;   // of a kernel: pure, of what is the same in all blocks of a launch
     uint32_t local_bytes = 0;
     uint32_t kept_count = 0;      // places for `locate` instructions
     uint32_t kept_offset = 0;     // of the first in the frame

@@ -1,8 +1,11 @@
 #include "lower/link.h"
 
 #include <algorithm>
+#include <unordered_map>
 
+#include "exec/check/request.h"
 #include "exec/handlers.h"
+#include "lower/check.h"
 #include "lower/passes.h"
 #include "lower/select.h"
 
@@ -13,6 +16,7 @@ namespace {
 // known.
 constexpr uint32_t kUnknownStack = 64 * 1024;
 constexpr uint32_t kLocalAlign = 16;
+constexpr uint32_t kOldParamBytes = 4096;      // before PTX 8.1
 constexpr size_t kMaxSharedTable = 16u << 20;  // entries: kernels times shared variables
 
 uint64_t round_up(uint64_t value, uint64_t to) {
@@ -26,6 +30,10 @@ class Linker {
 
     std::unique_ptr<Image> run() {
         image_ = std::make_unique<Image>();
+        image_->checked = check::current_request() != nullptr;
+        for (const ptx::Module& module : modules_) {
+            if (module.max_registers != 0) max_registers_ = module.max_registers;
+        }
         const auto symbols = std::make_unique<Symbols>(modules_, *image_, allow_undefined_, failed_);
         for (size_t number = 0; number < modules_.size(); ++number) {
             failed_ = number;
@@ -35,6 +43,7 @@ class Linker {
             }
         }
         symbols->relocate(modules_, *image_);
+        for (Op& op : image_->ops) op.gang = find_gang_handler(op.fn);
         for (auto& table : image_->tables) {
             for (const Op*& target : *table) target = &image_->ops[reinterpret_cast<uintptr_t>(target)];
         }
@@ -54,11 +63,14 @@ class Linker {
   private:
     void lower(size_t number, const ptx::Function& source, uint32_t index, Symbols& symbols) {
         Function& function = image_->functions[index];
-        if (source.kernel) place_params(source, function);
+        if (source.kernel) place_params(modules_[number], source, function);
+        place_sources(number, source, function);
         Body body = Selector(modules_, number, source, symbols, *image_, function).run();
+        if (image_->checked) add_checks(body, *image_);
+        if (!image_->checked) simplify(body, source.kernel);
         const Graph graph(body);
         body.order = graph.order();
-        remove_copies(body, graph);
+        if (image_->checked) remove_copies(body, graph);
         share_surveys(body, graph);
         try {
             function.slot_bytes = assign_slots(body, graph, function.registers);
@@ -78,13 +90,54 @@ class Linker {
         }
     }
 
-    void place_params(const ptx::Function& source, Function& function) {
+    // A program that is checked stays as it was written, so that findings are too.
+    static void simplify(Body& body, bool kernel) {
+        const Graph graph(body);
+        remove_copies(body, graph);
+        if (kernel) hoist_to_prologue(body, graph);
+        guard_short_branches(body, graph);
+        fuse(body, graph);
+    }
+
+    // Files by number, each module's apart from the others'.
+    void place_sources(size_t number, const ptx::Function& source, Function& function) {
+        if (source.places.empty()) return;
+        if (files_of_ != number) {
+            files_of_ = number;
+            files_.clear();
+            for (const auto& [file, name] : modules_[number].files) {
+                files_[file] = uint32_t(image_->source_files.size());
+                image_->source_files.emplace_back(name);
+            }
+        }
+        function.source_lines.reserve(source.places.size());
+        for (const ptx::SourcePlace& place : source.places) {
+            auto file = files_.find(place.file);
+            uint32_t line = place.line;
+            if (file != files_.end() && is_toolkit(file->second)) {
+                // Nobody who calls a function of the toolkit wants a line inside of it.
+                const auto caller = files_.find(place.caller_file);
+                if (place.caller_line == 0 || caller == files_.end()) continue;
+                file = caller, line = place.caller_line;
+                if (is_toolkit(file->second)) continue;
+            }
+            if (file != files_.end()) function.source_lines.push_back({place.ptx_line, file->second, line});
+        }
+    }
+    bool is_toolkit(uint32_t file) const {
+        const std::string& name = image_->source_files[file];
+        auto has = [&name](std::string_view part) { return name.find(part) != std::string::npos; };
+        return has("/include/") && (has("/targets/") || has("/cuda-") || has("/cuda/") || has("/nvidia/"));
+    }
+
+    void place_params(const ptx::Module& module, const ptx::Function& source, Function& function) {
+        const bool many = module.version >= 81 && module.target >= 70;
+        const uint32_t limit = many ? Limits::param_bytes : kOldParamBytes;
         uint64_t at = 0;
         for (const ptx::Variable& param : source.params) {
             at = round_up(at, param.align);
-            if (at + param.bytes > Limits::param_bytes) {
-                throw ptx::Error(param.line,
-                                 "more than " + std::to_string(Limits::param_bytes) + " bytes of parameters");
+            if (at + param.bytes > limit) {
+                throw ptx::Error(param.line, "more than " + std::to_string(limit) + " bytes of parameters");
             }
             function.params.push_back({uint32_t(param.bytes), false, uint32_t(at)});
             at += param.bytes;
@@ -206,6 +259,9 @@ class Linker {
         info.local_bytes = uint32_t(stack_[index]);
         info.constant_bytes = constant_bytes_;
         info.registers = std::clamp(function.registers + 8, 16u, 255u);
+        for (const uint32_t limit : {source.max_registers, max_registers_}) {
+            if (limit != 0) info.registers = std::min(info.registers, limit);  // nothing is slower for it
+        }
         if (source.max_threads != 0) info.max_threads = source.max_threads;
         for (int i = 0; i < 3; ++i) info.required_block[size_t(i)] = source.required[i];
         info.ptx_version = module.version;
@@ -219,6 +275,9 @@ class Linker {
     const bool allow_undefined_;
     std::unique_ptr<Image> image_;
     uint32_t constant_bytes_ = 0;
+    uint32_t max_registers_ = 0;                    // what the link was told, 0 for no limit
+    size_t files_of_ = SIZE_MAX;                    // the module that files_ belongs to
+    std::unordered_map<uint32_t, uint32_t> files_;  // number to index in the image
     std::vector<uint64_t> stack_;
     std::vector<bool> unbounded_;
 };

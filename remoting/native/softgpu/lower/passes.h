@@ -39,6 +39,16 @@ class Graph {
 // Removes copies whose result can be read from their source everywhere.
 void remove_copies(Body& body, const Graph& graph);
 
+// Moves what a kernel computes from its parameters and the threads' places in their block alone to its
+// prologue.
+void hoist_to_prologue(Body& body, const Graph& graph);
+
+// Branches around a few instructions become guards of those, and blocks that follow each other one.
+void guard_short_branches(Body& body, const Graph& graph);
+
+// Puts pairs of integer instructions of which the second alone reads the first's result into one.
+void fuse(Body& body, const Graph& graph);
+
 // Puts one `locate` before accesses of a block that use the same address with different constants added.
 void share_surveys(Body& body, const Graph& graph);
 

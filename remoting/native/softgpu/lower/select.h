@@ -48,7 +48,8 @@ class Selector {
     std::string full_name() const;
     bool take(std::string_view modifier);
     std::string_view take_one(std::initializer_list<std::string_view> modifiers);
-    Type take_type();        // the last modifier, which must be a type
+    Type take_type();  // the last modifier, which must be a type
+    std::string_view take_last();
     void all_taken() const;  // fails when a modifier was not understood
     std::string rounding();  // "", ".rz", ".rm", ".rp"; .rn and .approx are ""
     Handler handler(const std::string& name) const;
@@ -104,6 +105,7 @@ class Selector {
     void pick_count();
     void pick_dot();
     void pick_sad();
+    void pick_fns();
     void pick_function();
     void pick_copysign();
     void pick_mask();
@@ -126,19 +128,39 @@ class Selector {
     void unpack(const ptx::Operand& to, Type type);
     void pack(const ptx::Operand& from, Type type);
     void convert_to_float(Type to, Type from, const std::string& round);
+    void convert_to_pair(std::string_view to, std::string_view from);
+    bool convert_unusual();
+    void convert_pack();
+    uint64_t narrowing();
+    void compare_pairs(std::string_view logic, Type type, uint32_t (&tests)[2]);
 
     // memory
     Space take_space();
-    bool take_memory_modifiers();  // true when the access orders others: volatile, acquire, ...
+    uint32_t take_memory_modifiers();  // check::Access, what the access orders: volatile, acquire, ...
     Memory memory(const ptx::Operand& operand, Space space);
     void pick_ld();
     void pick_st();
     void pick_atom();
     void pick_prefetch();
+    void pick_policy();
     bool load_param(const ptx::Operand& from, Type type, std::vector<const ptx::Operand*>& parts);
     void pick_cp();
+
+    // matrices
     void pick_ldmatrix();
+    void pick_movmatrix();
     void pick_mma();
+    void pick_wmma();
+    void wmma_multiply();
+    uint32_t generic_address(const ptx::Operand& operand, Space space, uint64_t& offset);
+    Inst tensor_instruction(const std::string& name);
+    void fragment(Inst& inst, size_t index, Type type, size_t registers, bool written);
+
+    // video
+    void pick_video();
+    void pick_video_mad();
+    void pick_video_parts();
+    uint32_t video_operand(size_t index, unsigned& part);
 
     // warps, blocks and control
     void pick_shfl();

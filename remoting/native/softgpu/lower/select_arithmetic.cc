@@ -27,6 +27,8 @@ void Selector::pick_add() {
         if (name == "addc" || name == "subc") unknown();
         return integer3(name + float_tail(type), type);
     }
+    if (type == Type::u16x2 || type == Type::s16x2)
+        return integer3(name + "." + std::string(ptx::traits(type).name), type);
     const bool carries = take("cc") || name == "addc" || name == "subc";
     if (carries) {
         const std::string writes = now_->mods[0] == "cc" ? ".cc" : "";
@@ -110,6 +112,13 @@ void Selector::pick_fma() {
     emit(name, dest(0, type), source(1, type), source(2, type), source(3, type));
 }
 
+void Selector::pick_fns() {
+    if (ptx::traits(take_type()).bytes != 4) unknown();
+    all_taken();
+    expect_operands(4, 4);
+    emit("fns.b32", dest(0, Type::b32), source(1, Type::b32), source(2, Type::b32), source(3, Type::s32));
+}
+
 // div, rem
 void Selector::pick_divide() {
     const Type type = take_type();
@@ -123,8 +132,30 @@ void Selector::pick_divide() {
 void Selector::pick_min() {
     const Type type = take_type();
     const std::string name(now_->opcode);
-    if (!is_float(type)) return integer3(name + "." + std::string(ptx::traits(type).name), type);
-    integer3(name + float_tail(type), type);
+    if (!is_float(type)) {
+        const bool relu = take("relu");
+        return integer3(name + (relu ? ".relu." : ".") + std::string(ptx::traits(type).name), type);
+    }
+    const bool sized = take("xorsign");
+    if (!sized) return integer3(name + float_tail(type), type);
+    if (!take("abs")) unknown();
+    const std::string full = name + float_tail(type);
+    all_taken();
+    expect_operands(3, 3);
+    // The smaller or larger size, with the sign that a product would have.
+    const unsigned bytes = ptx::traits(type).bytes;
+    const bool pair = type == Type::f16x2 || type == Type::bf16x2;
+    const uint64_t sign = bytes == 2 ? 0x8000u : pair ? 0x80008000u : 0x80000000u;
+    const uint32_t signs = immediate(Width::narrow, sign), rest = immediate(Width::narrow, ~sign);
+    const uint32_t a = source(1, type), b = source(2, type), differ = new_value(Width::narrow);
+    const uint32_t x = new_value(Width::narrow), y = new_value(Width::narrow),
+                   size = new_value(Width::narrow);
+    emit("and.b32", x, a, rest);
+    emit("and.b32", y, b, rest);
+    emit(full, size, x, y);
+    emit("xor.b32", differ, a, b);
+    emit("and.b32", differ, differ, signs);
+    emit("or.b32", dest(0, type), size, differ);
 }
 
 // abs, neg
@@ -171,13 +202,29 @@ void Selector::pick_funnel() {
          source(1, type), source(2, type), source(3, Type::u32));
 }
 
+// lop3.b32 d, a, b, c, table; with and, or, xor: d|p, ..., q, where p is (d != 0) joined to q.
 void Selector::pick_lop3() {
     const Type type = take_type();
+    const auto logic = take_one({"and", "or", "xor"});
     all_taken();
-    expect_operands(5, 5);
+    expect_operands(logic.empty() ? 5 : 6, logic.empty() ? 5 : 6);
     if (operand(4).kind != ptx::OperandKind::integer) fail("lop3 wants a number for its table");
-    emit("lop3." + bit_name(type), dest(0, type), source(1, type), source(2, type), source(3, type)).imm =
+    ptx::Operand to = operand(0);
+    const bool two = to.kind == ptx::OperandKind::pair;
+    if (two == logic.empty()) unknown();
+    if (two) to.kind = to.reg == ptx::kNone ? ptx::OperandKind::sink : ptx::OperandKind::reg;
+    const uint32_t with = two ? predicate_source(operand(5)) : kNoValue;
+    const uint32_t d = two ? new_value(Width::narrow) : dest(to, type);
+    emit("lop3." + bit_name(type), d, source(1, type), source(2, type), source(3, type)).imm =
         operand(4).bits & 0xff;
+    if (!two) return;
+    const uint32_t test = new_value(Width::predicate);
+    emit("setp.ne.b32", test, d, immediate(Width::narrow, 0));
+    const uint32_t joined = combine(logic, test, false, with);
+    emit_copy(dest(to, type), d);
+    if (to.second == ptx::kNone) return;
+    if (source_.registers[to.second] != Type::pred) fail("lop3 wants a predicate after '|'");
+    emit_copy(to.second, joined);
 }
 
 void Selector::pick_permute() {
@@ -242,6 +289,18 @@ void Selector::pick_function() {
     const std::string name = std::string(now_->opcode) + float_tail(type);
     all_taken();
     expect_operands(2, 2);
+    if (type == Type::f16x2 || type == Type::bf16x2) {  // each half by itself
+        const uint32_t from = source(1, type);
+        uint32_t halves[2];
+        for (int i = 0; i < 2; ++i) {
+            const uint32_t half = new_value(Width::narrow);
+            halves[i] = new_value(Width::narrow);
+            emit("part" + std::to_string(i) + ".b32.b16", half, from);
+            emit(name.substr(0, name.size() - 2), halves[i], half);
+        }
+        emit("pack.b32.b16", dest(0, type), halves[0], halves[1]);
+        return;
+    }
     emit(name, dest(0, type), source(1, type));
 }
 

@@ -1,4 +1,6 @@
 // Warps, blocks, branches and calls.
+#include "exec/check/access.h"
+#include "lower/device_runtime.h"
 #include "lower/select.h"
 
 namespace softgpu::lower {
@@ -41,6 +43,7 @@ const std::unordered_map<std::string_view, Selector::Pick>& Selector::picks() {
         {"dp4a", &S::pick_dot},
         {"dp2a", &S::pick_dot},
         {"sad", &S::pick_sad},
+        {"fns", &S::pick_fns},
         {"bmsk", &S::pick_mask},
         {"szext", &S::pick_mask},
         {"rcp", &S::pick_function},
@@ -70,9 +73,35 @@ const std::unordered_map<std::string_view, Selector::Pick>& Selector::picks() {
         {"prefetchu", &S::pick_prefetch},
         {"applypriority", &S::pick_prefetch},
         {"discard", &S::pick_prefetch},
+        {"createpolicy", &S::pick_policy},
         {"cp", &S::pick_cp},
         {"ldmatrix", &S::pick_ldmatrix},
+        {"movmatrix", &S::pick_movmatrix},
         {"mma", &S::pick_mma},
+        {"wmma", &S::pick_wmma},
+        {"vadd", &S::pick_video},
+        {"vsub", &S::pick_video},
+        {"vabsdiff", &S::pick_video},
+        {"vmin", &S::pick_video},
+        {"vmax", &S::pick_video},
+        {"vshl", &S::pick_video},
+        {"vshr", &S::pick_video},
+        {"vset", &S::pick_video},
+        {"vmad", &S::pick_video_mad},
+        {"vadd2", &S::pick_video_parts},
+        {"vsub2", &S::pick_video_parts},
+        {"vavrg2", &S::pick_video_parts},
+        {"vabsdiff2", &S::pick_video_parts},
+        {"vmin2", &S::pick_video_parts},
+        {"vmax2", &S::pick_video_parts},
+        {"vset2", &S::pick_video_parts},
+        {"vadd4", &S::pick_video_parts},
+        {"vsub4", &S::pick_video_parts},
+        {"vavrg4", &S::pick_video_parts},
+        {"vabsdiff4", &S::pick_video_parts},
+        {"vmin4", &S::pick_video_parts},
+        {"vmax4", &S::pick_video_parts},
+        {"vset4", &S::pick_video_parts},
         {"shfl", &S::pick_shfl},
         {"vote", &S::pick_vote},
         {"match", &S::pick_match},
@@ -209,7 +238,7 @@ void Selector::pick_bar() {
 
 void Selector::pick_fence() {
     modifiers_.clear();
-    emit_without_result("fence");
+    emit_without_result("fence").order = check::acquires | check::releases;
 }
 
 void Selector::pick_nothing() {
@@ -317,6 +346,12 @@ void Selector::pick_call() {
             site->builtin = Builtin::release;
         } else {
             site->undefined = std::string(callee.name.substr(0, 200));
+            if (is_device_launch(callee.name)) {
+                fail(
+                    "kernels that launch kernels (dynamic parallelism) do not run on the software GPU: this "
+                    "text calls " +
+                    site->undefined + "; launch the inner kernel from the host");
+            }
             if (!symbols_.allow_undefined) fail("undefined function " + site->undefined);
         }
     } else {

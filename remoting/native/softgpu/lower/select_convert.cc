@@ -1,204 +1,112 @@
-// Comparisons, selections, moves and conversions.
+// cvt, in all its pairs of types.
 #include <algorithm>
 
+#include "exec/handlers.h"
+#include "exec/rare/narrow.h"
 #include "lower/select.h"
 
 namespace softgpu::lower {
 namespace {
 
-bool is_comparison(std::string_view name) {
-    static constexpr std::string_view kNames[] = {"eq",  "ne",  "lt",  "le",  "gt",  "ge",
-                                                  "lo",  "ls",  "hi",  "hs",  "equ", "neu",
-                                                  "ltu", "leu", "gtu", "geu", "num", "nan"};
+bool is_small(ptx::Type type) {
+    return type == ptx::Type::f16 || type == ptx::Type::bf16;
+}
+
+// Formats that only cvt knows, and pairs.
+bool is_unusual(std::string_view name) {
+    constexpr std::string_view kNames[] = {"tf32", "f16x2", "bf16x2", "e4m3x2", "e5m2x2"};
     return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
 }  // namespace
 
-// The comparison that the first modifier names, as a fresh predicate.
-uint32_t Selector::compare(Type type, uint32_t a, uint32_t b) {
-    std::string name(modifiers_.empty() ? "" : modifiers_.front());
-    if (!is_comparison(name)) unknown();
-    modifiers_.erase(modifiers_.begin());
-    const bool ftz = take("ftz");
-    std::string tail(ptx::traits(type).name);
-    if (is_float(type)) {
-        if (ftz && type == Type::f32) tail = "ftz.f32";
-    } else {
-        if (name == "lo") name = "lt";
-        if (name == "ls") name = "le";
-        if (name == "hi") name = "gt";
-        if (name == "hs") name = "ge";
-        if (name == "eq" || name == "ne")
-            tail = bit_name(type);
-        else if (!is_signed(type))
-            tail[0] = 'u';
-    }
-    const uint32_t test = new_value(Width::predicate);
-    emit("setp." + name + "." + tail, test, a, b);
-    return test;
-}
-
-// test, or its opposite, joined to a third predicate by and, or, xor.
-uint32_t Selector::combine(std::string_view logic, uint32_t test, bool inverted, uint32_t with) {
-    if (inverted) {
-        const uint32_t opposite = new_value(Width::predicate);
-        emit("not.pred", opposite, test);
-        test = opposite;
-    }
-    if (logic.empty()) return test;
-    const uint32_t joined = new_value(Width::predicate);
-    emit(std::string(logic) + ".pred", joined, test, with);
-    return joined;
-}
-
-void Selector::pick_setp() {
-    const Type type = take_type();
-    const auto logic = take_one({"and", "or", "xor"});
-    expect_operands(logic.empty() ? 3 : 4, logic.empty() ? 3 : 4);
-    const uint32_t with = logic.empty() ? kNoValue : predicate_source(operand(3));
-    const uint32_t test = compare(type, source(1, type), source(2, type));
+// The modifiers that are left, as the handlers of `cvt.any` read them.
+uint64_t Selector::narrowing() {
+    using namespace narrowing;
+    uint64_t told = 0;
+    const auto mode = take_one({"rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi"});
+    if (mode == "rna")
+        told = kAway;
+    else if (!mode.empty())
+        told = mode[1] == 'z' ? kZero : mode[1] == 'm' ? kDown : mode[1] == 'p' ? kUp : kNearest;
+    if (mode.size() == 3 && mode != "rna") told |= kIntegral;
+    if (take("sat")) told |= kSaturate;
+    if (take("relu")) told |= kRelu;
+    if (take("satfinite")) told |= kFinite;
+    if (take("ftz")) told |= kFlush;
     all_taken();
-    const ptx::Operand& to = operand(0);
-    if (to.kind == ptx::OperandKind::pair) {
-        const uint32_t second = to.second;
-        if (second != ptx::kNone && source_.registers[second] != Type::pred) fail("setp wants predicates");
-        const uint32_t opposite = combine(logic, test, true, with);
-        const uint32_t first = combine(logic, test, false, with);
-        if (to.reg != ptx::kNone) {
-            if (source_.registers[to.reg] != Type::pred) fail("setp wants predicates");
-            emit_copy(to.reg, first);
-        }
-        if (second != ptx::kNone) emit_copy(second, opposite);
+    return told;
+}
+
+// To and from pairs, tf32 and the 8-bit floats, which are always in pairs.
+void Selector::convert_to_pair(std::string_view to, std::string_view from) {
+    const bool pair_of_halves = to == "f16x2" || to == "bf16x2";
+    const Type result = pair_of_halves || to == "tf32" ? Type::b32 : Type::b16;
+    const uint64_t told = narrowing();
+    const std::string names = std::string(to) + "." + std::string(from);
+    if (from == "f32" && to != "tf32") {
+        expect_operands(3, 3);
+        const bool usual = pair_of_halves && told == narrowing::kNearest;
+        emit((usual ? "cvt.rn." : "cvt.any.") + names, dest(0, result), source(1, Type::f32),
+             source(2, Type::f32))
+            .imm = told;
         return;
     }
-    emit_copy(dest(to, Type::pred), combine(logic, test, false, with));
-}
-
-void Selector::pick_set() {
-    const Type type = take_type(), result = take_type();
-    const auto logic = take_one({"and", "or", "xor"});
-    expect_operands(logic.empty() ? 3 : 4, logic.empty() ? 3 : 4);
-    const uint32_t with = logic.empty() ? kNoValue : predicate_source(operand(3));
-    const uint32_t test = combine(logic, compare(type, source(1, type), source(2, type)), false, with);
-    all_taken();
-    uint64_t yes = ~0u;
-    if (result == Type::f32)
-        yes = 0x3f800000u;
-    else if (result == Type::f16)
-        yes = 0x3c00u;
-    else if (result == Type::bf16)
-        yes = 0x3f80u;
-    else if (ptx::traits(result).bytes == 2)
-        yes = 0xffffu;
-    else if (ptx::traits(result).bytes != 4)
-        unknown();
-    emit("selp.b32", dest(0, result), immediate(Width::narrow, yes), immediate(Width::narrow, 0), test);
-}
-
-void Selector::pick_selp() {
-    const Type type = take_type();
-    all_taken();
-    expect_operands(4, 4);
-    emit(width_of(type) == Width::wide ? "selp.b64" : "selp.b32", dest(0, type), source(1, type),
-         source(2, type), predicate_source(operand(3)));
-}
-
-void Selector::pick_slct() {
-    const Type selector = take_type(), type = take_type();
-    const bool ftz = take("ftz");
-    all_taken();
-    expect_operands(4, 4);
-    const std::string width = width_of(type) == Width::wide ? "b64." : "b32.";
-    emit("slct." + std::string(ftz ? "ftz." : "") + width + std::string(ptx::traits(selector).name),
-         dest(0, type), source(1, type), source(2, type), source(3, selector));
-}
-
-void Selector::pick_testp() {
-    const Type type = take_type();
-    const auto property = take_one({"finite", "infinite", "number", "notanumber", "normal", "subnormal"});
-    all_taken();
     expect_operands(2, 2);
-    emit("testp." + std::string(property) + "." + std::string(ptx::traits(type).name), dest(0, Type::pred),
-         source(1, type));
+    const Type source_type = from == "f32" ? Type::f32 : from == "f16x2" ? Type::b32 : Type::b16;
+    emit("cvt.any." + names, dest(0, result), source(1, source_type)).imm = told;
 }
 
-// mov.b64 {lo, hi}, d
-void Selector::unpack(const ptx::Operand& to, Type type) {
-    const unsigned bytes = ptx::traits(type).bytes / unsigned(to.parts.size());
-    const Type part = bytes == 4 ? Type::b32 : bytes == 2 ? Type::b16 : Type::b8;
-    const uint32_t from = source(1, type);
-    for (size_t i = 0; i < to.parts.size(); ++i) {
-        if (to.parts[i].kind == ptx::OperandKind::sink) continue;
-        // Through a value of its own: a part may go where the source is.
-        const uint32_t piece = new_value(Width::narrow);
-        emit("part" + std::to_string(i) + "." + bit_name(type) + "." + bit_name(part), piece, from);
-        emit_copy(dest(to.parts[i], part, true), piece);
-    }
-}
-
-void Selector::pack(const ptx::Operand& from, Type type) {
-    const unsigned bytes = ptx::traits(type).bytes / unsigned(from.parts.size());
-    const Type part = bytes == 4 ? Type::b32 : bytes == 2 ? Type::b16 : Type::b8;
-    uint32_t parts[4] = {kNoValue, kNoValue, kNoValue, kNoValue};
-    if (from.parts.size() > 4) unknown();
-    for (size_t i = 0; i < from.parts.size(); ++i) parts[i] = source(from.parts[i], part, true);
-    emit("pack." + bit_name(type) + "." + bit_name(part), dest(0, type), parts[0], parts[1], parts[2],
-         parts[3]);
-}
-
-void Selector::pick_mov() {
-    const Type type = take_type();
+// cvt.pack.sat.to.s32{.b32} d, a, b{, c}
+void Selector::convert_pack() {
+    if (!take("sat")) unknown();
+    const bool merges = modifiers_.size() == 3 && modifiers_.back() == "b32";
+    if (merges) modifiers_.pop_back();
+    if (!take("s32")) unknown();
+    const std::string to(take_last());
     all_taken();
-    expect_operands(2, 2);
-    if (operand(0).kind == ptx::OperandKind::vector) return unpack(operand(0), type);
-    if (operand(1).kind == ptx::OperandKind::vector) return pack(operand(1), type);
-    emit_copy(dest(0, type), source(1, type));
-}
-
-void Selector::pick_cvta() {
-    const Type type = take_type();
-    const bool to_space = take("to");
-    const auto space =
-        take_one({"global", "const", "shared", "shared::cta", "local", "param", "param::entry"});
-    all_taken();
-    expect_operands(2, 2);
-    if (space.empty() || ptx::traits(type).bytes != 8) unknown();
-    const uint32_t from = source(1, type), to = dest(0, type);
-    const bool shared = space.substr(0, 6) == "shared";
-    if (!shared && space != "local") return emit_copy(to, from);  // the address is the same in both
-    const uint64_t window = shared ? Windows::shared : Windows::local;
-    emit("add.b64", to, from, immediate(Width::wide, to_space ? 0 - window : window));
-}
-
-void Selector::pick_isspacep() {
-    const auto space =
-        take_one({"global", "const", "shared", "shared::cta", "local", "param", "param::entry"});
-    all_taken();
-    expect_operands(2, 2);
-    if (space.empty()) unknown();
-    emit("isspacep." + std::string(space.substr(0, space.find(':'))), dest(0, Type::pred),
-         source(1, Type::b64));
+    expect_operands(merges ? 4 : 3, merges ? 4 : 3);
+    emit("cvt.pack." + to, dest(0, Type::b32), source(1, Type::s32), source(2, Type::s32),
+         merges ? source(3, Type::b32) : kNoValue);
 }
 
 void Selector::convert_to_float(Type to, Type from, const std::string& round) {
-    const bool ftz = take("ftz"), sat = take("sat"), relu = take("relu");
+    const auto given = modifiers_;
+    const bool ftz = take("ftz"), sat = take("sat"), relu = take("relu"), finite = take("satfinite");
     all_taken();
-    const bool flushes = ftz && (from == Type::f32 || to == Type::f32) && from != Type::f16 &&
-                         to != Type::f16 && from != Type::bf16 && to != Type::bf16 && is_float(from);
-    const std::string name = "cvt" + round + (flushes ? ".ftz" : "") + (sat ? ".sat" : "") +
-                             (relu ? ".relu" : "") + "." + std::string(ptx::traits(to).name) + "." +
-                             std::string(ptx::traits(from).name);
-    if (to == Type::f16x2 || to == Type::bf16x2) {
-        expect_operands(3, 3);
-        emit(name, dest(0, to), source(1, from), source(2, from));
-        return;
-    }
     expect_operands(2, 2);
-    emit(name, dest(0, to), source(1, from, true));
+    // A half is exact in f32 and f64, so that the rounding says nothing.
+    const bool exact = is_small(from) && !is_small(to);
+    const bool flushes =
+        ftz && is_float(from) && !is_small(from) && !is_small(to) && (from == Type::f32 || to == Type::f32);
+    const std::string types =
+        "." + std::string(ptx::traits(to).name) + "." + std::string(ptx::traits(from).name);
+    const std::string name = "cvt" + (exact ? "" : round) + (flushes ? ".ftz" : "") + (sat ? ".sat" : "") +
+                             (relu ? ".relu" : "") + types;
+    // By way of f32 an integer of 32 bits or more would be rounded twice.
+    const bool twice = to == Type::bf16 && !is_float(from) && ptx::traits(from).bytes >= 4;
+    if (!is_small(to) && sat && find_handler(name) == nullptr) {
+        const uint32_t unclamped = new_value(width_of(to));
+        emit("cvt" + (exact ? "" : round) + types, unclamped, source(1, from, true));
+        const std::string typed(ptx::traits(to).name);
+        emit("cvt.sat." + typed + "." + typed, dest(0, to), unclamped);
+    } else if (!is_small(to) || (!twice && !finite && !ftz && find_handler(name) != nullptr)) {
+        emit(name, dest(0, to), source(1, from, true));
+    } else {
+        modifiers_ = given;
+        if (!round.empty()) modifiers_.push_back(std::string_view(round).substr(1));
+        const uint64_t told = narrowing();
+        emit("cvt.any" + types, dest(0, to), source(1, from, true)).imm = told;
+    }
 }
 
 void Selector::pick_cvt() {
+    if (take("pack")) return convert_pack();
+    const size_t count = modifiers_.size();
+    if (count >= 2 && (is_unusual(modifiers_[count - 1]) || is_unusual(modifiers_[count - 2]))) {
+        const auto from = take_last(), to = take_last();
+        return convert_to_pair(to, from);
+    }
     const Type from = take_type(), to = take_type();
     const auto mode = take_one({"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi"});
     const std::string round = mode.empty() ? "" : "." + std::string(mode);

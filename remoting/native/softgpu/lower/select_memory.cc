@@ -1,6 +1,8 @@
 // Loads, stores, atomics, and the asynchronous copies that are plain ones here.
 #include <algorithm>
+#include <utility>
 
+#include "exec/check/access.h"
 #include "lower/select.h"
 
 namespace softgpu::lower {
@@ -28,20 +30,30 @@ ptx::Space Selector::take_space() {
     return Space::none;
 }
 
-bool Selector::take_memory_modifiers() {
-    bool orders = false;
-    std::erase_if(modifiers_, [&orders](std::string_view modifier) {
-        static constexpr std::string_view kOrders[] = {"volatile", "relaxed", "acquire", "release",
-                                                       "acq_rel",  "mmio",    "sc"};
+uint32_t Selector::take_memory_modifiers() {
+    constexpr uint32_t kRelaxed = check::strong | check::passes;
+    static constexpr std::pair<std::string_view, uint32_t> kOrders[] = {
+        {"volatile", kRelaxed | check::is_volatile},
+        {"relaxed", kRelaxed},
+        {"mmio", kRelaxed},
+        {"acquire", kRelaxed | check::acquires},
+        {"release", kRelaxed | check::releases},
+        {"acq_rel", kRelaxed | check::acquires | check::releases},
+        {"sc", kRelaxed | check::acquires | check::releases}};
+    uint32_t order = 0;
+    std::erase_if(modifiers_, [&order](std::string_view modifier) {
         static constexpr std::string_view kIgnored[] = {"weak", "cta", "gpu", "sys",   "cluster",
                                                         "ca",   "cg",  "cs",  "lu",    "cv",
                                                         "wb",   "wt",  "nc",  "noftz", "unified"};
-        if (std::find(std::begin(kOrders), std::end(kOrders), modifier) != std::end(kOrders))
-            return orders = true;
+        for (const auto& [name, means] : kOrders) {
+            if (modifier != name) continue;
+            order |= means;
+            return true;
+        }
         if (modifier.substr(0, 4) == "L1::" || modifier.substr(0, 4) == "L2::") return true;
         return std::find(std::begin(kIgnored), std::end(kIgnored), modifier) != std::end(kIgnored);
     });
-    return orders;
+    return order;
 }
 
 Selector::Memory Selector::memory(const ptx::Operand& operand, Space space) {
@@ -122,7 +134,7 @@ bool Selector::load_param(const ptx::Operand& from, Type type, std::vector<const
 void Selector::pick_ld() {
     const Type type = take_type();
     const Space space = take_space();
-    const bool orders = take_memory_modifiers();
+    const uint32_t orders = take_memory_modifiers();
     const bool v2 = take("v2"), v4 = take("v4");
     all_taken();
     expect_operands(2, 3);  // a third is a cache policy
@@ -144,6 +156,8 @@ void Selector::pick_ld() {
     Inst& inst = emit(name, to[0], from.address);
     inst.imm = from.offset;
     inst.access = {from.where, name, ptx::traits(type).bytes * count};
+    inst.order = orders;
+    if (space == Space::param) inst.name.clear();  // filled by the call
     const uint8_t fields[] = {kD, kB, kC, kE};
     for (unsigned i = 1; i < count; ++i) {
         inst.values[fields[i]] = to[i];
@@ -156,7 +170,7 @@ void Selector::pick_ld() {
 void Selector::pick_st() {
     const Type type = take_type();
     const Space space = take_space();
-    const bool orders = take_memory_modifiers();
+    const uint32_t orders = take_memory_modifiers();
     const bool v2 = take("v2"), v4 = take("v4");
     all_taken();
     expect_operands(2, 3);
@@ -181,6 +195,8 @@ void Selector::pick_st() {
     Inst& inst = emit_without_result(name, to.address, from[0], from[1], from[2]);
     inst.imm = to.offset;
     inst.access = {to.where, name, ptx::traits(type).bytes * count};
+    inst.order = orders;
+    if (space == Space::param) inst.name.clear();
     inst.values[kD] = from[3];
 }
 
@@ -189,7 +205,8 @@ void Selector::pick_atom() {
     const bool returns = now_->opcode == "atom";
     const Type type = take_type();
     const Space space = take_space();
-    take_memory_modifiers();
+    const uint32_t orders = take_memory_modifiers();
+    if (orders & check::releases) emit_without_result("fence");  // sums that are gathered come first
     const std::string name(take_one({"add", "and", "or", "xor", "exch", "min", "max", "inc", "dec", "cas"}));
     all_taken();
     const size_t first = returns ? 1 : 0;
@@ -205,12 +222,16 @@ void Selector::pick_atom() {
     const std::string full = std::string(quiet ? "red." : "atom.") + at.where + "." + name + "." + typed;
     const uint32_t b = source(first + 1, type), c = values == 2 ? source(first + 2, type) : kNoValue;
     if (quiet) {
-        emit_without_result(full, at.address, b).imm = at.offset;
+        Inst& inst = emit_without_result(full, at.address, b);
+        inst.imm = at.offset;
+        inst.order = orders;
+        inst.adds = true;
         return;
     }
     const uint32_t d = returns ? dest(0, type) : new_value(width_of(type));
     Inst& inst = emit(full, d, at.address, b, c);
     inst.imm = at.offset;
+    inst.order = orders;
     inst.crosses = true;
 }
 
@@ -218,12 +239,31 @@ void Selector::pick_prefetch() {
     modifiers_.clear();
 }
 
+// Nothing here is cached, so that every policy is the same.
+void Selector::pick_policy() {
+    modifiers_.clear();
+    emit_copy(dest(0, Type::b64), immediate(Width::wide, 0));
+}
+
 // cp.async copies at once; what waits for it finds it done.
 void Selector::pick_cp() {
     if (!take("async")) unknown();
-    if (take("commit_group") || take("wait_all")) return all_taken();
-    if (take("wait_group")) return all_taken();
+    if (take("commit_group")) {
+        if (image_.checked) emit_without_result("check.copies.end");
+        return all_taken();
+    }
+    if (take("wait_all")) {
+        if (image_.checked) emit_without_result("check.copies.end");
+        if (image_.checked) emit_without_result("check.copies.wait");
+        return all_taken();
+    }
+    if (take("wait_group")) {
+        if (image_.checked && operand(0).kind == ptx::OperandKind::integer)
+            emit_without_result("check.copies.wait").imm = operand(0).bits;
+        return all_taken();
+    }
     if (!take("ca") && !take("cg")) unknown();
+    const bool hinted = take("L2::cache_hint");
     std::erase_if(modifiers_, [](std::string_view modifier) { return modifier.substr(0, 4) == "L2::"; });
     if (!(take("shared") || take("shared::cta")) || !take("global")) unknown();
     all_taken();
@@ -237,12 +277,14 @@ void Selector::pick_cp() {
     uint32_t parts[4] = {kNoValue, kNoValue, kNoValue, kNoValue};
     for (unsigned i = 0; i < count; ++i) parts[i] = new_value(Width::narrow);
     // With a source size only that many bytes are read, and the rest becomes zero: here all or nothing.
-    const bool sized = now_->operands.size() > 3 && operand(3).kind != ptx::OperandKind::address;
+    const bool sized = now_->operands.size() > (hinted ? 4 : 3);
     uint32_t wanted = kNoValue;
     if (sized) {
-        const uint32_t size = source(3, Type::b32);
         wanted = new_value(Width::predicate);
-        emit("setp.ne.b32", wanted, size, immediate(Width::narrow, 0));
+        if (operand(3).kind == ptx::OperandKind::reg && source_.registers[operand(3).reg] == Type::pred)
+            emit("not.pred", wanted, predicate_source(operand(3)));  // it says what to leave out
+        else
+            emit("setp.ne.b32", wanted, source(3, Type::b32), immediate(Width::narrow, 0));
         for (unsigned i = 0; i < count; ++i) emit("mov.b32", parts[i], immediate(Width::narrow, 0));
         if (guarded_) {
             const uint32_t guard = new_value(Width::predicate);
@@ -266,80 +308,8 @@ void Selector::pick_cp() {
     if (sized) load.guard = wanted, load.guard_negated = false;
     Inst& store = emit_without_result("st." + to.where + tail, to.address, parts[0], parts[1], parts[2]);
     store.imm = to.offset;
+    store.order = check::later;
     store.values[kD] = parts[3];
-}
-
-void Selector::pick_ldmatrix() {
-    const Type type = take_type();
-    const bool trans = take("trans");
-    const auto count_name = take_one({"x1", "x2", "x4"});
-    const Space space = take_space();
-    if (!take("sync") || !take("aligned") || !take("m8n8") || count_name.empty() || type != Type::b16)
-        unknown();
-    all_taken();
-    expect_operands(2, 2);
-    const unsigned count = unsigned(count_name[1] - '0');
-    const ptx::Operand& to = operand(0);
-    std::vector<const ptx::Operand*> parts;
-    if (to.kind == ptx::OperandKind::vector) {
-        for (const auto& part : to.parts) parts.push_back(&part);
-    } else {
-        parts.push_back(&to);
-    }
-    if (parts.size() != count) fail(full_name() + " wants " + std::to_string(count) + " destinations");
-    const Memory from = memory(operand(1), space == Space::none ? Space::none : Space::shared);
-    uint32_t address = from.address;
-    if (from.where == "shared32") {
-        address = new_value(Width::wide);
-        emit("cvt.u64.u32", address, from.address);
-    }
-    if (from.where.substr(0, 6) == "shared") {
-        const uint32_t generic = new_value(Width::wide);
-        emit("add.b64", generic, address, immediate(Width::wide, Windows::shared));
-        address = generic;
-    }
-    Inst& inst = emit(std::string("ldmatrix.") + std::string(count_name) + (trans ? ".trans" : ""),
-                      dest(*parts[0], Type::b32), address);
-    inst.imm = from.offset;
-    const uint8_t fields[] = {kD, kB, kC, kE};
-    for (unsigned i = 1; i < count; ++i) {
-        inst.values[fields[i]] = dest(*parts[i], Type::b32);
-        inst.defs |= uint8_t(1 << fields[i]);
-    }
-    inst.crosses = true;
-}
-
-// mma: d[4], a, b, c[4] of 32-bit registers, in a table of slots that the handler reads.
-void Selector::pick_mma() {
-    const Type c = take_type(), b = take_type(), a = take_type(), d = take_type();
-    const auto shape = take_one({"m16n8k16", "m16n8k8"});
-    if (!take("sync") || !take("aligned") || !take("row") || !take("col") || shape.empty() || a != b ||
-        c != d)
-        unknown();
-    all_taken();
-    expect_operands(4, 4);
-    const std::string name = "mma." + std::string(shape) + "." + std::string(ptx::traits(d).name) + "." +
-                             std::string(ptx::traits(a).name);
-    Inst inst;
-    inst.fn = handler(name);
-    inst.line = now_->line;
-    inst.crosses = true;
-    for (size_t i = 0; i < 4; ++i) {
-        if (operand(i).kind != ptx::OperandKind::vector) fail(full_name() + " wants vectors");
-        for (const auto& part : operand(i).parts) {
-            const Type type = i == 0 || i == 3 ? (d == Type::f32 ? Type::f32 : Type::b32) : Type::b32;
-            if (i == 0)
-                inst.extra_defs.push_back(dest(part, type));
-            else
-                inst.extra_uses.push_back(source(part, type));
-        }
-    }
-    const size_t wide = shape == "m16n8k16" ? 2 : 1, sums = d == Type::f32 ? 4 : 2;
-    if (inst.extra_defs.size() != sums || inst.extra_uses.size() != 3 * wide + sums) {
-        fail(full_name() + " has vectors of the wrong lengths");
-    }
-    inst.slot_table = true;
-    body_.blocks[block_].code.push_back(std::move(inst));
 }
 
 }  // namespace softgpu::lower

@@ -175,7 +175,7 @@ uint32_t assign_slots(Body& body, const Graph& graph, uint32_t& registers) {
     for (Value& value : body.values) {
         if (value.constant) {
             value.slot = uint32_t(at);
-            at += value.width == Width::wide ? 256 : 128;
+            at += value.width == Width::wide ? 256 : value.width == Width::narrow ? 128 : 64;
             if (at > kMaxFrameBytes) break;
         } else if (value.slot != kNoSlot) {
             switch (value.width) {

@@ -7,7 +7,7 @@
 namespace softgpu::lower {
 namespace {
 
-constexpr size_t kWorthwhile = 2;  // accesses
+constexpr size_t kWorthwhile = 3;  // accesses; a gang looks at the addresses of two as fast
 
 // Accesses of one block that may share a survey: same address value, space and size, the constants a multiple
 // of the size apart, and nothing between them that changes the address or the lanes that run.
@@ -23,7 +23,7 @@ class Surveyor {
     void run() {
         for (uint32_t at = 0; at < block_.code.size(); ++at) {
             Inst& inst = block_.code[at];
-            if (inst.waits) close_all();
+            if (inst.waits || inst.adds) close_all();
             if (!inst.access.where.empty() && inst.guard == kNoValue) add(at, inst);
             each_def(inst, [this](uint32_t value) { close(value); });
         }

@@ -69,6 +69,7 @@ void Symbols::claim(size_t module, std::string_view name, ptx::Linkage linkage, 
 Symbol Symbols::place(const ptx::Variable& variable, Image& image) {
     if (variable.space == ptx::Space::shared) {
         SharedVariable shared;
+        shared.name = quoted(variable.name);
         shared.dynamic = variable.linkage == ptx::Linkage::external;
         shared.bytes = variable.bytes;
         shared.align = variable.align;

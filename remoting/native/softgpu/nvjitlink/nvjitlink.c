@@ -20,9 +20,14 @@
 
 enum { MAJOR = 12, MINOR = 2, MAX_FILE = 64 << 20 };
 
+/* Ends a container that was linked under a limit; see softgpu/driver/image.h. */
+static const char kMaxRegisters[] = ".pragma \"gpu-kernels max registers ";
+static const char kRegistersOption[] = "-maxrregcount=";
+
 struct nvJitLink {
     struct text container;
     struct text errors;
+    char max_registers[4]; /* digits; empty for no limit */
     bool complete;
 };
 
@@ -36,14 +41,22 @@ EXPORT nvJitLinkResult nvJitLinkVersion(unsigned int* major, unsigned int* minor
 EXPORT nvJitLinkResult nvJitLinkCreate(nvJitLinkHandle* handle, uint32_t numOptions,
                                        const char* const* options) {
     bool has_arch = false;
+    const char* registers = "";
     if (!handle || (numOptions > 0 && !options)) return NVJITLINK_ERROR_INVALID_INPUT;
     for (uint32_t i = 0; i < numOptions; ++i) {
         if (!options[i] || options[i][0] != '-') return NVJITLINK_ERROR_UNRECOGNIZED_OPTION;
         if (strncmp(options[i], "-arch=", 6) == 0) has_arch = true;
+        if (strncmp(options[i], kRegistersOption, sizeof kRegistersOption - 1) == 0) {
+            registers = options[i] + sizeof kRegistersOption - 1;
+            const size_t digits = strspn(registers, "0123456789");
+            if (digits == 0 || digits > 3 || registers[digits]) return NVJITLINK_ERROR_UNRECOGNIZED_OPTION;
+        }
     }
     if (!has_arch) return NVJITLINK_ERROR_MISSING_ARCH;
     *handle = calloc(1, sizeof **handle);
-    return *handle ? NVJITLINK_SUCCESS : NVJITLINK_ERROR_INTERNAL;
+    if (!*handle) return NVJITLINK_ERROR_INTERNAL;
+    strcpy((*handle)->max_registers, registers);
+    return NVJITLINK_SUCCESS;
 }
 
 EXPORT nvJitLinkResult nvJitLinkDestroy(nvJitLinkHandle* handle) {
@@ -100,6 +113,11 @@ EXPORT nvJitLinkResult nvJitLinkComplete(nvJitLinkHandle handle) {
     const size_t before = handle->errors.length;
     find_undefined(text_string(&handle->container), &handle->errors);
     if (handle->errors.length != before) return NVJITLINK_ERROR_FINALIZE;
+    if (*handle->max_registers) {
+        text_add(&handle->container, kMaxRegisters);
+        text_add(&handle->container, handle->max_registers);
+        text_add(&handle->container, "\";\n");
+    }
     handle->complete = true;
     return NVJITLINK_SUCCESS;
 }

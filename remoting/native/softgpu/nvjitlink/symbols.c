@@ -10,8 +10,11 @@ struct symbol {
     bool external;
 };
 
-/* What the engine brings: device code calls it and nobody defines it. */
-static const char* const kBrought[] = {"vprintf", "malloc", "free", "__assertfail"};
+/* What the engine brings: device code calls it and nobody defines it. The last four are of the device
+ * runtime. */
+static const char* const kBrought[] = {
+    "vprintf",       "malloc",       "free", "__assertfail", "cudaCGSynchronize", "cudaCGGetIntrinsicHandle",
+    "cudaCGGetSize", "cudaCGGetRank"};
 
 static const char* skip_quoted(const char* at) {
     for (++at; *at && *at != '"'; ++at) {

@@ -40,23 +40,36 @@ void Lexer::skip_blank() {
         const char c = text_[at_];
         if (c == '\n') {
             ++line_;
-            ++at_;
+            line_start_ = ++at_;
         } else if (c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v') {
             ++at_;
         } else if (c == '/' && at(1, '/')) {
             while (at_ < text_.size() && text_[at_] != '\n') ++at_;
         } else if (c == '/' && at(1, '*')) {
             const size_t close = text_.find("*/", at_ + 2);
-            if (close == std::string_view::npos) throw Error(line_, "a comment that does not end");
-            for (; at_ < close + 2; ++at_) line_ += text_[at_] == '\n';
+            if (close == std::string_view::npos) fail("a comment that does not end");
+            for (; at_ < close + 2; ++at_) {
+                if (text_[at_] == '\n') ++line_, line_start_ = at_ + 1;
+            }
         } else {
             return;
         }
     }
 }
 
+void Lexer::fail(const std::string& what) const {
+    throw Error(line_, what, column());
+}
+
 Token Lexer::next() {
     skip_blank();
+    const unsigned column = this->column();
+    Token found = token();
+    found.column = column;
+    return found;
+}
+
+Token Lexer::token() {
     Token token;
     token.line = line_;
     if (at_ >= text_.size()) return token;
@@ -75,18 +88,18 @@ Token Lexer::next() {
         }
         return number();
     }
-    if (starts_word(c)) return word(TokenKind::word, at_);
+    const bool remainder = c == '%' && !(at_ + 1 < text_.size() && continues_word(text_[at_ + 1]));
+    if (starts_word(c) && !remainder) return word(TokenKind::word, at_);
     if (is_digit(c)) return number();
     if (c == '"') {
         const size_t close = text_.find_first_of("\"\n", at_ + 1);
-        if (close == std::string_view::npos || text_[close] != '"')
-            throw Error(line_, "a string that does not end");
+        if (close == std::string_view::npos || text_[close] != '"') fail("a string that does not end");
         token.kind = TokenKind::string;
         token.text = text_.substr(at_ + 1, close - at_ - 1);
         at_ = close + 1;
         return token;
     }
-    if (c <= ' ' || c > '~') throw Error(line_, "byte " + std::to_string(uint8_t(c)) + " is no PTX text");
+    if (c <= ' ' || c > '~') fail("byte " + std::to_string(uint8_t(c)) + " is no PTX text");
     token.kind = TokenKind::punctuation;
     token.mark = c;
     token.text = text_.substr(at_++, 1);
@@ -108,7 +121,7 @@ Token Lexer::word(TokenKind kind, size_t start) {
             break;
         }
     }
-    if (end - start > kMaxToken) throw Error(line_, "a name of more than 16384 characters");
+    if (end - start > kMaxToken) fail("a name of more than 16384 characters");
     token.text = text_.substr(start, end - start);
     at_ = end;
     return token;
@@ -123,8 +136,7 @@ Token Lexer::hex_float(bool narrow) {
     for (size_t i = 0; i < digits; ++i) {
         const size_t place = at_ + 2 + i;
         const int digit = place < text_.size() ? digit_of(text_[place]) : 99;
-        if (digit > 15)
-            throw Error(line_, narrow ? "0f wants 8 hexadecimal digits" : "0d wants 16 hexadecimal digits");
+        if (digit > 15) fail(narrow ? "0f wants 8 hexadecimal digits" : "0d wants 16 hexadecimal digits");
         token.bits = token.bits << 4 | uint64_t(digit);
     }
     token.text = text_.substr(at_, digits + 2);
@@ -152,7 +164,7 @@ Token Lexer::number() {
     if (fraction || exponent || text_[at_] == '.') {
         double value = 0;
         const auto parsed = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-        if (parsed.ptr == text_.data() + at_) throw Error(line_, "a malformed number");
+        if (parsed.ptr == text_.data() + at_) fail("a malformed number");
         token.kind = TokenKind::decimal;
         std::memcpy(&token.bits, &value, sizeof value);
         const size_t length = size_t(parsed.ptr - text_.data()) - at_;
@@ -160,13 +172,13 @@ Token Lexer::number() {
         at_ += length;
         return token;
     }
-    if (end == start) throw Error(line_, "a malformed number");
+    if (end == start) fail("a malformed number");
     if (base == 10 && zero && end - start > 1) base = 8;
     token.kind = TokenKind::integer;
     for (size_t i = start; i < end; ++i) {
         const unsigned digit = unsigned(digit_of(text_[i]));
-        if (digit >= base) throw Error(line_, "a malformed octal number");
-        if (token.bits > (UINT64_MAX - digit) / base) throw Error(line_, "an integer of more than 64 bits");
+        if (digit >= base) fail("a malformed octal number");
+        if (token.bits > (UINT64_MAX - digit) / base) fail("an integer of more than 64 bits");
         token.bits = token.bits * base + digit;
     }
     if (end < text_.size() && text_[end] == 'U') ++end;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace softgpu::ptx {
@@ -21,7 +22,7 @@ struct Token {
     TokenKind kind = TokenKind::end;
     char mark = 0;        // punctuation
     bool narrow = false;  // float_bits: 0f
-    unsigned line = 1;
+    unsigned line = 1, column = 1;
     uint64_t bits = 0;
     std::string_view text;
 
@@ -34,9 +35,12 @@ class Lexer {
   public:
     explicit Lexer(std::string_view text);  // the text outlives the lexer and its tokens
     Token next();                           // throws Error
+    unsigned column() const { return unsigned(at_ - line_start_ + 1); }
 
   private:
     void skip_blank();
+    Token token();
+    [[noreturn]] void fail(const std::string& what) const;
     Token number();
     Token word(TokenKind kind, size_t start);
     Token hex_float(bool narrow);
@@ -45,6 +49,7 @@ class Lexer {
     std::string_view text_;
     size_t at_ = 0;
     unsigned line_ = 1;
+    size_t line_start_ = 0;
 };
 
 }  // namespace softgpu::ptx

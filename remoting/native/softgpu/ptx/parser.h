@@ -31,7 +31,7 @@ class Parser {
     struct Reference {  // of an instruction or table to a label
         std::string_view name;
         uint32_t scope;
-        unsigned line;
+        unsigned line, column;
         uint32_t instruction, operand;
     };
 
@@ -42,14 +42,15 @@ class Parser {
     void expect(char punctuation, const char* where);
     std::string_view expect_word(const char* what);
     uint64_t expect_integer(const char* what);
-    [[noreturn]] void fail(const std::string& what) const { throw Error(token_.line, what); }
+    [[noreturn]] void fail(const std::string& what) const { throw Error(token_.line, what, token_.column); }
 
     // module level
     void module_directive();
+    void link_option(std::string_view pragma);
     void version();
     void target();
     void skip_braces();
-    void skip_debug_line();
+    void debug_line();
     void function(Linkage linkage, bool kernel);
     void performance_directives(Function& function);
     void declarations(Linkage linkage, Space space, std::vector<Variable>& into, uint32_t scope);
@@ -73,13 +74,16 @@ class Parser {
     Operand address();
     Operand vector_operand();
     Operand number_operand();
+    Operand expression();  // of numbers only
+    uint64_t expression_value(int level, int depth);
+    uint64_t expression_unit(int depth);
     Operand named_operand(bool label);
     void symbol_offset(Operand& operand);
     uint32_t find_register(std::string_view name);
     uint32_t find_variable(std::string_view name) const;
     uint32_t new_register(Type type);
     void resolve_labels();
-    uint32_t find_label(std::string_view name, uint32_t scope, unsigned line) const;
+    uint32_t find_label(const Reference& reference) const;
 
     Lexer lexer_;
     Token token_, ahead_;
@@ -88,6 +92,8 @@ class Parser {
     std::vector<Scope> scopes_;
     uint32_t scope_ = 0;
     std::vector<Reference> references_;
+    uint64_t pending_ = 0;  // the first number of an expression, read before it was known to be one
+    bool has_pending_ = false;
 };
 
 }  // namespace softgpu::ptx

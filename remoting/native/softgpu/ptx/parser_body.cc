@@ -56,7 +56,7 @@ void Parser::statement() {
     if (token_.kind == TokenKind::dotted) return body_directive();
     if (token_.kind == TokenKind::word && ahead_.is(':')) {
         const std::string_view name = token_.text;
-        const unsigned line = token_.line;
+        const unsigned line = token_.line, column = token_.column;
         advance(), advance();
         if (take_dotted("branchtargets")) return branch_targets(name);
         if (take_dotted("callprototype")) return call_prototype(name);
@@ -65,7 +65,7 @@ void Parser::statement() {
             return;
         }
         if (!scopes_[scope_].labels.emplace(name, uint32_t(function_->labels.size())).second) {
-            throw Error(line, "label " + std::string(name.substr(0, 80)) + " stands here twice");
+            throw Error(line, "label " + std::string(name.substr(0, 80)) + " stands here twice", column);
         }
         function_->labels.push_back(Label{name, uint32_t(function_->code.size()), line, scope_});
         return;
@@ -85,7 +85,7 @@ void Parser::body_directive() {
         return declarations(Linkage::internal, Space::global, function_->variables, scope_);
     if (take_dotted("const"))
         return declarations(Linkage::internal, Space::constant, function_->variables, scope_);
-    if (token_.is_dotted("loc") || token_.is_dotted("file")) return skip_debug_line();
+    if (token_.is_dotted("loc") || token_.is_dotted("file")) return debug_line();
     if (take_dotted("pragma")) {
         while (token_.kind != TokenKind::end && !take(';')) advance();
         return;
@@ -184,6 +184,7 @@ void Parser::instruction() {
         }
     }
     instruction.line = token_.line;
+    instruction.column = token_.column;
     instruction.opcode = expect_word("an instruction");
     while (token_.kind == TokenKind::dotted) {
         if (instruction.mods.size() >= 32) fail("more than 32 modifiers");
@@ -199,7 +200,7 @@ void Parser::instruction() {
             instruction.operands.push_back(operand(label));
             if (instruction.operands.back().kind == OperandKind::label) {
                 references_.push_back({instruction.operands.back().name, scope_, instruction.line,
-                                       uint32_t(function_->code.size()),
+                                       instruction.column, uint32_t(function_->code.size()),
                                        uint32_t(instruction.operands.size() - 1)});
             }
         } while (take(','));
@@ -245,7 +246,7 @@ Operand Parser::operand(bool label) {
     if (take('[')) return address();
     if (take('{')) return vector_operand();
     if (token_.kind == TokenKind::word) return named_operand(label);
-    return number_operand();
+    return expression();
 }
 
 Operand Parser::vector_operand() {
@@ -258,31 +259,6 @@ Operand Parser::vector_operand() {
     } while (take(','));
     expect('}', "after a vector");
     return vector;
-}
-
-Operand Parser::number_operand() {
-    Operand value;
-    const bool minus = take('-');
-    if (!minus) take('+');
-    const bool complement = !minus && take('~');
-    value.bits = token_.bits;
-    switch (token_.kind) {
-        case TokenKind::integer:
-            value.kind = OperandKind::integer;
-            if (minus) value.bits = 0 - value.bits;
-            if (complement) value.bits = ~value.bits;
-            break;
-        case TokenKind::float_bits:
-        case TokenKind::decimal:
-            value.kind = OperandKind::real;
-            value.narrow = token_.kind == TokenKind::float_bits && token_.narrow;
-            if (minus) value.bits ^= value.narrow ? 0x80000000u : 1ull << 63;
-            break;
-        default:
-            fail("an operand expected, found '" + std::string(token_.text.substr(0, 80)) + "'");
-    }
-    advance();
-    return value;
 }
 
 void Parser::symbol_offset(Operand& operand) {
@@ -304,6 +280,10 @@ Operand Parser::named_operand(bool label) {
     if (!sink) named.reg = find_register(named.name);
     if (sink || named.reg != kNone) {
         named.kind = OperandKind::reg;
+        if (token_.kind == TokenKind::dotted) {
+            named.part = token_.text;
+            advance();
+        }
         if (take('|')) {
             named.kind = OperandKind::pair;
             const std::string_view second = expect_word("a second destination");
@@ -355,12 +335,13 @@ Operand Parser::address() {
     return base;
 }
 
-uint32_t Parser::find_label(std::string_view name, uint32_t scope, unsigned line) const {
-    for (uint32_t at = scope; at != kNone; at = scopes_[at].parent) {
-        const auto known = scopes_[at].labels.find(name);
+uint32_t Parser::find_label(const Reference& reference) const {
+    for (uint32_t at = reference.scope; at != kNone; at = scopes_[at].parent) {
+        const auto known = scopes_[at].labels.find(reference.name);
         if (known != scopes_[at].labels.end()) return known->second;
     }
-    throw Error(line, "unknown label " + std::string(name.substr(0, 80)));
+    throw Error(reference.line, "unknown label " + std::string(reference.name.substr(0, 80)),
+                reference.column);
 }
 
 // A branch's label becomes the index of its entry in Function::labels. A table's name stays a name.
@@ -368,7 +349,7 @@ void Parser::resolve_labels() {
     for (const Reference& reference : references_) {
         Operand& operand = function_->code[reference.instruction].operands[reference.operand];
         const bool table = reference.operand == 1 && function_->code[reference.instruction].opcode == "brx";
-        if (!table) operand.reg = find_label(reference.name, reference.scope, reference.line);
+        if (!table) operand.reg = find_label(reference);
     }
 }
 

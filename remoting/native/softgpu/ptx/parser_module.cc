@@ -1,5 +1,6 @@
 // The directives of a module: variables, functions' heads, initialisers.
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 
 #include "ptx/parser.h"
@@ -11,6 +12,7 @@ constexpr uint64_t kMaxVariableBytes = 1ull << 40;
 constexpr uint64_t kMaxInitialBytes = 64u << 20;
 constexpr size_t kMaxDeclarations = 1u << 20;
 constexpr size_t kMaxParameters = 4096;
+constexpr size_t kMaxFiles = 65536, kMaxPlaces = 1u << 20;
 
 }  // namespace
 
@@ -85,10 +87,13 @@ void Parser::module_directive() {
         if (expect_integer("an address size") != 64) fail("only .address_size 64 is supported");
         return;
     }
-    if (token_.is_dotted("file") || token_.is_dotted("loc")) return skip_debug_line();
+    if (token_.is_dotted("file") || token_.is_dotted("loc")) return debug_line();
     if (take_dotted("section")) return skip_braces();
     if (take_dotted("pragma")) {
-        while (token_.kind != TokenKind::end && !take(';')) advance();
+        while (token_.kind != TokenKind::end && !take(';')) {
+            link_option(token_.text);
+            advance();
+        }
         return;
     }
     if (take_dotted("alias")) {
@@ -103,6 +108,13 @@ void Parser::module_directive() {
     if (take_dotted("const")) return declarations(linkage, Space::constant, module_.variables, kNone);
     if (take_dotted("shared")) return declarations(linkage, Space::shared, module_.variables, kNone);
     fail("unknown directive ." + std::string(token_.text.substr(0, 80)));
+}
+
+// An option of a link, which travels with its texts; see softgpu/driver/image.h.
+void Parser::link_option(std::string_view pragma) {
+    constexpr std::string_view kLimit = "gpu-kernels max registers ";
+    if (!pragma.starts_with(kLimit)) return;
+    std::from_chars(pragma.data() + kLimit.size(), pragma.data() + pragma.size(), module_.max_registers);
 }
 
 void Parser::version() {
@@ -145,10 +157,24 @@ void Parser::skip_braces() {
     fail("a section that does not end");
 }
 
-// .file and .loc have no end mark: they go on for known parts, on one line.
-void Parser::skip_debug_line() {
+// .file number "name" and .loc file line column have no end mark: they go on for known parts, on one line. A
+// .loc says where the instructions after it come from.
+void Parser::debug_line() {
     const unsigned line = token_.line;
-    while (token_.kind != TokenKind::end && token_.line == line) advance();
+    const bool file = token_.is_dotted("file");
+    // Of .loc: file, line and column, and those of the call where the function was inlined.
+    uint64_t numbers[6] = {};
+    size_t count = 0;
+    std::string_view name;
+    for (advance(); token_.kind != TokenKind::end && token_.line == line; advance()) {
+        if (token_.kind == TokenKind::integer && count < 6) numbers[count++] = token_.bits;
+        if (token_.kind == TokenKind::string && name.empty()) name = token_.text;
+    }
+    if (file && module_.files.size() < kMaxFiles) module_.files.emplace_back(uint32_t(numbers[0]), name);
+    if (!file && function_ != nullptr && count >= 2 && function_->places.size() < kMaxPlaces) {
+        function_->places.push_back(
+            {line, uint32_t(numbers[0]), uint32_t(numbers[1]), uint32_t(numbers[3]), uint32_t(numbers[4])});
+    }
 }
 
 // [linkage] .space [.align n] [.vN] .type name[dims] [= init], more ;
@@ -361,7 +387,7 @@ void Parser::function(Linkage linkage, bool kernel) {
 void Parser::performance_directives(Function& function) {
     while (token_.kind == TokenKind::dotted) {
         const bool required = token_.is_dotted("reqntid"), most = token_.is_dotted("maxntid");
-        const bool pragma = token_.is_dotted("pragma");
+        const bool pragma = token_.is_dotted("pragma"), registers = token_.is_dotted("maxnreg");
         advance();
         if (pragma) {
             while (token_.kind != TokenKind::end && !take(';')) advance();
@@ -371,6 +397,7 @@ void Parser::performance_directives(Function& function) {
         unsigned dimension = 0;
         while (token_.kind == TokenKind::integer) {
             const uint64_t extent = token_.bits;
+            if (registers) function.max_registers = uint32_t(std::clamp<uint64_t>(extent, 1, 255));
             if (required || most) {
                 if (extent == 0 || extent > 1024 || dimension == 3)
                     fail("block sizes are three numbers of 1 to 1024");

@@ -24,6 +24,8 @@ enum class Type : uint8_t {
     s16,
     s32,
     s64,
+    u16x2,
+    s16x2,
     f16,
     bf16,
     f16x2,
@@ -75,17 +77,19 @@ enum class OperandKind : uint8_t { reg, special, integer, real, symbol, address,
 struct Operand {
     OperandKind kind = OperandKind::sink;
     bool negated = false;        // !p
+    bool minus = false;          // -%r, of video instructions
     bool narrow = false;         // real: written as 0f...
     uint32_t reg = kNone;        // reg, address (base), pair (first): index in Function::registers
     uint32_t second = kNone;     // pair: p|q
     uint32_t variable = kNone;   // symbol, address: a function's own variable
     uint64_t bits = 0;           // integer, real (as a double unless narrow), address and symbol (offset)
     std::string_view name;       // special, symbol, address (symbol base), label
+    std::string_view part;       // reg of a video instruction: "b0", "h1", "h10", "b3210"
     std::vector<Operand> parts;  // vector
 };
 
 struct Instruction {
-    unsigned line = 0;
+    unsigned line = 0, column = 0;
     std::string_view opcode;             // "ld"
     std::vector<std::string_view> mods;  // "global", "f32"
     uint32_t guard = kNone;
@@ -107,6 +111,12 @@ struct BranchTable {
     std::vector<std::string_view> targets;
 };
 
+// Instructions from this line of the PTX on come from a line of a source file.
+struct SourcePlace {
+    uint32_t ptx_line = 0, file = 0, line = 0;
+    uint32_t caller_file = 0, caller_line = 0;  // of an inlined function; 0 if it is none
+};
+
 struct Function {
     std::string_view name;
     Linkage linkage = Linkage::internal;
@@ -120,16 +130,20 @@ struct Function {
     std::vector<Label> labels;
     std::vector<BranchTable> tables;
     std::vector<Function> prototypes;  // .callprototype: name, returns, params
+    std::vector<SourcePlace> places;
     uint32_t max_threads = 0;
+    uint32_t max_registers = 0;  // .maxnreg, 0 when absent
     uint32_t required[3] = {0, 0, 0};
 };
 
 struct Module {
     std::string_view name;
     uint32_t version = 0, target = 0;
+    uint32_t max_registers = 0;  // of a link of which this is a part, 0 where it has no limit
     std::vector<Variable> variables;
     std::vector<Function> functions;
     std::vector<std::pair<std::string_view, std::string_view>> aliases;
+    std::vector<std::pair<uint32_t, std::string_view>> files;  // .file: numbers and names
 };
 
 Module parse(std::string_view name, std::string_view text);  // throws Error

@@ -14,6 +14,7 @@ struct Bench {
     std::unique_ptr<DeviceMemory> memory;
     std::unique_ptr<ThreadPool> pool;
     std::atomic<bool> cancel{false};
+    bool cooperative = false;
     std::string text;  // of the last error or output
 };
 
@@ -42,6 +43,11 @@ EXPORT const char* bench_executor() {
 }
 EXPORT void bench_cancel(Bench* bench, int cancel) {
     bench->cancel = cancel != 0;
+}
+
+// Launches from now on are cooperative, or not.
+EXPORT void bench_cooperative(Bench* bench, int cooperative) {
+    bench->cooperative = cooperative != 0;
 }
 
 EXPORT uint64_t bench_allocate(Bench* bench, uint64_t bytes, uint64_t align) {
@@ -126,6 +132,7 @@ EXPORT int bench_run(Bench* bench, Loaded* loaded, unsigned kernel, const uint32
     launch.grid = {shape[0], shape[1], shape[2]};
     launch.block = {shape[3], shape[4], shape[5]};
     launch.dynamic_shared_bytes = dynamic_shared;
+    launch.cooperative = bench->cooperative;
     launch.params = {static_cast<const std::byte*>(params), param_bytes};
     launch.pool = bench->pool.get();
     launch.cancel = &bench->cancel;

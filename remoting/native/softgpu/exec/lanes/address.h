@@ -111,15 +111,16 @@ SOFTGPU_INLINE Shape halves(const A* a, u32 bytes) {
     A off_rows = 0, off_ones = 0, off_twice = 0;
     const A first = a[0], second = a[16];
     SOFTGPU_VECTORISE
-    for (u32 i = 0; i < 16; ++i) {
-        off_rows |= ((a[i] - first) ^ A(i * bytes)) | ((a[i + 16] - second) ^ A(i * bytes));
-        off_ones |= (a[i] ^ first) | (a[i + 16] ^ second);
-        off_twice |= a[i] ^ a[i + 16];
+    for (u32 i = 0; i < kLanes; ++i) {
+        const A from = (i & 16) ? second : first;
+        off_rows |= (a[i] - from) ^ A((i & 15) * bytes);
+        off_ones |= a[i] ^ from;
     }
-    return off_rows == 0    ? Shape::half_rows
-           : off_ones == 0  ? Shape::half_ones
-           : off_twice == 0 ? Shape::twice
-                            : Shape::scattered;
+    if (off_rows == 0) return Shape::half_rows;
+    if (off_ones == 0) return Shape::half_ones;
+    SOFTGPU_VECTORISE
+    for (u32 i = 0; i < 16; ++i) off_twice |= a[i] ^ a[i + 16];
+    return off_twice == 0 ? Shape::twice : Shape::scattered;
 }
 
 // Where accesses of up to `length` bytes from each lane's address plus `imm` go. Rows are of elements of
@@ -168,11 +169,67 @@ SOFTGPU_INLINE Place survey(const Op* op, Warp* warp, u32 bytes, u64 imm, u64 le
 template <Where where, u32 bytes>
 SOFTGPU_INLINE Place locate(const Op* op, Warp* warp, const char* action) {
     if constexpr (where == Where::local) return locate_local(op, warp, bytes, action);
-    const Place place =
-        survey<where>(op, warp, bytes, op->imm, bytes, reinterpret_cast<u64*>(warp->pointers));
-    if (SOFTGPU_LIKELY(place.shape != Shape::fault)) return place;
-    const bool found = resolve_each<where>(op, warp, bytes, action);
-    return {found ? Shape::scattered : Shape::fault, nullptr, nullptr, warp->pointers, 0};
+    // One variable from end to end: a copy of what has just been stored piece by piece would wait for the
+    // stores.
+    Place place = survey<where>(op, warp, bytes, op->imm, bytes, reinterpret_cast<u64*>(warp->pointers));
+    if (SOFTGPU_UNLIKELY(place.shape == Shape::fault)) {
+        if (resolve_each<where>(op, warp, bytes, action)) place.shape = Shape::scattered;
+        place.pointers = warp->pointers;
+    }
+    return place;
+}
+
+// Do the 16 addresses go up by `bytes` each?
+template <u32 bytes, class A>
+SOFTGPU_INLINE bool steps(const A* a) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(A) == 8) {
+        const __m512i low = _mm512_add_epi64(
+            _mm512_set1_epi64(s64(a[0])),
+            _mm512_set_epi64(7 * bytes, 6 * bytes, 5 * bytes, 4 * bytes, 3 * bytes, 2 * bytes, bytes, 0));
+        const __m512i high = _mm512_add_epi64(low, _mm512_set1_epi64(8 * bytes));
+        return __mmask8(_mm512_cmpneq_epi64_mask(low, _mm512_load_si512(a)) |
+                        _mm512_cmpneq_epi64_mask(high, _mm512_load_si512(a + 8))) == 0;
+    }
+    if constexpr (sizeof(A) == 4) {
+        const __m512i numbers = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+        const __m512i wanted = _mm512_add_epi32(_mm512_set1_epi32(s32(a[0])),
+                                                _mm512_mullo_epi32(numbers, _mm512_set1_epi32(bytes)));
+        return _mm512_cmpneq_epi32_mask(wanted, _mm512_load_si512(a)) == 0;
+    }
+#endif
+    A off = 0;
+    SOFTGPU_VECTORISE
+    for (u32 i = 0; i < 16; ++i) off |= (a[i] - a[0]) ^ A(i * bytes);
+    return off == 0;
+}
+
+// Where the halves of a gang's warp find their lanes' elements, if nothing has to be looked up: both null if
+// not so. A block of 16 columns makes rows of half a warp; in a whole row the second half follows the first.
+struct Halves {
+    std::byte *first = nullptr, *second = nullptr;
+};
+
+template <Where where, u32 bytes, u32 step>
+SOFTGPU_INLINE Halves halves_of(const Op* op, const Gang* gang, u32 w) {
+    using A = Address<where>;
+    const A* a = slot_of<A>(gang->slots[w], op->a);
+    if (!steps<step>(a) || !steps<step>(a + 16)) return {};
+    const u64 first = u64(a[0]) + op->imm, second = u64(a[16]) + op->imm;
+    const u64 lowest = first < second ? first : second, highest = first < second ? second : first;
+    constexpr u64 length = 15 * step + bytes;
+    if (((first | second) & (bytes - 1)) != 0) return {};
+    const Block* block = gang->block;
+    std::byte* base = nullptr;
+    if constexpr (where == Where::shared32 || where == Where::shared64) {
+        if (highest > block->shared_bytes || length > block->shared_bytes - highest) return {};
+        base = block->shared;
+    } else {
+        const CachedRange& cached = block->cache[op->site % kCacheEntries];
+        const u64 end = highest + length;
+        if (lowest < cached.base || end > cached.end || end < highest) return {};
+    }
+    return {base + first, base + second};
 }
 
 // What a `locate` instruction leaves in the frame for the accesses that follow it in its block: they use the

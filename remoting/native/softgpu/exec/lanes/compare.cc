@@ -39,6 +39,20 @@ const Op* predicates(const Op* op, Warp* warp) {
     return op + 1;
 }
 
+template <class T>
+const Op* gang_select(const Op* op, Gang* gang) {
+    const u32 a = op->a, b = op->b, c = op->c, d = op->d;
+    for (u32 w = 0; w < gang->count; ++w) {
+        std::byte* slots = gang->slots[w];
+        const u32 p = *reinterpret_cast<const u32*>(slots + c);
+        const T *yes = slot_of<T>(slots, a), *no = slot_of<T>(slots, b);
+        T* to = slot_of<T>(slots, d);
+        SOFTGPU_VECTORISE
+        for (u32 i = 0; i < kLanes; ++i) to[i] = (p & kBit[i]) ? yes[i] : no[i];
+    }
+    return op + 1;
+}
+
 #define EQUALITY(T, N)                                               \
     {"setp.eq." N, test<[](T a, T b) -> bool { return (a == b); }>}, \
         {"setp.ne." N, test<[](T a, T b) -> bool { return (a != b); }>},
@@ -83,19 +97,19 @@ const HandlerEntry kEntries[] = {
     EQUALITY(u16, "b16") EQUALITY(u32, "b32") EQUALITY(u64, "b64") ORDER(u16, "u16") ORDER(u32, "u32")
         ORDER(u64, "u64") ORDER(s16, "s16") ORDER(s32, "s32") ORDER(s64, "s64") FLOATS(f32, false, "f32")
             FLOATS(f32, true, "ftz.f32") FLOATS(f64, false, "f64") FLOATS(f16, false, "f16") FLOATS(
-                bf16, false, "bf16") PROPERTIES(u32, "f32") PROPERTIES(u64, "f64"){"selp.b32", select<u32>},
-    {"selp.b64", select<u64>},
+                bf16, false, "bf16") PROPERTIES(u32, "f32") PROPERTIES(u64, "f64"){"selp.b32", {select<u32>, gang_select<u32>, true}},
+    {"selp.b64", {select<u64>, gang_select<u64>, true}},
     {"slct.b32.s32", lanes<[](u32 a, u32 b, s32 c) { return c >= 0 ? a : b; }>},
     {"slct.b64.s32", lanes<[](u64 a, u64 b, s32 c) { return c >= 0 ? a : b; }>},
     {"slct.b32.f32", lanes<[](u32 a, u32 b, f32 c) { return c >= 0 ? a : b; }>},
     {"slct.b64.f32", lanes<[](u64 a, u64 b, f32 c) { return c >= 0 ? a : b; }>},
     {"slct.ftz.b32.f32", lanes<[](u32 a, u32 b, f32 c) { return flush(c) >= 0 ? a : b; }>},
     {"slct.ftz.b64.f32", lanes<[](u64 a, u64 b, f32 c) { return flush(c) >= 0 ? a : b; }>},
-    {"mov.pred", predicates<Logic::move>},
-    {"not.pred", predicates<Logic::invert>},
-    {"and.pred", predicates<Logic::both>},
-    {"or.pred", predicates<Logic::either>},
-    {"xor.pred", predicates<Logic::differ>},
+    {"mov.pred", as_pure(in_turn<predicates<Logic::move>>)},
+    {"not.pred", as_pure(in_turn<predicates<Logic::invert>>)},
+    {"and.pred", as_pure(in_turn<predicates<Logic::both>>)},
+    {"or.pred", as_pure(in_turn<predicates<Logic::either>>)},
+    {"xor.pred", as_pure(in_turn<predicates<Logic::differ>>)},
 };
 
 }  // namespace

@@ -65,8 +65,8 @@ SOFTGPU_INLINE D narrow(S x) {
     return out<ftz, sat>(D(x));
 }
 
-template <Round mode, Handler handler>
-constexpr Handler kRounded = mode == Round::nearest ? handler : rounded<mode, handler>;
+template <Round mode, const Handlers& handlers>
+constexpr Handlers kRounded = mode == Round::nearest ? handlers : Handlers{rounded<mode, handlers.one>};
 
 #define SOURCES(ENTRY, D, DN)                                                                            \
     ENTRY(D, DN, u8, "u8") ENTRY(D, DN, s8, "s8") ENTRY(D, DN, u16, "u16") ENTRY(D, DN, s16, "s16")      \

@@ -1,17 +1,41 @@
 // Instructions by which the lanes of a warp see each other: shuffles, votes, matches, reductions.
 #include "exec/lanes/lanes.h"
+#include "exec/schedule.h"
 
 namespace softgpu::SOFTGPU_ISA {
 namespace {
 
-// The lanes that take part: those of the member mask in `offset` that live, and the executing ones. Zero when some
-// are not here yet; the warp then waits.
+// The lanes that take part: the executing ones, when all whom they name as members are among them. Zero when some are
+// not here yet; the warp then waits. Groups of lanes may each name members of their own, as tiles of a warp do: if one is
+// not complete, the first lane's goes on or waits alone.
 SOFTGPU_INLINE u32 gather_members(const Op* op, Warp* warp, u32 offset) {
     if (offset == kNoSlot) return warp->mask;  // the forms without .sync
-    const u32 members = slot<u32>(warp, offset)[__builtin_ctz(warp->mask)] & warp->live;
-    if (SOFTGPU_LIKELY((members & ~warp->mask) == 0)) return warp->mask;
-    wait_for_members(op, warp, members);
+    const u32* members = slot<u32>(warp, offset);
+    u32 wanted = 0;
+    for (u32 i = 0; i < kLanes; ++i) wanted |= (warp->mask & kBit[i]) ? members[i] : 0;
+    if (SOFTGPU_LIKELY((wanted & warp->live & ~warp->mask) == 0)) return warp->mask;
+    const u32 first = members[__builtin_ctz(warp->mask)];
+    u32 alike = 0;
+    for (u32 i = 0; i < kLanes; ++i) alike |= members[i] == first ? kBit[i] : 0;
+    run_only(op, warp, alike & warp->mask);
+    if ((first & warp->live & ~warp->mask) == 0) return warp->mask;
+    wait_for_members(op, warp, first & warp->live);
     return 0;
+}
+
+// f(lanes) for each group of `here` whose lanes name the same members.
+template <class F>
+SOFTGPU_INLINE void each_group(Warp* warp, u32 offset, u32 here, F f) {
+    if (offset == kNoSlot) return f(here);
+    const u32* members = slot<u32>(warp, offset);
+    for (u32 left = here; left != 0;) {
+        const u32 first = members[__builtin_ctz(left)];
+        u32 group = 0;
+        for (u32 i = 0; i < kLanes; ++i) group |= members[i] == first ? kBit[i] : 0;
+        group &= left;
+        f(group);
+        left &= ~group;
+    }
 }
 
 // d, predicate e = shfl a, b, c; members in jump.
@@ -51,15 +75,22 @@ template <Vote vote>
 const Op* ballot(const Op* op, Warp* warp) {
     const u32 here = gather_members(op, warp, op->b);
     if (SOFTGPU_UNLIKELY(here == 0)) return nullptr;
-    const u32 votes = predicate(warp, op->a) & here;
-    if constexpr (vote == Vote::ballot) {
-        u32* to = result<u32>(op, warp);
-        for (u32 i = 0; i < kLanes; ++i) to[i] = votes;
-        finish<u32>(op, warp);
-    } else {
-        const bool yes = vote == Vote::all ? votes == here : vote == Vote::any ? votes != 0 : votes == here || votes == 0;
-        set_predicate(warp, op->d, yes ? kAllLanes : 0);
-    }
+    const u32 asked = predicate(warp, op->a);
+    u32 yes = 0;
+    alignas(64) u32 ballots[kLanes] = {};
+    each_group(warp, op->b, here, [&](u32 group) {
+        const u32 votes = asked & group;
+        if constexpr (vote == Vote::ballot) {
+            for (u32 i = 0; i < kLanes; ++i) ballots[i] = (group & kBit[i]) ? votes : ballots[i];
+        } else {
+            const bool all = votes == group, none = votes == 0;
+            if (vote == Vote::all ? all : vote == Vote::any ? !none : all || none) yes |= group;
+        }
+    });
+    if constexpr (vote == Vote::ballot)
+        blend<u32>(slot<u32>(warp, op->d), ballots, here);
+    else
+        set_predicate(warp, op->d, yes);
     return op + 1;
 }
 
@@ -70,20 +101,23 @@ const Op* match(const Op* op, Warp* warp) {
     if (SOFTGPU_UNLIKELY(here == 0)) return nullptr;
     const T* a = slot<T>(warp, op->a);
     u32 same[kLanes] = {};
-    for (u32 left = here; left != 0;) {
-        const T value = a[__builtin_ctz(left)];
-        u32 group = 0;
-        for (u32 i = 0; i < kLanes; ++i) group |= a[i] == value ? kBit[i] : 0;
-        group &= here;
-        for (u32 i = 0; i < kLanes; ++i) same[i] = (group & kBit[i]) ? group : same[i];
-        left &= ~group;
-    }
-    const bool agreed = same[__builtin_ctz(here)] == here;
+    u32 agreed = 0;
+    each_group(warp, op->b, here, [&](u32 members) {
+        for (u32 left = members; left != 0;) {
+            const T value = a[__builtin_ctz(left)];
+            u32 group = 0;
+            for (u32 i = 0; i < kLanes; ++i) group |= a[i] == value ? kBit[i] : 0;
+            group &= members;
+            if (group == members) agreed |= members;
+            for (u32 i = 0; i < kLanes; ++i) same[i] = (group & kBit[i]) ? group : same[i];
+            left &= ~group;
+        }
+    });
     u32* to = slot<u32>(warp, op->d);
     for (u32 i = 0; i < kLanes; ++i) {
-        if (here & kBit[i]) to[i] = !all ? same[i] : agreed ? here : 0;
+        if (here & kBit[i]) to[i] = !all || (agreed & kBit[i]) ? same[i] : 0;
     }
-    if (all && op->e != kNoSlot) set_predicate(warp, op->e, agreed ? kAllLanes : 0);
+    if (all && op->e != kNoSlot) set_predicate(warp, op->e, agreed);
     return op + 1;
 }
 
@@ -92,11 +126,13 @@ const Op* reduce(const Op* op, Warp* warp) {
     const u32 here = gather_members(op, warp, op->b);
     if (SOFTGPU_UNLIKELY(here == 0)) return nullptr;
     const T* a = slot<T>(warp, op->a);
-    T total = a[__builtin_ctz(here)];
-    for (u32 left = here & (here - 1); left != 0; left &= left - 1) total = f(total, a[__builtin_ctz(left)]);
-    T* to = result<T>(op, warp);
-    for (u32 i = 0; i < kLanes; ++i) to[i] = total;
-    finish<T>(op, warp);
+    alignas(64) T totals[kLanes] = {};
+    each_group(warp, op->b, here, [&](u32 group) {
+        T total = a[__builtin_ctz(group)];
+        for (u32 left = group & (group - 1); left != 0; left &= left - 1) total = f(total, a[__builtin_ctz(left)]);
+        for (u32 i = 0; i < kLanes; ++i) totals[i] = (group & kBit[i]) ? total : totals[i];
+    });
+    blend<T>(slot<T>(warp, op->d), totals, here);
     return op + 1;
 }
 
@@ -110,28 +146,28 @@ const Op* active_mask(const Op* op, Warp* warp) {
 }
 
 const HandlerEntry kEntries[] = {
-    {"shfl.up.b32", shuffle<Way::up>},
-    {"shfl.down.b32", shuffle<Way::down>},
-    {"shfl.bfly.b32", shuffle<Way::butterfly>},
-    {"shfl.idx.b32", shuffle<Way::index>},
-    {"vote.all.pred", ballot<Vote::all>},
-    {"vote.any.pred", ballot<Vote::any>},
-    {"vote.uni.pred", ballot<Vote::uniform>},
-    {"vote.ballot.b32", ballot<Vote::ballot>},
-    {"match.any.b32", match<u32, false>},
-    {"match.any.b64", match<u64, false>},
-    {"match.all.b32", match<u32, true>},
-    {"match.all.b64", match<u64, true>},
-    {"redux.add.b32", reduce<u32, [](u32 a, u32 b) { return a + b; }>},
-    {"redux.min.u32", reduce<u32, [](u32 a, u32 b) { return a < b ? a : b; }>},
-    {"redux.max.u32", reduce<u32, [](u32 a, u32 b) { return (a > b) ? a : b; }>},
-    {"redux.min.s32", reduce<s32, [](s32 a, s32 b) { return a < b ? a : b; }>},
-    {"redux.max.s32", reduce<s32, [](s32 a, s32 b) { return (a > b) ? a : b; }>},
-    {"redux.and.b32", reduce<u32, [](u32 a, u32 b) { return a & b; }>},
-    {"redux.or.b32", reduce<u32, [](u32 a, u32 b) { return a | b; }>},
-    {"redux.xor.b32", reduce<u32, [](u32 a, u32 b) { return a ^ b; }>},
-    {"bar.warp.sync", warp_barrier},
-    {"activemask.b32", active_mask},
+    {"shfl.up.b32", in_turn<shuffle<Way::up>>},
+    {"shfl.down.b32", in_turn<shuffle<Way::down>>},
+    {"shfl.bfly.b32", in_turn<shuffle<Way::butterfly>>},
+    {"shfl.idx.b32", in_turn<shuffle<Way::index>>},
+    {"vote.all.pred", in_turn<ballot<Vote::all>>},
+    {"vote.any.pred", in_turn<ballot<Vote::any>>},
+    {"vote.uni.pred", in_turn<ballot<Vote::uniform>>},
+    {"vote.ballot.b32", in_turn<ballot<Vote::ballot>>},
+    {"match.any.b32", in_turn<match<u32, false>>},
+    {"match.any.b64", in_turn<match<u64, false>>},
+    {"match.all.b32", in_turn<match<u32, true>>},
+    {"match.all.b64", in_turn<match<u64, true>>},
+    {"redux.add.b32", in_turn<reduce<u32, [](u32 a, u32 b) { return a + b; }>>},
+    {"redux.min.u32", in_turn<reduce<u32, [](u32 a, u32 b) { return a < b ? a : b; }>>},
+    {"redux.max.u32", in_turn<reduce<u32, [](u32 a, u32 b) { return (a > b) ? a : b; }>>},
+    {"redux.min.s32", in_turn<reduce<s32, [](s32 a, s32 b) { return a < b ? a : b; }>>},
+    {"redux.max.s32", in_turn<reduce<s32, [](s32 a, s32 b) { return (a > b) ? a : b; }>>},
+    {"redux.and.b32", in_turn<reduce<u32, [](u32 a, u32 b) { return a & b; }>>},
+    {"redux.or.b32", in_turn<reduce<u32, [](u32 a, u32 b) { return a | b; }>>},
+    {"redux.xor.b32", in_turn<reduce<u32, [](u32 a, u32 b) { return a ^ b; }>>},
+    {"bar.warp.sync", in_turn<warp_barrier>},
+    {"activemask.b32", in_turn<active_mask>},
 };
 
 }  // namespace

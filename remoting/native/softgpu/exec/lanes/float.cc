@@ -10,23 +10,23 @@ SOFTGPU_INLINE f32 root(f32 a) { return __builtin_sqrtf(a); }
 SOFTGPU_INLINE f64 root(f64 a) { return __builtin_sqrt(a); }
 
 template <class T, bool ftz, bool sat>
-constexpr Handler add = lanes<[](T a, T b) { return out<ftz, sat>(in<ftz>(a) + in<ftz>(b)); }>;
+constexpr Handlers add = lanes<[](T a, T b) { return out<ftz, sat>(in<ftz>(a) + in<ftz>(b)); }>;
 template <class T, bool ftz, bool sat>
-constexpr Handler sub = lanes<[](T a, T b) { return out<ftz, sat>(in<ftz>(a) - in<ftz>(b)); }>;
+constexpr Handlers sub = lanes<[](T a, T b) { return out<ftz, sat>(in<ftz>(a) - in<ftz>(b)); }>;
 template <class T, bool ftz, bool sat>
-constexpr Handler mul = lanes<[](T a, T b) { return out<ftz, sat>(in<ftz>(a) * in<ftz>(b)); }>;
+constexpr Handlers mul = lanes<[](T a, T b) { return out<ftz, sat>(in<ftz>(a) * in<ftz>(b)); }>;
 template <class T, bool ftz, bool sat>
-constexpr Handler fma = lanes<[](T a, T b, T c) { return out<ftz, sat>(fused(in<ftz>(a), in<ftz>(b), in<ftz>(c))); }>;
+constexpr Handlers fma = lanes<[](T a, T b, T c) { return out<ftz, sat>(fused(in<ftz>(a), in<ftz>(b), in<ftz>(c))); }>;
 template <class T, bool ftz>
-constexpr Handler divide = lanes<[](T a, T b) { return out<ftz, false>(in<ftz>(a) / in<ftz>(b)); }>;
+constexpr Handlers divide = lanes<[](T a, T b) { return out<ftz, false>(in<ftz>(a) / in<ftz>(b)); }>;
 template <class T, bool ftz>
-constexpr Handler reciprocal = lanes<[](T a) { return out<ftz, false>(T(1) / in<ftz>(a)); }>;
+constexpr Handlers reciprocal = lanes<[](T a) { return out<ftz, false>(T(1) / in<ftz>(a)); }>;
 template <class T, bool ftz>
-constexpr Handler square_root = lanes<[](T a) { return out<ftz, false>(root(in<ftz>(a))); }>;
+constexpr Handlers square_root = lanes<[](T a) { return out<ftz, false>(root(in<ftz>(a))); }>;
 
 // The nearest f32 to the root's reciprocal, by way of f64.
 template <bool ftz>
-constexpr Handler reciprocal_root = lanes<[](f32 a) { return out<ftz, false>(f32(1.0 / root(f64(in<ftz>(a))))); }>;
+constexpr Handlers reciprocal_root = lanes<[](f32 a) { return out<ftz, false>(f32(1.0 / root(f64(in<ftz>(a))))); }>;
 // f64's coarse starts for Newton's method: flushed, as the hardware does.
 SOFTGPU_INLINE f64 flush_double(f64 x) {
     const u64 bits = bits_as<u64>(x);
@@ -34,14 +34,14 @@ SOFTGPU_INLINE f64 flush_double(f64 x) {
 }
 
 template <class T, bool ftz>
-constexpr Handler minimum = lanes<[](T a, T b) { return least(in<ftz>(a), in<ftz>(b)); }>;
+constexpr Handlers minimum = lanes<[](T a, T b) { return least(in<ftz>(a), in<ftz>(b)); }>;
 template <class T, bool ftz>
-constexpr Handler maximum = lanes<[](T a, T b) { return most(in<ftz>(a), in<ftz>(b)); }>;
+constexpr Handlers maximum = lanes<[](T a, T b) { return most(in<ftz>(a), in<ftz>(b)); }>;
 template <bool ftz>
-constexpr Handler minimum_nan =
+constexpr Handlers minimum_nan =
     lanes<[](f32 a, f32 b) { return is_nan(a) || is_nan(b) ? bits_as<f32>(kNan32) : least(in<ftz>(a), in<ftz>(b)); }>;
 template <bool ftz>
-constexpr Handler maximum_nan =
+constexpr Handlers maximum_nan =
     lanes<[](f32 a, f32 b) { return is_nan(a) || is_nan(b) ? bits_as<f32>(kNan32) : most(in<ftz>(a), in<ftz>(b)); }>;
 
 #define ROUNDINGS(NAME, TAIL, HANDLER)                                                          \

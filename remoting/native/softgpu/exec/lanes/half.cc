@@ -5,8 +5,34 @@ namespace softgpu::SOFTGPU_ISA {
 namespace {
 
 SOFTGPU_INLINE f16 round_to(f64 x, f16) { return to_half(x); }
-// f32 holds the exact sum or product of two bf16 closely enough that the second rounding changes nothing.
-SOFTGPU_INLINE bf16 round_to(f64 x, bf16) { return to_bfloat(f32(x)); }
+// As to_half does it. By way of f32 small products would be rounded twice.
+SOFTGPU_INLINE bf16 round_to(f64 x, bf16) {
+    const u64 bits = bits_as<u64>(x);
+    const f64 size = bits_as<f64>(bits & ~(u64(1) << 63));
+    const s64 exponent = s64(bits >> 52 & 0x7ff) - 1023;
+    const s64 scale = (exponent < -126 ? -126 : exponent) + 45;  // 52 bits of double, 7 of bf16
+    const f64 magic = bits_as<f64>(u64((scale > 1000 ? 1000 : scale) + 1023) << 52);
+    const f64 rounded = (size + magic) - magic;
+    const u64 rounded_bits = bits_as<u64>(rounded);
+    const s64 power = s64(rounded_bits >> 52) - 1023;
+    const u32 normal = u32((power + 127) << 7) | u32(rounded_bits >> 45 & 0x7f);
+    const u32 denormal = u32(s32(power < -126 ? rounded * 0x1p133 : 0.0));
+    u32 code = power < -126 ? denormal : normal;
+    code = size >= 0x1.ffp127 ? 0x7f80u : code;
+    return bf16{u16(is_nan(x) ? 0x7fffu : code | (bits >> 48 & 0x8000))};
+}
+
+// A sum whose last bit stands for all that was lost, so that rounding it again to fewer bits is right. The exponents
+// of bf16 lie so far apart that double alone could miss what decides a tie; those of f16 do not.
+SOFTGPU_INLINE f64 sum_to_odd(f64 a, f64 b) {
+    const f64 sum = a + b, part = sum - a;
+    const f64 lost = (a - (sum - part)) + (b - part);
+    const u64 bits = bits_as<u64>(sum);
+    const u64 odd = (bits - ((lost > 0) != (sum > 0) ? 1 : 0)) | 1;
+    return lost > 0 || lost < 0 ? bits_as<f64>(odd) : sum;
+}
+SOFTGPU_INLINE f64 exact_enough(f64 product, f64 addend, f16) { return product + addend; }
+SOFTGPU_INLINE f64 exact_enough(f64 product, f64 addend, bf16) { return sum_to_odd(product, addend); }
 
 enum Mode : int { kPlain = 0, kFlush = 1, kSaturate = 2, kRelu = 4 };
 
@@ -42,7 +68,7 @@ SOFTGPU_INLINE T times(T a, T b) {
 }
 template <class T, int mode>
 SOFTGPU_INLINE T times_plus(T a, T b, T c) {
-    return leaving<mode, T>(entering<mode>(a) * entering<mode>(b) + entering<mode>(c));
+    return leaving<mode, T>(exact_enough(entering<mode>(a) * entering<mode>(b), entering<mode>(c), T{}));
 }
 template <class T, int mode>
 SOFTGPU_INLINE T smaller(T a, T b) {

@@ -230,6 +230,13 @@ const Op* logic3(const Op* op, Warp* warp) {
         {"bfind." N, lanes<[](T a) { return highest(a); }>},                             \
         {"bfind.shiftamt." N, lanes<[](T a) { return highest_shift(a); }>},
 
+// An address in two or five instructions, which the lowering puts into one (lower/fuse.cc): an element of 2^K
+// bytes, whose number counts from the end where it is negative.
+#define SCALED(K)                                                                                     \
+    {"shl.add." #K, lanes<[](u64 a, u64 b) { return (a << K) + b; }>}, {                              \
+        "index." #K, lanes<[](u64 a, u64 b, u64 c) { return ((a + (s64(a) < 0 ? b : 0)) << K) + c; }> \
+    }
+
 #define CARRIES(T, N)                                                                              \
     {"add.cc." N, add_carry<T, kWrites>}, {"addc." N, add_carry<T, kReads>},                       \
         {"addc.cc." N, add_carry<T, kReads | kWrites>}, {"sub.cc." N, subtract_carry<T, kWrites>}, \
@@ -272,6 +279,11 @@ const HandlerEntry kEntries[] = {
     {"bfi.b32", lanes<[](u32 a, u32 b, u32 c, u32 d) { return insert(a, b, c, d); }>},
     {"bfi.b64", lanes<[](u64 a, u64 b, u32 c, u32 d) { return insert(a, b, c, d); }>},
     {"lop3.b32", logic3},
+    SCALED(0),
+    SCALED(1),
+    SCALED(2),
+    SCALED(3),
+    SCALED(4),
     {"shf.l.clamp.b32", lanes<[](u32 a, u32 b, u32 c) {
          const u32 n = c < 32 ? c : 32;
          return u32((u64(b) << 32 | a) << n >> 32);

@@ -180,9 +180,8 @@ SOFTGPU_INLINE void finish(const Op* op, Warp* warp) {
                 warp->mask);
 }
 
-// The handler that computes d from a, b, c and e, lane by lane, with a function of their types.
 template <auto f>
-const Op* lanes(const Op* op, Warp* warp) {
+const Op* warp_lanes(const Op* op, Warp* warp) {
     [&]<class D, class F, class... S>(D (F::*)(S...) const) {
         [&]<size_t... N>(std::index_sequence<N...>) {
             apply<f, D, S...>(result<D>(op, warp), slot<S>(warp, operand(op, N))...);
@@ -192,21 +191,75 @@ const Op* lanes(const Op* op, Warp* warp) {
     return op + 1;
 }
 
-// The same for a function to bool, whose result is a predicate.
+template <class T>
+SOFTGPU_INLINE Held<T>* slot_of(std::byte* slots, u32 offset) {
+    return static_cast<Held<T>*>(__builtin_assume_aligned(slots + offset, 64));
+}
+
 template <auto f>
-const Op* test(const Op* op, Warp* warp) {
-    [&]<class F, class... S>(bool (F::*)(S...) const) {
+const Op* gang_lanes(const Op* op, Gang* gang) {
+    [&]<class D, class F, class... S>(D (F::*)(S...) const) {
         [&]<size_t... N>(std::index_sequence<N...>) {
-            alignas(64) s32 bits[kLanes];
-            [&](const Held<S>*... in) {
-                SOFTGPU_VECTORISE
-                for (u32 i = 0; i < kLanes; ++i) bits[i] = f(Box<S>::open(in[i])...) ? -1 : 0;
-            }(slot<S>(warp, operand(op, N))...);
-            set_predicate(warp, op->d, pack_bits(bits));
+            const u32 d = op->d, in[] = {operand(op, N)...}, count = gang->count;
+            for (u32 w = 0; w < count; ++w) {
+                std::byte* slots = gang->slots[w];
+                apply<f, D, S...>(slot_of<D>(slots, d), slot_of<S>(slots, in[N])...);
+            }
         }(std::index_sequence_for<S...>{});
     }(&decltype(f)::operator());
     return op + 1;
 }
+
+// The handlers that compute d from a, b, c and e, lane by lane, with a function of their types.
+template <auto f>
+constexpr Handlers lanes{warp_lanes<f>, gang_lanes<f>, true};
+
+template <auto f, class... S>
+SOFTGPU_INLINE u32 test_lanes(const Held<S>*... in) {
+    alignas(64) s32 bits[kLanes];
+    SOFTGPU_VECTORISE
+    for (u32 i = 0; i < kLanes; ++i) bits[i] = f(Box<S>::open(in[i])...) ? -1 : 0;
+    return pack_bits(bits);
+}
+
+template <auto f>
+const Op* warp_test(const Op* op, Warp* warp) {
+    [&]<class F, class... S>(bool (F::*)(S...) const) {
+        [&]<size_t... N>(std::index_sequence<N...>) {
+            set_predicate(warp, op->d, test_lanes<f, S...>(slot<S>(warp, operand(op, N))...));
+        }(std::index_sequence_for<S...>{});
+    }(&decltype(f)::operator());
+    return op + 1;
+}
+
+template <auto f>
+const Op* gang_test(const Op* op, Gang* gang) {
+    [&]<class F, class... S>(bool (F::*)(S...) const) {
+        [&]<size_t... N>(std::index_sequence<N...>) {
+            const u32 d = op->d, in[] = {operand(op, N)...}, count = gang->count;
+            for (u32 w = 0; w < count; ++w) {
+                std::byte* slots = gang->slots[w];
+                *reinterpret_cast<u32*>(slots + d) = test_lanes<f, S...>(slot_of<S>(slots, in[N])...);
+            }
+        }(std::index_sequence_for<S...>{});
+    }(&decltype(f)::operator());
+    return op + 1;
+}
+
+// The same for a function to bool, whose result is a predicate.
+template <auto f>
+constexpr Handlers test{warp_test<f>, gang_test<f>, true};
+
+// For handlers that go on with the next instruction or find a fault, and nothing else.
+template <Handler one>
+const Op* each_in_turn(const Op* op, Gang* gang) {
+    for (u32 w = 0; w < gang->count; ++w) {
+        if (SOFTGPU_UNLIKELY(one(op, gang->warps[w]) == nullptr)) return nullptr;
+    }
+    return op + 1;
+}
+template <Handler one>
+constexpr Handlers in_turn{one, each_in_turn<one>};
 
 // The host's rounding mode while a handler runs. Data goes through memory, so nothing moves past the change.
 enum class Round : u8 { nearest, zero, down, up };

@@ -42,7 +42,7 @@ const Op* multiply(const Op* op, Warp* warp) {
             if constexpr (half_sums) {
                 const u16 rounded = to_half(sum + widen(f16{half_at(warp, c[i / 2], lane, i % 2)})).bits;
                 u32& word = slot<u32>(warp, d_slots[i / 2])[lane];
-                word = i % 2 == 0 ? rounded : (word & 0xffff) | u32(rounded) << 16;
+                word = i % 2 == 0 ? (word & 0xffff0000u) | rounded : (word & 0xffff) | u32(rounded) << 16;
             } else {
                 slot<f32>(warp, d_slots[i])[lane] = one_nan(f32(sum + f64(slot<f32>(warp, c[i])[lane])));
             }

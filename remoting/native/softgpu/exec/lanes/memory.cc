@@ -72,10 +72,29 @@ SOFTGPU_INLINE void fill(Held<M>* to, u32 count, const std::byte* from) {
     SOFTGPU_VECTORISE
     for (u32 i = 0; i < count; ++i) to[i] = value;
 }
+// Elements that lie as in a slot are moved as bytes: of a short loop the compiler makes one move a lane.
 template <class M, u32 stride>
-SOFTGPU_INLINE void row(Held<M>* to, u32 count, const std::byte* from) {
-    SOFTGPU_VECTORISE
-    for (u32 i = 0; i < count; ++i) to[i] = read<M>(from + i * stride);
+constexpr bool kDense = std::is_same_v<M, Held<M>> && stride == sizeof(M);
+
+template <class M, u32 stride, u32 count>
+SOFTGPU_INLINE void row(Held<M>* to, const std::byte* from) {
+    if (from == nullptr) __builtin_unreachable();  // a row that was surveyed lies in memory
+    if constexpr (kDense<M, stride>) {
+        __builtin_memcpy(to, from, count * sizeof(M));
+    } else {
+        SOFTGPU_VECTORISE
+        for (u32 i = 0; i < count; ++i) to[i] = read<M>(from + i * stride);
+    }
+}
+template <class M, u32 stride, u32 count>
+SOFTGPU_INLINE void write_row(std::byte* to, const Held<M>* from) {
+    if (to == nullptr) __builtin_unreachable();  // a row that was surveyed lies in memory
+    if constexpr (kDense<M, stride>) {
+        __builtin_memcpy(to, from, count * sizeof(M));
+    } else {
+        SOFTGPU_VECTORISE
+        for (u32 i = 0; i < count; ++i) write<M>(to + i * stride, from[i]);
+    }
 }
 
 template <class M, int parts>
@@ -95,14 +114,14 @@ SOFTGPU_INLINE const Op* load_from(const Op* op, Warp* warp, const Place& place)
         Held<M>* out = SOFTGPU_UNLIKELY(warp->partial) ? reinterpret_cast<Held<M>*>(warp->scratch) : to;
         switch (place.shape) {
             case Shape::row:
-                row<M, bytes>(out, kLanes, place.base + skip);
+                row<M, bytes, kLanes>(out, place.base + skip);
                 break;
             case Shape::one:
                 fill<M>(out, kLanes, place.base + skip);
                 break;
             case Shape::half_rows:
-                row<M, bytes>(out, 16, place.base + skip);
-                row<M, bytes>(out + 16, 16, place.second + skip);
+                row<M, bytes, 16>(out, place.base + skip);
+                row<M, bytes, 16>(out + 16, place.second + skip);
                 break;
             case Shape::half_ones:
                 fill<M>(out, 16, place.base + skip);
@@ -130,13 +149,12 @@ SOFTGPU_INLINE const Op* store_to(const Op* op, Warp* warp, const Place& place) 
         const Held<M>* from = slot<M>(warp, stored(op, part));
         const u32 skip = u32(part) * sizeof(M);
         if (place.shape == Shape::row) {
-            SOFTGPU_VECTORISE
-            for (u32 i = 0; i < kLanes; ++i) write<M>(place.base + i * bytes + skip, from[i]);
+            write_row<M, bytes, kLanes>(place.base + skip, from);
         } else if (place.shape == Shape::one) {
             write<M>(place.base + skip, from[31 - __builtin_clz(warp->mask)]);  // one lane's write stays
         } else if (place.shape == Shape::half_rows) {
-            for (u32 i = 0; i < 16; ++i) write<M>(place.base + i * bytes + skip, from[i]);
-            for (u32 i = 0; i < 16; ++i) write<M>(place.second + i * bytes + skip, from[i + 16]);
+            write_row<M, bytes, 16>(place.base + skip, from);
+            write_row<M, bytes, 16>(place.second + skip, from + 16);
         } else {
             for (u32 left = warp->mask; left != 0; left &= left - 1) {
                 const u32 i = u32(__builtin_ctz(left));
@@ -170,6 +188,106 @@ const Op* store_kept(const Op* op, Warp* warp) {
                                                          : store_to<M, parts>(op, warp, place);
 }
 
+// Starts to fetch what the gang will want here the next time, if it goes on as it came.
+SOFTGPU_INLINE void fetch(const std::byte* row, u64 ahead) {
+    __builtin_prefetch(row + ahead);
+    __builtin_prefetch(row + ahead + 64);
+}
+template <Where where>
+SOFTGPU_INLINE u64 step_ahead(const Op* op, const Gang* gang) {
+    const u64 first = slot_of<u64>(gang->slots[0], op->a)[0];
+    u64& last = gang->block->cache[op->site % kCacheEntries].last;
+    const u64 step = first - last;
+    last = first;
+    return step;
+}
+template <Where where>
+constexpr bool kFetches = where == Where::global || where == Where::generic;
+
+// Rows, half rows and single places that this instruction has met before are read and written here, all else
+// as a warp does it.
+template <class M, int parts, Where where>
+SOFTGPU_INLINE bool load_halves(const Op* op, Gang* gang, u32 w, u64 ahead) {
+    constexpr u32 bytes = sizeof(M) * parts;
+    std::byte* const slots = gang->slots[w];
+    if (const Halves rows = halves_of<where, bytes, bytes>(op, gang, w);
+        SOFTGPU_LIKELY(rows.first != nullptr)) {
+        if constexpr (kFetches<where>) fetch(rows.first, ahead);
+        for (int part = 0; part < parts; ++part) {
+            Held<M>* to = slot_of<M>(slots, loaded(op, part));
+            const u32 skip = u32(part) * sizeof(M);
+            if (SOFTGPU_LIKELY(rows.second == rows.first + 16 * bytes)) {
+                row<M, bytes, kLanes>(to, rows.first + skip);
+            } else {
+                row<M, bytes, 16>(to, rows.first + skip);
+                row<M, bytes, 16>(to + 16, rows.second + skip);
+            }
+        }
+        return true;
+    }
+    const Halves ones = halves_of<where, bytes, 0>(op, gang, w);
+    if (ones.first == nullptr) return false;
+    for (int part = 0; part < parts; ++part) {
+        Held<M>* to = slot_of<M>(slots, loaded(op, part));
+        if (ones.first == ones.second) {
+            fill<M>(to, kLanes, ones.first + u32(part) * sizeof(M));
+        } else {
+            fill<M>(to, 16, ones.first + u32(part) * sizeof(M));
+            fill<M>(to + 16, 16, ones.second + u32(part) * sizeof(M));
+        }
+    }
+    return true;
+}
+template <class M, int parts, Where where>
+const Op* gang_load(const Op* op, Gang* gang) {
+    u64 ahead = 0;
+    if constexpr (kFetches<where>) ahead = step_ahead<where>(op, gang);
+    for (u32 w = 0; w < gang->count; ++w) {
+        if (SOFTGPU_LIKELY(gang->full) && SOFTGPU_LIKELY((load_halves<M, parts, where>(op, gang, w, ahead))))
+            continue;
+        if (SOFTGPU_UNLIKELY((load<M, parts, where>(op, gang->warps[w])) == nullptr)) return nullptr;
+    }
+    return op + 1;
+}
+
+template <class M, int parts, Where where>
+SOFTGPU_INLINE bool store_halves(const Op* op, Gang* gang, u32 w, u64 ahead) {
+    constexpr u32 bytes = sizeof(M) * parts;
+    const Halves rows = halves_of<where, bytes, bytes>(op, gang, w);
+    if (SOFTGPU_UNLIKELY(rows.first == nullptr)) return false;
+    if constexpr (kFetches<where>) fetch(rows.first, ahead);
+    for (int part = 0; part < parts; ++part) {
+        const Held<M>* from = slot_of<M>(gang->slots[w], stored(op, part));
+        const u32 skip = u32(part) * sizeof(M);
+        if (SOFTGPU_LIKELY(rows.second == rows.first + 16 * bytes)) {
+            write_row<M, bytes, kLanes>(rows.first + skip, from);
+        } else {
+            write_row<M, bytes, 16>(rows.first + skip, from);
+            write_row<M, bytes, 16>(rows.second + skip, from + 16);
+        }
+    }
+    return true;
+}
+template <class M, int parts, Where where>
+const Op* gang_store(const Op* op, Gang* gang) {
+    u64 ahead = 0;
+    if constexpr (kFetches<where>) ahead = step_ahead<where>(op, gang);
+    for (u32 w = 0; w < gang->count; ++w) {
+        if (SOFTGPU_LIKELY(gang->full) && SOFTGPU_LIKELY((store_halves<M, parts, where>(op, gang, w, ahead))))
+            continue;
+        if (SOFTGPU_UNLIKELY((store<M, parts, where>(op, gang->warps[w])) == nullptr)) return nullptr;
+    }
+    return op + 1;
+}
+template <class M, int parts, Where where>
+constexpr Handlers load_handlers{load<M, parts, where>, where == Where::local
+                                                            ? each_in_turn<load<M, parts, where>>
+                                                            : gang_load<M, parts, where>};
+template <class M, int parts, Where where>
+constexpr Handlers store_handlers{store<M, parts, where>, where == Where::local
+                                                              ? each_in_turn<store<M, parts, where>>
+                                                              : gang_store<M, parts, where>};
+
 // Addresses in a, what is least added to them in imm, the accesses' size in b and the length of all in c.
 template <Where where>
 const Op* locate_for_others(const Op* op, Warp* warp) {
@@ -182,27 +300,28 @@ const Op* locate_for_others(const Op* op, Warp* warp) {
     return op + 1;
 }
 
-#define WIDTH(SPACE, WHERE, T, N, PARTS, TAIL) {"ld." SPACE "." N TAIL, load<T, PARTS, WHERE>},
+#define WIDTH(SPACE, WHERE, T, N, PARTS, TAIL) {"ld." SPACE "." N TAIL, load_handlers<T, PARTS, WHERE>},
 #define LOADS(SPACE, WHERE, T, N) \
     WIDTH(SPACE, WHERE, T, N, 1, "") WIDTH(SPACE, WHERE, T, N, 2, ".v2") WIDTH(SPACE, WHERE, T, N, 4, ".v4")
-#define STORE(SPACE, WHERE, T, N, PARTS, TAIL) {"st." SPACE "." N TAIL, store<T, PARTS, WHERE>},
+#define STORE(SPACE, WHERE, T, N, PARTS, TAIL) {"st." SPACE "." N TAIL, store_handlers<T, PARTS, WHERE>},
 #define STORES(SPACE, WHERE, T, N) \
     STORE(SPACE, WHERE, T, N, 1, "") STORE(SPACE, WHERE, T, N, 2, ".v2") STORE(SPACE, WHERE, T, N, 4, ".v4")
-#define SPACE(NAME, WHERE)                                                                          \
-    LOADS(NAME, WHERE, u8, "u8")                                                                    \
-    LOADS(NAME, WHERE, s8, "s8") LOADS(NAME, WHERE, u16, "u16") LOADS(NAME, WHERE, s16, "s16")      \
-        LOADS(NAME, WHERE, u32, "b32") LOADS(NAME, WHERE, u64, "b64") STORES(NAME, WHERE, u8, "b8") \
-            STORES(NAME, WHERE, u16, "b16") STORES(NAME, WHERE, u32, "b32") STORES(NAME, WHERE, u64, "b64")
+#define SPACE(NAME, WHERE)                                                                           \
+    LOADS(NAME, WHERE, u8, "u8")                                                                     \
+    LOADS(NAME, WHERE, s8, "s8")                                                                     \
+    LOADS(NAME, WHERE, u16, "u16") LOADS(NAME, WHERE, s16, "s16") LOADS(NAME, WHERE, u32, "b32")     \
+        LOADS(NAME, WHERE, u64, "b64") STORES(NAME, WHERE, u8, "b8") STORES(NAME, WHERE, u16, "b16") \
+            STORES(NAME, WHERE, u32, "b32") STORES(NAME, WHERE, u64, "b64")
 
-#define KEPT_WIDTH(SPACE, WHERE, T, N, PARTS, TAIL)               \
-    {"ld." SPACE "." N TAIL ".kept", load_kept<T, PARTS, WHERE>}, \
-        {"st." SPACE "." N TAIL ".kept", store_kept<T, PARTS, WHERE>},
+#define KEPT_WIDTH(SPACE, WHERE, T, N, PARTS, TAIL)                        \
+    {"ld." SPACE "." N TAIL ".kept", in_turn<load_kept<T, PARTS, WHERE>>}, \
+        {"st." SPACE "." N TAIL ".kept", in_turn<store_kept<T, PARTS, WHERE>>},
 #define KEPT_TYPE(SPACE, WHERE, T, N)     \
     KEPT_WIDTH(SPACE, WHERE, T, N, 1, "") \
     KEPT_WIDTH(SPACE, WHERE, T, N, 2, ".v2") KEPT_WIDTH(SPACE, WHERE, T, N, 4, ".v4")
 #define KEPT(SPACE, WHERE)              \
     KEPT_TYPE(SPACE, WHERE, u32, "b32") \
-    KEPT_TYPE(SPACE, WHERE, u64, "b64"){"locate." SPACE, locate_for_others<WHERE>},
+    KEPT_TYPE(SPACE, WHERE, u64, "b64"){"locate." SPACE, in_turn<locate_for_others<WHERE>>},
 
 const HandlerEntry kEntries[] = {
     SPACE("global", Where::global) SPACE("shared32", Where::shared32) SPACE("shared64", Where::shared64)

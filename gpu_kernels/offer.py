@@ -1,0 +1,120 @@
+"""What this process's course offers: asked once a minute by a thread, and read from any thread at once.
+
+The thread starts with the first look and is a convenience: what is not known yet, or cannot be learned, is
+taken as "anything". The controller decides.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_kernels import units
+from gpu_kernels.client import CONTROLLER_VARIABLE, PoolClient
+from gpu_kernels.errors import GPUKernelsError, InvalidSize
+
+log = logging.getLogger("gpu_kernels")
+
+REFRESH_S = 60.0
+CALL_TIMEOUT_S = 5.0
+COURSE_VARIABLE = "GPU_KERNELS_COURSE"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """``sizes`` is None where the course offers any size; ``usual`` are then the pool's own."""
+
+    course: str | None
+    sizes: tuple[str, ...] | None
+    usual: tuple[str, ...]
+
+    def offers(self, size: str) -> bool:
+        """Whether the course offers that size, however it is written."""
+        if self.sizes is None:
+            return True
+        try:
+            return str(units.parse_size(size)) in self.sizes
+        except InvalidSize:
+            return False
+
+    def to_choose(self) -> tuple[str, ...]:
+        return self.usual if self.sizes is None else self.sizes
+
+
+ANYTHING = Offer(None, None, ())
+
+
+def ask(client: PoolClient, named: str | None) -> Offer:
+    """The offer of the course ``named``, or of the only course that there is. Raises what is refused."""
+    courses = [client.course(named)] if named else client.courses()
+    course = courses[0] if len(courses) == 1 else None
+    pool = client.pool()
+    usual = tuple(size for gpu_class in pool["classes"] for size in gpu_class["sizes"])
+    if course is None:
+        return Offer(None, None, usual)
+    return Offer(str(course["name"]), sizes_of(course["rules"]), usual)
+
+
+def sizes_of(rules: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The sizes that a course's rules name, as ``str(Size)`` writes them; None where they name none."""
+    named: Sequence[str] | None = rules.get("sizes")
+    if named is None:
+        return None
+    return tuple(dict.fromkeys(str(units.parse_size(size)) for size in named))
+
+
+class Offers:
+    """Keeps the offer of this process's course fresh."""
+
+    def __init__(self, refresh_s: float = REFRESH_S) -> None:
+        self.refresh_s = refresh_s
+        self._offer = ANYTHING
+        self._silent = False
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self.asked = threading.Event()
+        """Set once the controller has answered or failed to."""
+
+    def now(self) -> Offer:
+        """What is known now; never blocks."""
+        with self._lock:
+            if self._thread is None and os.environ.get(CONTROLLER_VARIABLE):
+                self._thread = threading.Thread(target=self._keep_fresh, name="gpu-offer", daemon=True)
+                self._thread.start()
+            return self._offer
+
+    def _keep_fresh(self) -> None:
+        while True:
+            self.refresh()
+            time.sleep(self.refresh_s)
+
+    def refresh(self) -> None:
+        """Ask once. Never raises: what was known stays, and an outage is logged once."""
+        try:
+            with PoolClient.from_environment(timeout=CALL_TIMEOUT_S) as client:
+                offer = ask(client, os.environ.get(COURSE_VARIABLE) or None)
+        except (GPUKernelsError, KeyError, TypeError) as error:
+            if not self._silent:
+                log.warning("What the course offers cannot be asked for: %s", error)
+            self._silent = True
+        else:
+            self._offer, self._silent = offer, False
+        self.asked.set()
+
+
+OFFERS = Offers()
+"""Those of this process."""
+
+
+def forget() -> None:
+    """After a fork: the thread is the parent's."""
+    global OFFERS
+    OFFERS = Offers()
+
+
+os.register_at_fork(after_in_child=forget)

@@ -1,0 +1,79 @@
+"""What the instructors of a course do themselves: rules of their own, and idle leases ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_kernels.durations import duration
+from gpu_kernels.errors import Forbidden, InvalidRequest, UnknownCourse
+from gpu_kernels.pool.ledger.ending import revoke
+from gpu_kernels.pool.ledger.rows import Lease, TaughtRules
+from gpu_kernels.pool.ledger.ruling import idle_for
+from gpu_kernels.pool.ledger.states import Who
+from gpu_kernels.pool.ledger.transaction import Transaction
+from gpu_kernels.pool.policy.quota import COURSE
+from gpu_kernels.pool.policy.rules import looser
+
+LONGEST_RULES = 64 * 1024
+"""Bytes of JSON: they are read anew on many changes, and each change of them stands in the audit trail."""
+ENDED_IDLE = (
+    "Taken back by {actor}: it had run nothing for {lasted}.\n"
+    "Your variables are still there; what was in GPU memory is gone. The next CUDA call asks for a new slice."
+)
+
+
+def teach(tx: Transaction, name: str, rules: Mapping[str, Any], *, actor: str) -> None:
+    """Replace what a course's instructors say of it, on top of what they find.
+
+    Raises ``UnknownCourse``, ``InvalidRequest``, or ``Forbidden`` with the rules that would allow more.
+    """
+    check_course(tx, name)
+    if (length := len(json.dumps(rules))) > LONGEST_RULES:
+        raise InvalidRequest(
+            f"The rules of {name} would be {length} bytes long, and may be {LONGEST_RULES}.\n"
+            "Take back overrides that are over."
+        )
+    too_much = looser(rules, tx.book.entitlements.rules_given(name))
+    if too_much:
+        raise Forbidden(
+            f"Of {name}, you may only tighten what is in force; these would allow more: "
+            f"{', '.join(too_much)}.\nAsk whoever runs the pool.",
+            details={"rules": too_much},
+        )
+    before = tx.book.taught_rules.get(name)
+    was = {} if before is None else dict(before.rules)
+    if was == dict(rules):
+        return
+    tx.event(actor, "taught", name, {"from": was, "to": dict(rules)})
+    tx.capacity_changed()
+    if rules:
+        tx.put(TaughtRules(account=name, rules=dict(rules), changed_at=tx.now))
+    elif before is not None:
+        tx.drop(before)
+
+
+def check_course(tx: Transaction, name: str) -> None:
+    """Raises ``UnknownCourse`` where no account of this name is a course."""
+    account = tx.book.accounts.get(name)
+    if account is None or account.kind != COURSE:
+        raise UnknownCourse(f"There is no course {name} in the GPU pool.", details={"course": name})
+
+
+def end_idle(tx: Transaction, name: str, longest: int, *, actor: str) -> list[Lease]:
+    """Take back the course's leases that have run nothing for ``longest`` milliseconds; as they are then.
+    Leases of a class hour stay while the class is on. Raises ``UnknownCourse``.
+    """
+    check_course(tx, name)
+    ended = []
+    for agent in list(tx.book.agents):
+        for lease in list(tx.book.in_force.of(agent).values()):
+            if lease.course != name or lease.window is not None:
+                continue
+            idle = idle_for(tx, lease)
+            if idle is None or idle < longest:
+                continue
+            reason = ENDED_IDLE.format(actor=actor, lasted=duration(idle / 1000))
+            ended.append(revoke(tx, lease, who=Who.ADMIN, actor=actor, reason=reason))
+    return ended

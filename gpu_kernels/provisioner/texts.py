@@ -1,0 +1,62 @@
+"""What an attachment says of itself, to a student who reads it under a cell or in the status bar (pure)."""
+
+from __future__ import annotations
+
+from gpu_kernels.client import Lease
+from gpu_kernels.durations import duration
+
+ASK_AGAIN = "The next CUDA call asks for it again and waits; %gpu wait does so now."
+GONE = "What lay in the GPU's memory is gone; your variables and files stay."
+NOT_ASKED = "No slice of a GPU has been asked for yet."
+NOTHING_TO_GIVE_BACK = (
+    f"There is no slice to give back: this kernel has none and waits for none.\n{ASK_AGAIN}"
+)
+FAULT = (
+    "Asking for a slice failed, and that is a fault of this installation; the server's log has more.\n"
+    "Try %gpu wait in a minute, or tell whoever runs this installation."
+)
+
+
+def attached(lease: Lease) -> str:
+    """``0.02 V100, charged to ml101.``"""
+    until = ""
+    if lease.preempt_in is not None:
+        until = f" It makes way for a class in {duration(lease.preempt_in)}."
+    return f"{lease.size}, charged to {lease.course}.{until}"
+
+
+def waiting(size: str, position: int | None, starts_in: float | None, why: str, trouble: str | None) -> str:
+    """One line: for what, the place, when, and why. ``why`` is the controller's text, which has all that."""
+    if trouble is not None:
+        return f"Waiting for {size}: {trouble} It is asked again until it answers."
+    if position is None:
+        return f"Asking for {size}."
+    if why:
+        return " ".join(why.split())
+    when = "" if starts_in is None else f", granted in about {duration(starts_in)}"
+    return f"Waiting for {size}: number {position} in the queue{when}."
+
+
+def given_back(size: str, *, held: bool) -> str:
+    if not held:
+        return f"{size} is no longer waited for.\n{ASK_AGAIN}"
+    return f"The slice of {size} was given back; it costs nothing from now on.\n{GONE}\n{ASK_AGAIN}"
+
+
+def lost(size: str, reason: str) -> str:
+    return f"This kernel has lost its slice of {size}." + (f" {reason.rstrip('.')}." if reason else "")
+
+
+def taken_back(loss: str) -> str:
+    return f"{loss}\n{GONE}\n{ASK_AGAIN}"
+
+
+def declined(refusal: str, kept: str | None, own: str) -> str:
+    """Another size was refused, and what there was stays."""
+    if kept is None:
+        return f"{refusal}\nThe next CUDA call, or %gpu wait, asks for {own}."
+    return f"{refusal}\nYou still have {kept}."
+
+
+def no_longer_wanted(size: str, kept: str | None) -> str:
+    return f"{size} is no longer waited for." + (f" You still have {kept}." if kept else "")

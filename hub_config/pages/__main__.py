@@ -1,0 +1,5 @@
+"""``python -m hub_config.pages``"""
+
+from hub_config.pages.app import LabPages
+
+LabPages.launch_instance()

@@ -1,0 +1,124 @@
+"""The forms of a course's page: limit, rules, pause, a student's own rules, idle slices."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from hub_config.pages.forms import FieldError, FormHandler
+from hub_config.pages.texts import noted
+
+_ = noted
+
+MOST_SIZES = 20
+MOST_PAUSE_TEXT = 200
+LONGEST_H = 31 * 24
+MOST_LEASES = 10_000
+
+
+class CourseForms(FormHandler):
+    """Each is carried out by the controller, which decides whether the visitor may."""
+
+    def forms(self) -> Mapping[str, Callable[[], Awaitable[str]]]:
+        return {
+            "limit": self._limit,
+            "rules": self._rules,
+            "pause": self._pause,
+            "resume": self._resume,
+            "override": self._override,
+            "end_idle": self._end_idle,
+        }
+
+    @property
+    def course(self) -> str:
+        return str(self.path_args[0])
+
+    async def _limit(self) -> str:
+        limit = {
+            name.partition(".")[2]: most
+            for name in self.request.body_arguments
+            if name.startswith("limit.") and (most := self.gpus(name)) is not None
+        }
+        await self.pool.set_limit(self.course, limit)
+        return "limit"
+
+    async def _rules(self) -> str:
+        typed: dict[str, Any] = {
+            "max_leases": self.whole("max_leases", 0, MOST_LEASES),
+            "max_size": self._by_class("max_size"),
+            "hours_per_week": self.hours("hours_per_week"),
+            "user_hours_per_week": self.hours("user_hours_per_week"),
+            "longest_life": self._seconds("longest_life", 3600, LONGEST_H),
+            "idle": self._seconds("idle", 60, LONGEST_H * 60),
+            "sizes": self._sizes(),
+        }
+        await self._merge_rules({name: value for name, value in typed.items() if self._shown(name)})
+        return "rules"
+
+    def _shown(self, name: str) -> bool:
+        """Whether the form has the field at all: one that it lacks is not to be taken away."""
+        return any(sent == name or sent.startswith(f"{name}.") for sent in self.request.body_arguments)
+
+    def _by_class(self, name: str) -> dict[str, int] | None:
+        found = {
+            sent.partition(".")[2]: most
+            for sent in self.request.body_arguments
+            if sent.startswith(f"{name}.") and (most := self.gpus(sent)) is not None
+        }
+        return found or None
+
+    def _seconds(self, name: str, unit: int, most: int) -> int | None:
+        found = self.whole(name, 1, most)
+        return None if found is None else found * unit
+
+    def _sizes(self) -> list[str] | None:
+        sizes = [size for part in self.posted("sizes").split(",") if (size := " ".join(part.split()))]
+        if len(sizes) > MOST_SIZES:
+            raise FieldError("sizes", _("At most %(most)s sizes."), most=MOST_SIZES)
+        return list(dict.fromkeys(sizes)) or None
+
+    async def _pause(self) -> str:
+        await self._merge_rules({"paused": self.needed("paused", MOST_PAUSE_TEXT)})
+        return "paused"
+
+    async def _resume(self) -> str:
+        await self._merge_rules({"paused": None})
+        return "resumed"
+
+    async def _override(self) -> str:
+        user = self.needed("user", 255)
+        own: dict[str, Any] = {
+            "max_leases": self.whole("override.max_leases", 0, MOST_LEASES),
+            "max_size": self._by_class("override.max_size"),
+            "user_hours_per_week": self.hours("override.user_hours_per_week"),
+            "until": self.instant("until", self.lab.zone),
+        }
+        own = {name: value for name, value in own.items() if value is not None}
+        removed = self.posted("action", 20) == "remove"
+        if not removed and not own.keys() - {"until"}:
+            raise FieldError("user", _("Fill in at least one rule for the student."))
+        rules = await self._own_rules()
+        overrides = {**(rules.get("overrides") or {}), user: own}
+        if removed:
+            del overrides[user]
+        await self._put_rules({**rules, "overrides": overrides or None})
+        return "override_removed" if removed else "override"
+
+    async def _end_idle(self) -> str:
+        minutes = self.whole("minutes", 1, LONGEST_H * 60)
+        if minutes is None:
+            raise FieldError("minutes", _("This must be filled in."))
+        ended = await self.pool.end_idle(self.course, minutes * 60)
+        return "idle_ended" if ended else "none_idle"
+
+    async def _own_rules(self) -> dict[str, Any]:
+        return dict((await self.pool.account(self.course))["taught_rules"])
+
+    async def _merge_rules(self, changed: Mapping[str, Any]) -> None:
+        """Change some of what the course's instructors say; the controller takes them as a whole."""
+        await self._put_rules({**await self._own_rules(), **changed})
+
+    async def _put_rules(self, rules: Mapping[str, Any]) -> None:
+        """What is empty is left to what stands above, which a ``null`` would lift."""
+        told = {name: value for name, value in rules.items() if value is not None}
+        await self.pool.set_course_rules(self.course, told)

@@ -1,0 +1,100 @@
+"""``/courses/NAME``: a course for those who teach it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import ClassVar
+
+from hub_config.pages.course_forms import CourseForms
+from hub_config.pages.forms import Outcome
+from hub_config.pages.handlers import asking
+from hub_config.pages.handlers.base import PageHandler
+from hub_config.pages.handlers.plots import plots
+from hub_config.pages.views import own, students
+from hub_config.pages.views.plots import Picture
+from hub_config.pages.views.rule_fields import NO_OVERRIDE, RuleFields
+
+
+class Course(CourseForms):
+    fragments: ClassVar[frozenset[str]] = frozenset({"summary", "students", "plots"})
+
+    async def get(self, name: str) -> None:
+        await self.page(Outcome())
+
+    async def post(self, name: str) -> None:
+        await self.carry_out(self.forms())
+
+    async def page(self, outcome: Outcome) -> None:
+        name = self.path_args[0]
+        course, account, leases, usage, pool = await asking.together(
+            self.pool.course(name),
+            asking.if_allowed(self.pool.account(name)),
+            asking.leases(self.pool, course=name),
+            self.pool.usage(
+                since=self.monday(), course=name, by=("user", "gpu_class"), time_zone=str(self.lab.zone)
+            ),
+            self.pool.pool(),
+        )
+        rules = course["rules"]
+        shares = own.shares(course)
+        student = self.get_query_argument("student", "")[:255]
+        fields = RuleFields((account or {}).get("taught_rules", {}), rules)
+        self.show(
+            "course.html",
+            status=outcome.status,
+            outcome=outcome,
+            course=course,
+            rules=rules,
+            own_rules=fields.own,
+            number=fields.number,
+            above=fields.above,
+            size=fields.size,
+            size_above=fields.size_above,
+            student=student,
+            override=NO_OVERRIDE | dict((rules.get("overrides") or {}).get(student, {})),
+            has_override=student in (fields.own.get("overrides") or {}),
+            pictures=await self.pictures(name, shares),
+            said={said["name"] for said in (account or {}).get("properties", ()) if said["value"]},
+            paused=rules.get("paused"),
+            shares=shares,
+            budgets=[budget for budget in own.budgets([course]) if budget.whose == "course"],
+            students=students.students(
+                leases,
+                usage["sums"],
+                rules,
+                page=self.page_number(),
+                find=self.get_query_argument("find", "")[:100],
+            ),
+            find=self.get_query_argument("find", "")[:100],
+            used_by_class=students.used_by_class(usage["sums"]),
+            classes=pool["classes"],
+            month_ago=(datetime.now(self.lab.zone) - timedelta(days=30)).date().isoformat(),
+        )
+
+    async def pictures(self, name: str, shares: list[own.Share]) -> list[Picture]:
+        """The plots, where they are shown: a live page asks for them more rarely than for the rest."""
+        if not self.shows("plots"):
+            return []
+        most = {share.gpu_class: share.most for share in shares}
+        return await plots(self.pool, name, most, self.lab.zone)
+
+    def monday(self) -> str:
+        today = datetime.now(self.lab.zone).date()
+        return (today - timedelta(days=today.weekday())).isoformat()
+
+    def page_number(self) -> int:
+        text = self.get_query_argument("page", "1")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 1
+
+
+class UsageTable(PageHandler):
+    """``/courses/NAME/usage.csv``: the controller's table, for a spreadsheet."""
+
+    async def get(self, name: str) -> None:
+        asked = {key: self.get_query_argument(key, "")[:40] or None for key in ("from", "to")}
+        table = await self.pool.usage_table(
+            since=asked["from"], until=asked["to"], course=name, time_zone=str(self.lab.zone)
+        )
+        self.set_header("Content-Type", "text/csv; charset=UTF-8")
+        self.set_header("Content-Disposition", 'attachment; filename="gpu-usage.csv"')
+        self.finish(table)

@@ -1,0 +1,43 @@
+"""``/``: one's own kernels and budgets, the courses that one teaches, and the pool."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from hub_config.pages.forms import FormHandler, Outcome
+from hub_config.pages.handlers import asking
+from hub_config.pages.views import own, servers
+
+
+class Home(FormHandler):
+    fragments: ClassVar[frozenset[str]] = frozenset({"kernels", "budgets", "pool"})
+
+    async def get(self) -> None:
+        await self.page(Outcome())
+
+    async def page(self, outcome: Outcome) -> None:
+        # An admin of the pool need not be one of its users.
+        mine, courses, pool = await asking.together(
+            asking.if_allowed(asking.leases(self.pool)), self.pool.courses(), self.pool.pool()
+        )
+        leases = mine or []
+        self.show(
+            "home.html",
+            status=outcome.status,
+            outcome=outcome,
+            leases=[own.held(lease) for lease in leases],
+            budgets=own.budgets(courses),
+            shares=[share for course in courses for share in own.shares(course)],
+            teaches=[course for course in courses if course["instructor"]],
+            member_of=[course for course in courses if not course["instructor"]],
+            classes=servers.classes(pool),
+        )
+
+    async def post(self) -> None:
+        await self.carry_out({"release": self._release})
+
+    async def _release(self) -> str:
+        lease_id = self.posted("lease", 64)
+        lease = await asking.lease(self.pool, lease_id)
+        await self.pool.release(lease_id, lease["holder"])
+        return "released"

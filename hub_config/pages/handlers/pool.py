@@ -1,0 +1,121 @@
+"""``/pool`` and ``/servers/NAME``: for those who run the GPU servers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from gpu_kernels.errors import UnknownAgent
+from gpu_kernels.units import THOUSANDTHS
+from hub_config.pages.forms import FieldError, FormHandler, Outcome
+from hub_config.pages.handlers import asking
+from hub_config.pages.handlers.base import PageHandler
+from hub_config.pages.handlers.plots import plots
+from hub_config.pages.texts import noted
+from hub_config.pages.views import own, servers
+from hub_config.pages.views.plots import Picture
+
+_ = noted
+
+MOST_SHOWN = 200
+"""Leases in the pool page's table; all are in the picture, and in the course's own page."""
+
+
+class Pool(PageHandler):
+    fragments: ClassVar[frozenset[str]] = frozenset(
+        {"gpus", "servers", "queue", "leases", "conflicts", "plots"}
+    )
+
+    async def get(self) -> None:
+        pool, agents, leases, accounts, hours, health = await asking.together(
+            self.pool.pool(),
+            self.pool.agents(),
+            asking.leases(self.pool, all=True),
+            self.pool.accounts(),
+            self.pool.class_hours(),
+            asking.if_allowed(asking.health(self.pool)),
+        )
+        bars = servers.gpus(pool, leases)
+        views = [own.held(lease) for lease in leases]
+        waiting = sorted((view for view in views if view.waits), key=lambda view: view.position or 0)
+        classes = servers.classes(pool)
+        self.show(
+            "pool.html",
+            classes=classes,
+            pictures=await self.pictures(classes),
+            bars=bars,
+            legend=servers.legend(bars),
+            agents=agents,
+            waiting=waiting[:MOST_SHOWN],
+            waiting_count=len(waiting),
+            reasons=await self.lab.reasons.of(self.pool, self.current_user["name"], (v.id for v in waiting)),
+            leases=[view for view in views if not view.waits][:MOST_SHOWN],
+            lease_count=len(views) - len(waiting),
+            conflicts=servers.conflicts(accounts),
+            short=servers.short_meetings(hours),
+            faults=servers.faults(accounts),
+            health=health,
+        )
+
+    async def pictures(self, classes: list[servers.Class]) -> list[Picture]:
+        """The plots, where they are shown; in place of a limit, what there is."""
+        if not self.shows("plots"):
+            return []
+        return await plots(
+            self.pool, None, {c.gpu_class: c.gpus * THOUSANDTHS for c in classes}, self.lab.zone
+        )
+
+
+class Server(FormHandler):
+    """One GPU server, and what it is to do."""
+
+    fragments: ClassVar[frozenset[str]] = frozenset({"state", "leases"})
+
+    async def get(self, name: str) -> None:
+        await self.page(Outcome())
+
+    async def page(self, outcome: Outcome) -> None:
+        name = self.path_args[0]
+        agents, pool, leases = await asking.together(
+            self.pool.agents(), self.pool.pool(), asking.leases(self.pool, all=True)
+        )
+        agent = found(agents, name)
+        here = [lease for lease in leases if (lease["agent"] or {}).get("name") == name]
+        bars = [bar for bar in servers.gpus(pool, here) if bar.server == name]
+        self.show(
+            "server.html",
+            status=outcome.status,
+            outcome=outcome,
+            agent=agent,
+            bars=bars,
+            legend=servers.legend(bars),
+            leases=[own.held(lease) for lease in here][:MOST_SHOWN],
+            lease_count=len(here),
+        )
+
+    async def post(self, name: str) -> None:
+        await self.carry_out({"standing": self._standing, "lost": self._lost})
+
+    async def _standing(self) -> str:
+        standing = self.posted("standing", 20)
+        if standing not in ("open", "cordoned", "draining"):
+            raise FieldError("standing", _("Choose one of the three."))
+        await self.pool.set_standing(
+            self.path_args[0],
+            standing,
+            drain_by=self.instant("drain_by", self.lab.zone) if standing == "draining" else None,
+            ends_at=self.instant("ends_at", self.lab.zone),
+        )
+        return standing
+
+    async def _lost(self) -> str:
+        if self.posted("name") != self.path_args[0]:
+            raise FieldError("name", _("Type the server's name to confirm that nothing runs there any more."))
+        await self.pool.declare_lost(self.path_args[0])
+        return "lost"
+
+
+def found(agents: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    for agent in agents:
+        if agent["name"] == name:
+            return agent
+    raise UnknownAgent(f"There is no GPU server {name[:60]!r}.")

@@ -1,0 +1,51 @@
+"""``/history`` and ``/audit``: ended leases, and who changed what."""
+
+from __future__ import annotations
+
+from hub_config.pages.handlers import asking
+from hub_config.pages.handlers.base import PageHandler
+from hub_config.pages.views import own
+from hub_config.pages.views.changes import changes, short
+
+A_PAGE = 100
+MOST_FILTER = 255
+
+
+class RecordsHandler(PageHandler):
+    def asked(self, name: str, most: int = MOST_FILTER) -> str | None:
+        """A filter of the page's address; None where it is empty."""
+        return self.get_query_argument(name, "")[:most] or None
+
+
+class History(RecordsHandler):
+    async def get(self) -> None:
+        course, user = self.asked("course"), self.asked("user")
+        everyone = True if course is None and user is None else None
+        answer = await asking.lease_page(
+            self.pool,
+            limit=A_PAGE,
+            after=self.asked("after", 2000),
+            ended=True,
+            course=course,
+            user=user,
+            all=everyone,
+        )
+        leases = [own.held(lease) for lease in answer["leases"]]
+        self.show("history.html", leases=leases, next=answer["next"], course=course, filtered_user=user)
+
+
+class Audit(RecordsHandler):
+    async def get(self) -> None:
+        subject, kind = self.asked("subject"), self.asked("kind", 64)
+        page = await self.pool.audit(
+            subject=subject, kind=kind, limit=A_PAGE, after=self.asked("after", 2000)
+        )
+        self.show(
+            "audit.html",
+            changes=changes,
+            short=short,
+            events=page.items,
+            next=page.next,
+            subject=subject,
+            kind=kind,
+        )

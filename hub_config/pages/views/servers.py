@@ -1,0 +1,166 @@
+"""The pool as a picture: each GPU a bar, cut into slices by course."""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_kernels.units import THOUSANDTHS
+
+COLOURS = 8
+"""So many the style sheet has; courses beyond share them, and are told apart by their names."""
+BAR = 1000.0
+"""A bar's length in the picture's own unit: a thousandth of a GPU is one."""
+LETTER = 17.0
+"""What a letter in a slice takes of that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    """The GPUs of a class together."""
+
+    gpu_class: str
+    gpus: int
+    available: int
+    used: int
+    sizes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A slice on a bar. ``label`` is empty where it would not fit."""
+
+    lease: str
+    course: str
+    user: str
+    state: str
+    colour: int
+    begin: float
+    length: float
+    thousandths: int
+    mib: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A GPU and the slices that lie on it. ``other``: in use by what is no lease that the visitor sees."""
+
+    server: str
+    index: int
+    uuid: str
+    gpu_class: str
+    name: str
+    available: bool
+    used: int
+    used_mib: int
+    total_mib: int
+    pieces: tuple[Piece, ...]
+    by_course: tuple[tuple[str, int], ...]
+    other: int
+
+
+@dataclass(frozen=True, slots=True)
+class Legend:
+    course: str
+    colour: int
+    thousandths: int
+    leases: int
+
+
+def classes(pool: Mapping[str, Any]) -> list[Class]:
+    return [
+        Class(c["gpu_class"], c["gpus"], c["available"], c["used_thousandths"], tuple(c["sizes"]))
+        for c in pool["classes"]
+    ]
+
+
+def colour(course: str) -> int:
+    """The same course has the same colour on every page and after every restart."""
+    return zlib.crc32(course.encode()) % COLOURS
+
+
+def gpus(pool: Mapping[str, Any], leases: Iterable[Mapping[str, Any]]) -> list[Gpu]:
+    """All GPUs by server and number, with their slices by course."""
+    lying: dict[str, list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = defaultdict(list)
+    for lease in leases:
+        for part in lease["slices"]:
+            lying[part["gpu"]].append((lease, part))
+    found = [_gpu(gpu, lying.get(gpu["uuid"], ())) for gpu in pool["gpus"]]
+    return sorted(found, key=lambda gpu: (gpu.server, gpu.index, gpu.uuid))
+
+
+def _gpu(gpu: Mapping[str, Any], lying: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Gpu:
+    pieces, at = [], 0.0
+    by_course: dict[str, int] = defaultdict(int)
+    for lease, part in sorted(lying, key=lambda pair: (pair[0]["course"], pair[0]["user"], pair[0]["id"])):
+        share, course = part["thousandths"], lease["course"]
+        by_course[course] += share
+        length = min(float(share), max(0.0, BAR - at))
+        pieces.append(
+            Piece(
+                lease["id"],
+                course,
+                lease["user"],
+                lease["state"],
+                colour(course),
+                at,
+                length,
+                share,
+                part["mib"],
+                course if len(course) * LETTER < length else "",
+            )
+        )
+        at += length
+    return Gpu(
+        gpu["agent"],
+        gpu["index"],
+        gpu["uuid"],
+        gpu["gpu_class"],
+        gpu["name"],
+        gpu["available"],
+        gpu["used_thousandths"],
+        gpu["used_mib"],
+        gpu["allocatable_mib"],
+        tuple(pieces),
+        tuple(sorted(by_course.items())),
+        max(0, min(THOUSANDTHS, gpu["used_thousandths"]) - sum(by_course.values())),
+    )
+
+
+def legend(bars: Iterable[Gpu]) -> list[Legend]:
+    """The courses that hold something, the largest first."""
+    shares: dict[str, int] = defaultdict(int)
+    leases: dict[str, set[str]] = defaultdict(set)
+    for gpu in bars:
+        for piece in gpu.pieces:
+            shares[piece.course] += piece.thousandths
+            leases[piece.course].add(piece.lease)
+    found = [Legend(course, colour(course), share, len(leases[course])) for course, share in shares.items()]
+    return sorted(found, key=lambda entry: (-entry.thousandths, entry.course))
+
+
+def conflicts(accounts: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What is promised and cannot be kept as it stands, in the controller's words; each once."""
+    notes = [
+        note for account in accounts for standing in account["classes"].values() for note in standing["notes"]
+    ]
+    return list(dict.fromkeys(notes))
+
+
+def short_meetings(hours: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, str, int]]:
+    """Meetings of class hours that lack seats: course, size, when, how many."""
+    return [
+        (hour["course"], hour["size"], meeting["starts_at"], meeting["short"])
+        for hour in hours
+        for meeting in hour["meetings"]
+        if meeting["short"]
+    ]
+
+
+def faults(accounts: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Properties of the hub's groups that cannot be carried out."""
+    return [said for account in accounts for said in account["properties"] if said["fault"]]

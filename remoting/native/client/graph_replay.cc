@@ -1,0 +1,336 @@
+#include "graph_replay.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "call.h"
+#include "calls_wire.h"
+#include "copy.h"
+#include "graph_platform.h"
+#include "host_calls.h"
+#include "launch.h"
+#include "stream_event.h"
+
+namespace client {
+namespace {
+
+// A program that launches without ever waiting waits here, so that the worker's memory stays bounded.
+constexpr uint64_t kMaxInFlight = wire::kMaxGraphImage / 2;
+
+void put_kernel(const graphs::KernelParams& params, wire::Writer& payload) {
+    const Kernel& kernel = kernel_of_node(params);
+    wire::LaunchAttribute sent[wire::kMaxLaunchAttributes];
+    to_wire(params.attributes, sent);
+    payload.put(launch_head(shape_of(params), kernel, 0, params.attributes.size()));
+    payload.put_bytes(sent, params.attributes.size() * sizeof *sent);
+    payload.put_bytes(params.packed.data(), params.packed.size());
+}
+
+}  // namespace
+
+ForwardedGraph::Work ForwardedGraph::work_of(const graphs::Node& node, wire::Writer& payload) const {
+    Work work;
+    if (const auto* kernel = std::get_if<graphs::KernelParams>(&node.params)) {
+        work.kind = wire::StepKind::kernel;
+        put_kernel(*kernel, payload);
+    } else if (const auto* copy = std::get_if<graphs::CopyParams>(&node.params)) {
+        cuda::CopyRequest request;
+        graphs::check(cuda::read_copy_3d(&copy->copy, request));
+        if (request.empty()) return work;
+        CopyPlaces places;
+        graphs::check(find_places(request, places));
+        work.kind = wire::StepKind::copy;
+        work.copy = {places.to, places.from, !places.to_device, !places.from_device};
+        work.host = !places.to_device || !places.from_device;
+    } else if (const auto* fill = std::get_if<graphs::FillParams>(&node.params)) {
+        const auto& p = fill->fill;
+        if (p.width == 0 || p.height == 0) return work;
+        work.kind = wire::StepKind::fill;
+        payload.put(wire::GraphFill{p.dst, p.pitch, p.width, p.height, p.value, p.elementSize});
+    } else if (const auto* wait = std::get_if<graphs::WaitParams>(&node.params)) {
+        work.kind = wire::StepKind::wait_event;
+        payload.put(reinterpret_cast<uint64_t>(wait->event));
+    } else if (const auto* record = std::get_if<graphs::RecordParams>(&node.params)) {
+        work.kind = wire::StepKind::record_event;
+        payload.put(reinterpret_cast<uint64_t>(record->event));
+    } else if (const auto* call = std::get_if<graphs::HostParams>(&node.params)) {
+        work.kind = wire::StepKind::host;
+        work.call = *call;
+    }
+    return work;
+}
+
+// Of all host ends: the image, and what is sent for it.
+void ForwardedGraph::lay_out() {
+    std::vector<wire::Box> ends, read;
+    bool writes_host = false;
+    host_copies_.clear();
+    for (uint32_t i = 0; i < steps_.size(); ++i) {
+        const Work& work = steps_[i];
+        if (!work.host) continue;
+        host_copies_.push_back(i);
+        writes_host = writes_host || work.copy.to_image;
+        if (work.copy.to_image) ends.push_back(work.copy.to);
+        if (work.copy.from_image) ends.push_back(work.copy.from);
+        if (work.copy.from_image) read.push_back(work.copy.from);
+    }
+    writes_host_.store(writes_host);
+    layout_ = ImageLayout(std::move(ends));
+    graphs::require(layout_.bytes() <= wire::kMaxGraphImage, CUDA_ERROR_OUT_OF_MEMORY);
+    std::sort(read.begin(), read.end(), [](const auto& a, const auto& b) { return a.address < b.address; });
+    inputs_.clear();
+    for (const wire::Box& box : read) {
+        const uint64_t stop = box.address + wire::span(box);
+        if (!inputs_.empty() && box.address <= inputs_.back().start + inputs_.back().bytes &&
+            layout_.offset_of(box.address) == inputs_.back().offset + (box.address - inputs_.back().start)) {
+            inputs_.back().bytes = std::max(inputs_.back().bytes, stop - inputs_.back().start);
+        } else {
+            inputs_.push_back({box.address, stop - box.address, layout_.offset_of(box.address)});
+        }
+    }
+}
+
+wire::GraphCopy ForwardedGraph::in_image(const wire::GraphCopy& copy) const {
+    wire::GraphCopy placed = copy;
+    if (copy.to_image) placed.to.address = layout_.offset_of(copy.to.address);
+    if (copy.from_image) placed.from.address = layout_.offset_of(copy.from.address);
+    return placed;
+}
+
+ForwardedGraph::ForwardedGraph(uint64_t handle, std::span<const graphs::Step> steps, uint64_t flags)
+    : handle_(handle) {
+    try {
+        describe(steps, flags);
+    } catch (const graphs::Failure&) {
+        release_tickets();
+        throw;
+    }
+}
+
+void ForwardedGraph::describe(std::span<const graphs::Step> steps, uint64_t flags) {
+    graphs::require(steps.size() <= wire::kMaxGraphSteps, CUDA_ERROR_OUT_OF_MEMORY);
+    std::vector<wire::Writer> payloads(steps.size());
+    recorded_.resize(steps.size());
+    for (size_t i = 0; i < steps.size(); ++i) {
+        steps_.push_back(steps[i].node ? work_of(*steps[i].node, payloads[i]) : Work{});
+        if (const auto* record =
+                steps[i].node ? std::get_if<graphs::RecordParams>(&steps[i].node->params) : nullptr)
+            recorded_[i] = record->event;
+    }
+    lay_out();
+    find_what_functions_see(steps);
+    wire::Writer description;
+    for (size_t i = 0; i < steps.size(); ++i) {
+        if (steps_[i].kind == wire::StepKind::copy) payloads[i].put(in_image(steps_[i].copy));
+        if (steps_[i].kind == wire::StepKind::host) {
+            renew_ticket(static_cast<uint32_t>(i));
+            payloads[i].put(steps_[i].ticket);
+        }
+        description.put(wire::GraphStep{static_cast<uint32_t>(steps_[i].kind),
+                                        static_cast<uint32_t>(steps[i].after.size()),
+                                        static_cast<uint32_t>(payloads[i].size()), 0});
+        description.put_bytes(steps[i].after.data(), steps[i].after.size() * sizeof(uint32_t));
+        description.put_bytes(payloads[i].bytes().data(), payloads[i].size());
+    }
+    graphs::require(description.size() <= wire::kMaxGraphBytes, CUDA_ERROR_OUT_OF_MEMORY);
+    Call call;
+    graphs::check(call.begin());
+    device_ = call.device();
+    auto rest = description.bytes();
+    while (!rest.empty()) {
+        const auto part = rest.first(std::min<size_t>(rest.size(), wire::kMaxPayload / 2));
+        uint64_t graph = handle_;
+        const iovec parts[2] = {{&graph, sizeof graph}, {const_cast<std::byte*>(part.data()), part.size()}};
+        graphs::check(call.post_parts(wire::kOpGraphPart, 0, parts, 2));
+        rest = rest.subspan(part.size());
+    }
+    const wire::GraphHead head{handle_, flags, layout_.bytes(), static_cast<uint32_t>(steps.size()), 0};
+    const CUresult made = call.ask(wire::kOpGraphMake, 0, &head, sizeof head, nullptr, 0);
+    if (made == CUDA_SUCCESS) return;
+    // An earlier call's error comes instead of this one's answer: then the description still lies there.
+    call.post(wire::kOpGraphEnd, 0, &handle_, sizeof handle_);
+    graphs::refuse(made);
+}
+
+ForwardedGraph::~ForwardedGraph() {
+    Call call;
+    if (call.begin_without_context() != CUDA_SUCCESS) return;
+    // What it has written must reach the program although nobody will ask this graph again.
+    deliver(call, true);
+    GraphOutputs::get().remove(this);
+    release_tickets();
+    call.post(wire::kOpGraphEnd, 0, &handle_, sizeof handle_);
+}
+
+void ForwardedGraph::set(uint32_t step, const graphs::Node& node) {
+    const std::lock_guard lock(mutex_);
+    Call call;
+    graphs::check(call.begin());
+    wire::Writer payload;
+    const Work work = work_of(node, payload);
+    const Work before = steps_[step];
+    // The driver's node stays what it is.
+    graphs::require(work.kind == before.kind && work.host == before.host);
+    if (work.kind == wire::StepKind::nothing) return;
+    auto send = [&](uint32_t which, const void* bytes, size_t size) {
+        const wire::GraphChange change{handle_, which, static_cast<uint32_t>(steps_[which].kind)};
+        const iovec parts[2] = {{const_cast<wire::GraphChange*>(&change), sizeof change},
+                                {const_cast<void*>(bytes), size}};
+        graphs::check(call.post_parts(wire::kOpGraphSet, 0, parts, 2));
+    };
+    if (work.kind == wire::StepKind::host) {
+        steps_[step].call = work.call;
+        renew_ticket(step);
+        send(step, &steps_[step].ticket, sizeof steps_[step].ticket);
+        return;
+    }
+    if (work.kind != wire::StepKind::copy) {
+        if (const auto* record = std::get_if<graphs::RecordParams>(&node.params))
+            recorded_[step] = record->event;
+        send(step, payload.bytes().data(), payload.size());
+        return;
+    }
+    deliver_locked(call, true);  // to where the launches before have it
+    steps_[step] = work;
+    try {
+        if (work.host) lay_out();
+        check_functions();
+    } catch (const graphs::Failure&) {
+        steps_[step] = before;
+        lay_out();
+        throw;
+    }
+    // Where one range moves, others may, too.
+    for (const uint32_t which : work.host ? host_copies_ : std::vector<uint32_t>{step}) {
+        const wire::GraphCopy placed = in_image(steps_[which].copy);
+        send(which, &placed, sizeof placed);
+    }
+    if (!work.host) return;
+    for (const uint32_t which : calls_) {
+        renew_ticket(which);
+        send(which, &steps_[which].ticket, sizeof steps_[which].ticket);
+    }
+}
+
+void ForwardedGraph::enable(uint32_t step, bool enabled) {
+    const std::lock_guard lock(mutex_);
+    if (steps_[step].kind == wire::StepKind::nothing) return;
+    Call call;
+    graphs::check(call.begin());
+    const wire::GraphChange change{handle_, step, enabled};
+    graphs::check(call.post(wire::kOpGraphEnable, 0, &change, sizeof change));
+}
+
+void ForwardedGraph::send_inputs(Call& call) {
+    for (const HostRange& range : inputs_) {
+        for (uint64_t done = 0; done < range.bytes;) {
+            const uint64_t chunk = std::min<uint64_t>(range.bytes - done, wire::kChunk);
+            wire::GraphInput head{handle_, layout_.bytes(), range.offset + done};
+            const iovec parts[2] = {{&head, sizeof head},
+                                    {reinterpret_cast<void*>(range.start + done), chunk}};
+            graphs::check(call.post_parts(wire::kOpGraphInput, 0, parts, 2));
+            done += chunk;
+        }
+    }
+}
+
+void ForwardedGraph::launch(const graphs::Stream& stream, std::shared_ptr<void> keep) {
+    Call call;
+    graphs::check(call.begin_for(reinterpret_cast<CUstream>(stream.wire)));
+    call.uses_memory();
+    if (!inputs_.empty()) {
+        GraphOutputs::get().settle(call, inputs_);
+        graphs::check(HostCalls::get().wait_for(stream.wire, call));
+    }
+    {
+        const std::lock_guard lock(mutex_);
+        if (!inputs_.empty()) {
+            make_room(call);
+            send_inputs(call);
+        }
+        for (const CUevent event : recorded_) {
+            if (event) count_record(event);
+        }
+        for (const uint32_t step : calls_) HostCalls::get().launch(steps_[step].ticket, stream.wire);
+        const wire::GraphRun run{handle_, stream.wire, layout_.bytes()};
+        graphs::check(call.post(wire::kOpGraphRun, 0, &run, sizeof run));
+        kept_.swap(keep);
+        undelivered_ = writes_host_;
+    }
+    if (writes_host_) GraphOutputs::get().add(this);
+}
+
+void ForwardedGraph::make_room(Call& call) {
+    if (in_flight_ > 0 && in_flight_ + layout_.bytes() > kMaxInFlight) {
+        const wire::GraphOutput wait{handle_, 0, 0, 1};
+        uint32_t done = 0;
+        graphs::check(call.ask(wire::kOpGraphOutput, 0, &wait, sizeof wait, &done, sizeof done));
+        in_flight_ = 0;
+    }
+    in_flight_ += layout_.bytes();
+}
+
+bool ForwardedGraph::writes_to(uint64_t start, uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    return std::any_of(host_copies_.begin(), host_copies_.end(), [&](uint32_t step) {
+        const wire::GraphCopy& copy = steps_[step].copy;
+        if (!copy.to_image) return false;
+        return copy.to.address < start + bytes && start < copy.to.address + wire::span(copy.to);
+    });
+}
+
+bool ForwardedGraph::deliver_locked(Call& call, bool wait) {
+    if (!undelivered_) return true;
+    for (const uint32_t step : host_copies_) {
+        const wire::GraphCopy& copy = steps_[step].copy;
+        if (!copy.to_image) continue;
+        const uint64_t offset = layout_.offset_of(copy.to.address);
+        if (!bring(call, handle_, wire::kOpGraphOutput, copy.to, offset, wait)) return false;
+    }
+    in_flight_ = 0;
+    undelivered_ = false;
+    return true;
+}
+
+bool ForwardedGraph::deliver(Call& call, bool wait) {
+    const std::lock_guard lock(mutex_);
+    return deliver_locked(call, wait);
+}
+
+GraphOutputs& GraphOutputs::get() {
+    static auto* outputs = new GraphOutputs;
+    return *outputs;
+}
+
+void GraphOutputs::add(ForwardedGraph* graph) {
+    const std::lock_guard lock(mutex_);
+    if (std::find(graphs_.begin(), graphs_.end(), graph) == graphs_.end()) graphs_.push_back(graph);
+    count_.store(graphs_.size(), std::memory_order_release);
+}
+
+void GraphOutputs::remove(ForwardedGraph* graph) {
+    const std::lock_guard lock(mutex_);
+    std::erase(graphs_, graph);
+    count_.store(graphs_.size(), std::memory_order_release);
+}
+
+void GraphOutputs::deliver(Call& call) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(graphs_, [&](ForwardedGraph* graph) { return graph->deliver(call, false); });
+    count_.store(graphs_.size(), std::memory_order_release);
+}
+
+void GraphOutputs::settle(Call& call, std::span<const HostRange> ranges) {
+    if (!any()) return;
+    const std::lock_guard lock(mutex_);
+    std::erase_if(graphs_, [&](ForwardedGraph* graph) {
+        const bool concerned = std::any_of(ranges.begin(), ranges.end(), [&](const HostRange& range) {
+            return graph->writes_to(range.start, range.bytes);
+        });
+        return concerned && graph->deliver(call, true);
+    });
+    count_.store(graphs_.size(), std::memory_order_release);
+}
+
+}  // namespace client

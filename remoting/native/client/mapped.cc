@@ -1,0 +1,146 @@
+#include "mapped.h"
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <random>
+#include <string>
+
+#include "calls_wire.h"
+#include "log.h"
+#include "session.h"
+#include "shared_memory.h"
+#include "virtual_memory.h"
+
+namespace client {
+namespace {
+
+constexpr uint64_t kUnit = 2u << 20;  // what drivers map memory in
+constexpr uint64_t kFirst = 0x3000'0000'0000, kEnd = 0x5000'0000'0000;
+constexpr uint64_t kWindow = 1ull << 40;
+constexpr int kTries = 16;
+
+struct Window {
+    std::atomic<uint64_t> base{0};  // 0: nothing has been pinned
+    std::mutex mutex;
+    uint64_t next = 0;  // offset
+};
+
+Window& window() {
+    static auto* made = new Window;
+    return *made;
+}
+
+bool in_window(uint64_t address) {
+    const uint64_t base = window().base.load(std::memory_order_relaxed);
+    return base != 0 && address - base < kWindow;
+}
+
+uint64_t round_up(uint64_t bytes) {
+    return (bytes + kUnit - 1) / kUnit * kUnit;
+}
+
+CUresult ordinary_twin(Call& call, Memory& known) {
+    wire::AllocateHead head{};
+    head.bytes = known.bytes;
+    uint64_t answer[2];
+    if (CUresult error = call.ask(wire::kOpAllocate, 0, &head, sizeof head, answer, sizeof answer)) {
+        return error;
+    }
+    known.device_address = answer[0];
+    return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+void* map_pinned(uint64_t bytes) {
+    Window& all = window();
+    const std::lock_guard lock(all.mutex);
+    if (all.base.load() == 0) {
+        std::random_device random;
+        const uint64_t places = (kEnd - kFirst - kWindow) / kUnit;
+        all.base = kFirst + (uint64_t{random()} << 32 | random()) % places * kUnit;
+    }
+    constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS;
+#ifdef __SANITIZE_THREAD__
+    constexpr int kTries = 0;  // it accepts mappings in its own ranges only
+#endif
+    for (int i = 0; i < kTries && bytes <= kWindow / 2; ++i) {
+        if (all.next + round_up(bytes) > kWindow) all.next = 0;
+        void* wanted = reinterpret_cast<void*>(all.base + all.next);
+        // A unit stays free behind each: what runs over an end meets nothing.
+        all.next += round_up(bytes) + kUnit;
+        void* found = mmap(wanted, bytes, PROT_READ | PROT_WRITE, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
+        if (found == wanted) return found;
+        if (found != MAP_FAILED) munmap(found, bytes);
+    }
+    void* found = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, kFlags, -1, 0);
+    return found == MAP_FAILED ? nullptr : found;
+}
+
+CUresult give_twin(Call& call, Memory& known) {
+    static auto* one_at_a_time = new std::mutex;
+    const std::lock_guard lock(*one_at_a_time);
+    const auto now = MemoryMap::get().find(known.base);
+    if (!now || now->base != known.base) return CUDA_ERROR_INVALID_VALUE;
+    known = *now;
+    if (known.device_address) return CUDA_SUCCESS;
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    if (in_window(known.base)) {
+        result = place_memory(call, known.base, round_up(known.bytes), known.bytes, known.physical);
+        if (result == CUDA_SUCCESS) known.device_address = known.base;
+    }
+    if (result == CUDA_ERROR_NOT_SUPPORTED) result = ordinary_twin(call, known);
+    if (result != CUDA_SUCCESS) return result;
+    MemoryMap::get().set_twin(known.base, known.device_address, known.physical);
+    SharedMemory::get().add(reinterpret_cast<void*>(known.base), known.device_address, known.bytes,
+                            call.device());
+    return CUDA_SUCCESS;
+}
+
+void drop_twin(const Memory& memory) {
+    if (!memory.device_address) return;
+    SharedMemory::get().remove(reinterpret_cast<void*>(memory.base));
+    Call call;
+    if (call.begin_without_context() != CUDA_SUCCESS) return;
+    call.use_device(memory.device);
+    if (memory.physical) {
+        take_memory_away(call, memory.base, round_up(memory.bytes), memory.physical);
+    } else {
+        const wire::cuMemFree_v2_message message{memory.device_address};
+        call.post(wire::kOp_cuMemFree_v2, 0, &message, sizeof message);
+    }
+}
+
+CUresult reach_parameters(Call& call, const std::byte* parameters, size_t bytes) {
+    if (window().base.load(std::memory_order_relaxed) == 0) return CUDA_SUCCESS;
+    for (size_t at = 0; at + sizeof(uint64_t) <= bytes; at += sizeof(uint64_t)) {
+        uint64_t value;
+        std::memcpy(&value, parameters + at, sizeof value);
+        if (!in_window(value)) continue;
+        auto memory = MemoryMap::get().find(value);
+        if (!memory || memory->kind != Memory::Kind::pinned || memory->device_address) continue;
+        if (CUresult error = give_twin(call, *memory)) return error;
+        if (memory->device_address == memory->base) continue;
+        tell_user(
+            "A kernel was given the address of pinned host memory, and the GPU server cannot put memory "
+            "there; give the kernel what cuMemHostGetDevicePointer (cudaHostGetDevicePointer) returns.");
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult Call::reach(uint64_t& address, uint64_t bytes) {
+    if (bytes == 0 || MemoryMap::get().on_device(address, bytes)) return CUDA_SUCCESS;
+    auto memory = MemoryMap::get().find(address);
+    if (!memory || memory->kind != Memory::Kind::pinned) return CUDA_ERROR_INVALID_VALUE;
+    const uint64_t offset = address - memory->base;
+    if (bytes > memory->bytes - offset) return CUDA_ERROR_INVALID_VALUE;
+    if (CUresult error = give_twin(*this, *memory)) return error;
+    address = memory->device_address + offset;
+    return CUDA_SUCCESS;
+}
+
+}  // namespace client

@@ -1,0 +1,123 @@
+#include "fatbinary.h"
+
+#include "forward.h"
+#include "log.h"
+
+namespace cudart {
+namespace {
+
+constexpr int kWrapperMagic = 0x466243b1;
+constexpr int kLinkedVersion = 2;
+
+// crt/fatbinary_section.h: what a program registers. From version 2 on there is a list of the images that the
+// program was linked from (nvcc -rdc=true), ended by a null, for a device that has to link them itself.
+struct Wrapper {
+    int magic, version;
+    const void* data;
+    const void* const* linked_from;
+};
+
+// A list longer than this is damage.
+constexpr int kMaxImages = 4096;
+// An image larger than this is damage too.
+constexpr unsigned long long kMaxImageBytes = 512ull << 20;
+
+// Byte by byte: what is no fatbin may be shorter than a magic number.
+bool is_fatbin(const void* image) {
+    static constexpr unsigned char kMagic[] = {0x50, 0xed, 0x55, 0xba};
+    const auto* bytes = static_cast<const unsigned char*>(image);
+    for (size_t i = 0; i < sizeof kMagic; ++i) {
+        if (bytes[i] != kMagic[i]) return false;
+    }
+    return true;
+}
+
+CUresult add_image(const Driver& driver, CUlinkState link, const void* image) {
+    if (!is_fatbin(image)) return CUDA_ERROR_INVALID_IMAGE;
+    // The image says how long it is.
+    struct {
+        unsigned magic;
+        unsigned short version, header_bytes;
+        unsigned long long bytes;
+    } header;
+    std::memcpy(&header, image, sizeof header);
+    if (header.header_bytes < sizeof header || header.bytes > kMaxImageBytes) return CUDA_ERROR_INVALID_IMAGE;
+    return invoke(driver.cuLinkAddData_v2, link, CU_JIT_INPUT_FATBINARY, const_cast<void*>(image),
+                  header.header_bytes + header.bytes, "", 0u, nullptr, nullptr);
+}
+
+// Takes the driver's reasons, so that a refusal that is made good is told to nobody.
+class ErrorLog {
+  public:
+    unsigned count() const { return 2; }
+    CUjit_option* options() { return options_; }
+    void** values() { return values_; }
+    std::string text() const { return text_; }
+
+  private:
+    char text_[1024] = "";
+    CUjit_option options_[2] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void* values_[2] = {text_, reinterpret_cast<void*>(sizeof text_)};
+};
+
+CUresult link_images(const Driver& driver, const void* const* images, CUlibrary& library) {
+    CUlinkState link;
+    ErrorLog log;
+    CUresult result = invoke(driver.cuLinkCreate_v2, log.count(), log.options(), log.values(), &link);
+    if (result != CUDA_SUCCESS) return result;
+    for (int i = 0; result == CUDA_SUCCESS && images[i] && i < kMaxImages; ++i) {
+        result = add_image(driver, link, images[i]);
+        // One that has nothing for this device, as the device runtime's own often: what needs it will be
+        // missed.
+        if (result == CUDA_ERROR_NO_BINARY_FOR_GPU) result = CUDA_SUCCESS;
+    }
+    void* image = nullptr;
+    size_t bytes = 0;
+    if (result == CUDA_SUCCESS) result = invoke(driver.cuLinkComplete, link, &image, &bytes);
+    if (result == CUDA_SUCCESS) {
+        result =
+            invoke(driver.cuLibraryLoadData, &library, image, nullptr, nullptr, 0u, nullptr, nullptr, 0u);
+    }
+    invoke(driver.cuLinkDestroy, link);
+    return result;
+}
+
+CUresult load_image(const Driver& driver, const void* registered, CUlibrary& library) {
+    Wrapper wrapper;
+    std::memcpy(&wrapper, registered, sizeof wrapper);
+    const bool linked = wrapper.magic == kWrapperMagic && wrapper.version >= kLinkedVersion;
+    if (!linked || !wrapper.linked_from || !wrapper.linked_from[0]) {
+        return invoke(driver.cuLibraryLoadData, &library, registered, nullptr, nullptr, 0u, nullptr, nullptr,
+                      0u);
+    }
+    ErrorLog log;
+    CUresult result = invoke(driver.cuLibraryLoadData, &library, registered, log.options(), log.values(),
+                             log.count(), nullptr, nullptr, 0u);
+    if (result == CUDA_SUCCESS) return result;
+    result = link_images(driver, wrapper.linked_from, library);
+    if (result != CUDA_SUCCESS && !log.text().empty()) tell_user(log.text());
+    return result;
+}
+
+// What lies in the image and nowhere else: another try has the same end.
+bool for_ever(CUresult result) {
+    return result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_IMAGE ||
+           result == CUDA_ERROR_INVALID_PTX || result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+}
+
+}  // namespace
+
+CUresult load(const Driver& driver, FatBinary& binary, CUlibrary& library) {
+    library = binary.library.load(std::memory_order_acquire);
+    if (library) return CUDA_SUCCESS;
+    if (CUresult refusal = binary.refusal.load(); refusal != CUDA_SUCCESS) return refusal;
+    std::lock_guard lock(binary.mutex);
+    library = binary.library.load(std::memory_order_acquire);
+    if (library) return CUDA_SUCCESS;
+    const CUresult result = load_image(driver, binary.wrapper, library);
+    if (result == CUDA_SUCCESS) binary.library.store(library, std::memory_order_release);
+    if (for_ever(result)) binary.refusal = result;
+    return result;
+}
+
+}  // namespace cudart

@@ -1,0 +1,87 @@
+// Attributes of streams: hints to a GPU's caches and to how a thread waits. They are kept for who asks; the
+// priority is the stream's own, which cannot change here once it is made.
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "cuda_abi.h"
+
+namespace {
+
+using Key = std::pair<CUstream, int>;
+
+struct Kept {
+    std::mutex mutex;
+    std::map<Key, CUstreamAttrValue> values;
+};
+
+Kept& kept() {
+    static auto* all = new Kept;
+    return *all;
+}
+
+constexpr size_t kMost = 1 << 16;
+constexpr CUstreamAttrID kHints[] = {CU_STREAM_ATTRIBUTE_ACCESS_POLICY_WINDOW,
+                                     CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY};
+
+bool is_hint(CUstreamAttrID attribute) {
+    return attribute == kHints[0] || attribute == kHints[1];
+}
+
+CUresult check(CUstream stream, int& priority) {
+    return cuStreamGetPriority(stream, &priority);
+}
+
+CUstreamAttrValue value_of(CUstream stream, CUstreamAttrID attribute) {
+    const std::lock_guard lock(kept().mutex);
+    const auto found = kept().values.find({stream, static_cast<int>(attribute)});
+    if (found != kept().values.end()) return found->second;
+    CUstreamAttrValue fresh;
+    std::memset(&fresh, 0, sizeof fresh);
+    if (attribute == CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY) fresh.syncPolicy = CU_SYNC_POLICY_AUTO;
+    return fresh;
+}
+
+CUresult keep(CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue& value) {
+    const std::lock_guard lock(kept().mutex);
+    if (kept().values.size() >= kMost) return CUDA_ERROR_OUT_OF_MEMORY;
+    kept().values[{stream, static_cast<int>(attribute)}] = value;
+    return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue* value_out) {
+    int priority = 0;
+    if (CUresult error = check(hStream, priority)) return error;
+    if (!value_out) return CUDA_ERROR_INVALID_VALUE;
+    if (attr == CU_STREAM_ATTRIBUTE_PRIORITY) {
+        std::memset(value_out, 0, sizeof *value_out);
+        value_out->priority = priority;
+        return CUDA_SUCCESS;
+    }
+    if (!is_hint(attr)) return CUDA_ERROR_NOT_SUPPORTED;
+    *value_out = value_of(hStream, attr);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue* value) {
+    int priority = 0;
+    if (CUresult error = check(hStream, priority)) return error;
+    if (!value) return CUDA_ERROR_INVALID_VALUE;
+    if (!is_hint(attr)) return CUDA_ERROR_NOT_SUPPORTED;
+    return keep(hStream, attr, *value);
+}
+
+CUresult cuStreamCopyAttributes(CUstream dst, CUstream src) {
+    int priority = 0;
+    if (CUresult error = check(dst, priority)) return error;
+    if (CUresult error = check(src, priority)) return error;
+    for (const CUstreamAttrID attribute : kHints) {
+        if (CUresult error = keep(dst, attribute, value_of(src, attribute))) return error;
+    }
+    return CUDA_SUCCESS;
+}
+}

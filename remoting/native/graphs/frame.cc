@@ -1,0 +1,29 @@
+#include "frame.h"
+
+#include <utility>
+
+namespace graphs {
+namespace {
+
+std::mutex& mutex() {
+    static auto* one = new std::mutex;
+    return *one;
+}
+std::vector<std::shared_ptr<void>>* discarded = nullptr;  // of the frame that holds the lock
+
+}  // namespace
+
+Frame::Frame() : lock_(mutex()) {
+    discarded = &discarded_;
+}
+
+Frame::~Frame() {
+    discarded = nullptr;
+    lock_.unlock();
+}
+
+void Frame::discard(std::shared_ptr<void> last) {
+    discarded->push_back(std::move(last));
+}
+
+}  // namespace graphs

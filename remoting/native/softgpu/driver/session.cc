@@ -1,0 +1,118 @@
+#include "session.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <new>
+
+#include "config.h"
+#include "driver.h"
+#include "log.h"
+#include "thread_state.h"
+
+// A session as its user holds it.
+struct GkSession {
+    std::shared_ptr<softgpu::driver::Session> session;
+};
+
+namespace softgpu::driver {
+namespace {
+
+void write_text(FILE* stream, std::string_view text) {
+    std::fwrite(text.data(), 1, text.size(), stream);
+    std::fflush(stream);
+}
+
+void log_lines(std::string_view text) {
+    while (!text.empty()) {
+        const size_t end = std::min(text.find('\n'), text.size());
+        if (end > 0) log_line(text.substr(0, end));
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+}
+
+// The process's own: device printf goes to standard output, through the C library's buffer, which programs
+// flush and redirect.
+void tell_process(void*, uint32_t kind, const char* text, size_t bytes) {
+    const std::string_view words(text, bytes);
+    if (kind == kGkTextOutput) return write_text(stdout, words);
+    if (kind == kGkTextError) return write_text(stderr, words);
+    log_lines(words);
+}
+
+const std::shared_ptr<Session>& process_session() {
+    // Never destroyed: kernels may print while the process exits.
+    static const auto* const own = [] {
+        auto session = std::make_shared<Session>(tell_process, nullptr);
+        session->checks = checks_from_environment();
+        return new std::shared_ptr<Session>(std::move(session));
+    }();
+    return *own;
+}
+
+GkSession* begin_session(GkTextSink sink, void* user) {
+    try {
+        return new GkSession{std::make_shared<Session>(sink, user)};
+    } catch (const std::bad_alloc&) {
+        return nullptr;
+    }
+}
+
+void enter_session(GkSession* session) {
+    thread_state().session = session ? session->session : nullptr;
+}
+
+void set_checks(GkSession* session, uint32_t checks) {
+    session->session->checks.store(checks & kGkCheckAll, std::memory_order_relaxed);
+}
+
+void interrupt(GkSession* session) {
+    session->session->interrupts.fetch_add(1, std::memory_order_release);
+}
+
+void end_session(GkSession* session) {
+    session->session->end();
+    delete session;
+}
+
+bool limit_mapping(uint64_t base, size_t bytes) {
+    Driver* driver = Driver::live();
+    return driver && driver->memory.addresses().limit(base, bytes);
+}
+
+constexpr GkSoftgpuExtension kExtension{kGkSoftgpuExtensionVersion,
+                                        sizeof(GkSoftgpuExtension),
+                                        begin_session,
+                                        enter_session,
+                                        set_checks,
+                                        interrupt,
+                                        end_session,
+                                        limit_mapping};
+
+}  // namespace
+
+void Session::tell(GkText kind, std::string_view text) {
+    const std::lock_guard lock(mutex_);
+    if (sink_) sink_(user_, kind, text.data(), text.size());
+}
+
+void Session::end() {
+    const std::lock_guard lock(mutex_);
+    sink_ = nullptr;
+}
+
+const std::shared_ptr<Session>& current_session() {
+    const auto& own = thread_state().session;
+    return own ? own : process_session();
+}
+
+CUresult answer_of_wait(CUresult status) {
+    if (status != CUDA_SUCCESS) return status;
+    return current_session()->take_lost_work() ? CUDA_ERROR_LAUNCH_TIMEOUT : CUDA_SUCCESS;
+}
+
+}  // namespace softgpu::driver
+
+extern "C" __attribute__((visibility("default"))) const GkSoftgpuExtension* gk_softgpu_extension(
+    uint32_t version) {
+    return version == kGkSoftgpuExtensionVersion ? &softgpu::driver::kExtension : nullptr;
+}

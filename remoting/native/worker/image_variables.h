@@ -1,0 +1,18 @@
+// How much of a GPU's memory the variables of an image will take: known before a driver is asked to load it,
+// because a driver does not say, and may take the memory only when a kernel is first launched.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace worker {
+
+// Bytes of the variables that `image` (PTX text, a cubin or a fatbin) defines and that are not in the image
+// itself: all of a text's, and of a cubin those without first values. A fatbin counts as that one of its
+// entries which has most; nothing is returned if it would have to be unpacked to more than an image may have.
+// What cannot be read counts nothing: the driver says what is wrong with it. Reads nothing outside `image`.
+std::optional<uint64_t> variable_bytes(std::span<const std::byte> image);
+
+}  // namespace worker

@@ -1,0 +1,38 @@
+// A session of ours on the software GPU (softgpu/driver/extension.h): its text becomes notices. On a real
+// driver there is nothing of it.
+#pragma once
+
+#include "driver.h"
+
+namespace worker {
+
+class Session;
+
+class SoftwareSession {
+  public:
+    explicit SoftwareSession(const Driver& driver) : extension_(driver.software) {}
+    ~SoftwareSession() { end(); }
+    SoftwareSession(const SoftwareSession&) = delete;
+    SoftwareSession& operator=(const SoftwareSession&) = delete;
+
+    // `session` gets the text from now on, until end().
+    void begin(Session& session);
+    void end();
+
+    // The calling thread works for this session from now on.
+    void enter() const;
+    // False when kernels cannot be checked here.
+    bool set_checks(uint32_t checks) const;
+    // False when they cannot be interrupted here.
+    bool interrupt() const;
+
+    // Holds kernels to the first `bytes` of the mapping at `base`, once they are given access to it. On a
+    // real driver they reach all of it.
+    void limit_mapping(uint64_t base, uint64_t bytes) const;
+
+  private:
+    const GkSoftgpuExtension* const extension_;
+    GkSession* session_ = nullptr;
+};
+
+}  // namespace worker

@@ -1,0 +1,1 @@
+"""Programs from outside: test suites that others wrote, and what of them is known to differ."""

@@ -1,0 +1,77 @@
+"""A course's CUDA C++ programs, compiled with nvcc: each prints what it should, straight and forwarded.
+
+What a program has to print is in a file beside it. The programs compare their results with the CPU's, so
+these files hold few numbers. The fast suite has the build that holds PTX alone; ``make conformance`` has
+nvcc's default too, which holds machine code and compressed PTX.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from .places import PLACES, Process
+
+COURSE = Path(__file__).parent / "course"
+PROGRAMS = sorted(path.stem for path in COURSE.glob("*.cu"))
+ALL_BUILDS = {"ptx": ("-gencode", "arch=compute_75,code=compute_75"), "default": ()}
+BUILDS = tuple(ALL_BUILDS) if os.environ.get("GPU_KERNELS_CONFORMANCE") else ("ptx",)
+OPTIONS = {"threads": ("--default-stream", "per-thread")}
+
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(
+        shutil.which("nvcc") is None, reason="nvcc is not here to compile the course's programs"
+    ),
+]
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with ``PROGRAM-BUILD`` for each program, compiled side by side: that takes the time."""
+    folder = tmp_path_factory.mktemp("course")
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        made = [pool.submit(compile_program, folder, name, build) for name in PROGRAMS for build in BUILDS]
+    for one in made:
+        one.result()
+    return folder
+
+
+def compile_program(folder: Path, name: str, build: str) -> None:
+    command = ["nvcc", "-std=c++17", "-cudart", "shared", *ALL_BUILDS[build], *OPTIONS.get(name, ())]
+    target = folder / f"{name}-{build}"
+    done = subprocess.run([*command, "-o", target, COURSE / f"{name}.cu"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module", params=["straight", "forwarded"])
+def process(request: pytest.FixtureRequest) -> Iterator[Process]:
+    with PLACES[request.param](1) as process:
+        yield process
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("build", BUILDS)
+def test_a_program_prints_what_it_should(process: Process, compiled: Path, name: str, build: str) -> None:
+    with process() as environment:
+        done = subprocess.run(
+            [compiled / f"{name}-{build}"], env=environment, capture_output=True, text=True, timeout=120
+        )
+    assert done.stdout == (COURSE / f"{name}.out").read_text(), done.stderr
+    assert done.returncode == 0
+
+
+def test_a_program_with_a_static_runtime_is_told_how_to_be_linked(process: Process, tmp_path: Path) -> None:
+    binary = tmp_path / "static"
+    subprocess.run(["nvcc", "-cudart", "static", "-o", binary, COURSE / "vector_add.cu"], check=True)
+    with process() as environment:
+        done = subprocess.run([binary], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "-cudart shared" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

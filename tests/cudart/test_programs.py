@@ -1,0 +1,56 @@
+"""CUDA C++ programs, compiled as students compile them, both ways; each prints what stands beside it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .conftest import Way
+
+PROGRAMS = Path(__file__).parent / "programs"
+BUILDS = {
+    "default": [],
+    "ptx": ["-gencode", "arch=compute_75,code=compute_75", "-Xfatbin", "--compress-mode=none"],
+    "per-thread": ["--default-stream", "per-thread"],
+}
+
+
+@pytest.fixture(scope="session")
+def compiled(nvcc: str, tmp_path_factory: pytest.TempPathFactory):
+    """Compiles a program once a session: the folder is the cache."""
+    folder = tmp_path_factory.mktemp("compiled")
+
+    def compile(name: str, sources: list[Path], options: list[str]) -> Path:
+        program = folder / name
+        if not program.exists():
+            command = [nvcc, "-cudart", "shared", "-std=c++17", *options, *sources, "-o", program]
+            done = subprocess.run(command, capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout + done.stderr
+        return program
+
+    return compile
+
+
+def prints(way: Way, program: Path, expected: Path) -> None:
+    done = way.run(program)
+    assert (done.stdout, done.stderr) == (expected.read_text(), "")
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_a_program_prints_what_it_should(compiled, way: Way, build: str):
+    source = PROGRAMS / "vector_add.cu"
+    prints(way, compiled(f"vector_add-{build}", [source], BUILDS[build]), source.with_suffix(".txt"))
+
+
+def test_managed_variables_are_one_for_host_and_kernels(compiled, way: Way):
+    source = PROGRAMS / "managed_variable.cu"
+    prints(way, compiled("managed", [source], []), source.with_suffix(".txt"))
+
+
+def test_objects_that_are_linked_on_the_device_find_each_other(compiled, way: Way):
+    folder = PROGRAMS / "linked"
+    program = compiled("linked", sorted(folder.glob("*.cu")), ["-rdc=true"])
+    prints(way, program, folder / "main.txt")

@@ -1,0 +1,393 @@
+// Frames that are well formed as far as a length and a number go, and lie in what they say: made from a
+// fuzzer's bytes, for every opcode.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "blake2b.h"
+#include "graph_wire.h"
+#include "handlers.h"
+#include "hostile_values.h"
+
+namespace hostile {
+
+class Frames final : public Values {
+  public:
+    // `memory`: an address of the lease, of at least a page.
+    // `order`: posted calls that were made before.
+    // `programs`: images that a load may name, and a link use.
+    Frames(FuzzedDataProvider& data, uint64_t memory, uint64_t order,
+           std::span<const std::string_view> programs)
+        : Values(data, memory), programs_(programs), order_(order) {}
+
+    // One frame, with its header.
+    std::vector<std::byte> next();
+
+  private:
+    uint16_t opcode();
+    void launch(wire::Writer& to);
+    void options(wire::Writer& to, uint32_t count);
+    void load(wire::Writer& to);
+    void upload(wire::Writer& to);
+    void link(wire::Writer& to);
+    void name(wire::Writer& to, uint32_t bytes);
+    void work(wire::Writer& to, wire::StepKind kind);
+    void description(wire::Writer& to, uint32_t& before);
+    void payload(wire::Writer& to, uint16_t opcode);
+    bool graph_payload(wire::Writer& to, uint16_t opcode);
+    bool memory_payload(wire::Writer& to, uint16_t opcode);
+    void fields(wire::Writer& to, std::string_view what);
+    static bool posted(uint16_t opcode);
+
+    const std::span<const std::string_view> programs_;
+    uint32_t described_[3] = {};  // steps of each graph
+    uint64_t order_;
+};
+
+inline std::vector<std::byte> Frames::next() {
+    wire::Writer body;
+    const uint16_t code = opcode();
+    payload(body, code);
+    // Now and then cut short, or longer than it should be.
+    if (data_.ConsumeIntegralInRange(0, 31) == 0) body.put(data_.ConsumeIntegral<uint64_t>());
+    size_t bytes = body.size();
+    if (data_.ConsumeIntegralInRange(0, 31) == 0) bytes = data_.ConsumeIntegralInRange<size_t>(0, bytes);
+    wire::FrameHeader header{static_cast<uint32_t>(bytes), code, 0,
+                             data_.ConsumeIntegralInRange<uint8_t>(0, 3), order_};
+    if (posted(code)) header.order = ++order_;
+    wire::Writer frame;
+    frame.put(header);
+    frame.put_bytes(body.bytes().data(), bytes);
+    return {frame.bytes().begin(), frame.bytes().end()};
+}
+
+// What the messages of generated calls consist of, a letter a field (codegen/calls.py).
+inline constexpr std::string_view kMessageFields[] = {
+#include "message_fields.inc"
+};
+
+// Those that the lane sees to itself have no handler.
+inline constexpr uint16_t kOfTheLane[] = {wire::kOpCopyOut,     wire::kOpCopyBoxOut, wire::kOpNextHostCall,
+                                          wire::kOpTakeNotices, wire::kOpInterrupt,  wire::kOpGraphLook};
+
+inline std::vector<uint16_t> opcodes_by_hand() {
+    std::vector<uint16_t> found(std::begin(kOfTheLane), std::end(kOfTheLane));
+    for (uint16_t opcode = 1; opcode < wire::kFirstGenerated; ++opcode)
+        if (worker::find_handler(opcode)) found.push_back(opcode);
+    return found;
+}
+
+inline uint16_t Frames::opcode() {
+    static const std::vector<uint16_t> by_hand = opcodes_by_hand();
+    if (data_.ConsumeIntegralInRange(0, 2) != 0)
+        return by_hand[data_.ConsumeIntegralInRange<size_t>(0, by_hand.size() - 1)];
+    return data_.ConsumeIntegralInRange<uint16_t>(wire::kFirstGenerated, wire::kEndOfOpcodes - 1);
+}
+
+// What is asked carries the number of the last posted call, and takes none.
+inline bool Frames::posted(uint16_t opcode) {
+    const worker::Handler* handler = worker::find_handler(opcode);
+    return handler && handler->how == worker::How::post;
+}
+
+inline void Frames::launch(wire::Writer& to) {
+    wire::LaunchHead head{};
+    head.library = data_.ConsumeBool() ? wire::make_handle(wire::HandleKind::library, 1, 1) : value();
+    head.stream = data_.ConsumeBool() ? 0 : value();
+    const auto side = [&] {
+        return data_.ConsumeIntegralInRange(0, 15) ? data_.ConsumeIntegralInRange<uint32_t>(1, 4) : count();
+    };
+    head.kernel = data_.ConsumeIntegralInRange<uint32_t>(0, 4);
+    for (uint32_t& length : head.grid) length = side();
+    for (uint32_t& length : head.block) length = side();
+    head.shared_bytes = data_.ConsumeBool() ? 0 : count() * 64;
+    head.attribute_count = data_.ConsumeBool() ? 0 : count();
+    // What the kernels of the fuzzer's program have: 12, 8 and none.
+    const size_t params = data_.ConsumeIntegralInRange<size_t>(0, 2);
+    const auto bytes = static_cast<uint32_t>(params == 2 ? 12 : params * 8);
+    head.param_bytes = data_.ConsumeIntegralInRange(0, 15) ? bytes : count();
+    to.put(head);
+    for (uint32_t i = 0; i < head.attribute_count && i < 40; ++i) {
+        wire::LaunchAttribute attribute{count(), 0, {}};
+        const uint64_t first = value();
+        std::memcpy(attribute.value, &first, sizeof first);
+        to.put(attribute);
+    }
+    if (params > 0) to.put(data_.ConsumeIntegralInRange(0, 7) ? address() : value());
+    if (params > 1) to.put(count());
+}
+
+inline void Frames::options(wire::Writer& to, uint32_t count) {
+    for (uint32_t i = 0; i < count && i < 80; ++i)
+        to.put(wire::JitOption{data_.ConsumeIntegralInRange<uint32_t>(0, 40), 0, value()});
+}
+
+inline void Frames::name(wire::Writer& to, uint32_t bytes) {
+    static constexpr std::string_view kNames[] = {"counter", "table",     "store",
+                                                  "",        "counter\0", "no such name"};
+    const std::string_view text = data_.PickValueInArray(kNames);
+    to.put_text(text.substr(0, bytes));
+}
+
+inline void Frames::load(wire::Writer& to) {
+    const std::string_view image = programs_[data_.ConsumeIntegralInRange<size_t>(0, programs_.size() - 1)];
+    wire::LoadHead head{};
+    head.library = handle(wire::HandleKind::library);
+    head.digest = wire::blake2b(image.data(), image.size());
+    head.image_bytes = data_.ConsumeIntegralInRange(0, 15) ? image.size() : value();
+    head.inline_image = data_.ConsumeBool();
+    head.option_count = data_.ConsumeBool() ? 0 : count();
+    head.info_log_bytes = data_.ConsumeBool() ? 0 : count();
+    head.error_log_bytes = data_.ConsumeBool() ? 0 : count() * 64;
+    to.put(head);
+    options(to, head.option_count);
+    if (head.inline_image) to.put_text(image);
+}
+
+// The image as it is, or its digest with other bytes.
+inline void Frames::upload(wire::Writer& to) {
+    const std::string_view image = programs_[data_.ConsumeIntegralInRange<size_t>(0, programs_.size() - 1)];
+    const bool whole = data_.ConsumeBool();
+    const uint64_t offset = whole ? 0 : data_.ConsumeIntegralInRange<uint64_t>(0, image.size());
+    to.put(wire::UploadHead{wire::blake2b(image.data(), image.size()), offset,
+                            data_.ConsumeIntegralInRange(0, 7) ? image.size() : value()});
+    to.put_text(image.substr(offset, whole ? image.size() : data_.ConsumeIntegralInRange<size_t>(0, 64)));
+}
+
+inline void Frames::link(wire::Writer& to) {
+    const auto inputs = data_.ConsumeIntegralInRange<uint32_t>(0, 3);
+    const uint32_t more = data_.ConsumeIntegralInRange(0, 3) ? 0 : count();
+    to.put(wire::LinkHead{data_.ConsumeIntegralInRange(0, 15) ? inputs : count(), more,
+                          data_.ConsumeBool() ? 0 : count(), data_.ConsumeBool() ? 0 : count() * 64});
+    options(to, more);
+    for (uint32_t i = 0; i < inputs; ++i) {
+        const std::string_view image =
+            programs_[data_.ConsumeIntegralInRange<size_t>(0, programs_.size() - 1)];
+        const auto bytes = data_.ConsumeIntegralInRange<uint32_t>(0, 5);
+        to.put(wire::LinkInput{wire::blake2b(image.data(), image.size()),
+                               data_.ConsumeIntegralInRange(0, 7) ? image.size() : value(), count(), bytes});
+        to.put_text(std::string_view("input").substr(0, bytes));
+    }
+}
+
+inline void Frames::work(wire::Writer& to, wire::StepKind kind) {
+    switch (kind) {
+        case wire::StepKind::kernel:
+            return launch(to);
+        case wire::StepKind::copy: {
+            const wire::Box one = box();
+            wire::Box other = one;
+            if (data_.ConsumeBool()) other.address = data_.ConsumeBool() ? value() : count();
+            return to.put(wire::GraphCopy{one, data_.ConsumeBool() ? other : box(),
+                                          data_.ConsumeIntegralInRange<uint32_t>(0, 2),
+                                          data_.ConsumeIntegralInRange<uint32_t>(0, 2)});
+        }
+        case wire::StepKind::fill: {
+            const wire::Box range = box();
+            return to.put(
+                wire::GraphFill{range.address, range.pitch, range.width, range.height, count(), count()});
+        }
+        case wire::StepKind::host:
+            return to.put(value());
+        case wire::StepKind::wait_event:
+        case wire::StepKind::record_event:
+            return to.put(handle(wire::HandleKind::event));
+        default:
+            return;
+    }
+}
+
+// More steps of a graph that has `before`.
+inline void Frames::description(wire::Writer& to, uint32_t& before) {
+    const auto end = before + data_.ConsumeIntegralInRange<uint32_t>(0, 6);
+    for (uint32_t& i = before; i < end; ++i) {
+        const auto kind = static_cast<wire::StepKind>(
+            data_.ConsumeIntegralInRange(0, 31) ? data_.ConsumeIntegralInRange<uint32_t>(0, 6) : count());
+        wire::Writer inside;
+        work(inside, kind);
+        const uint32_t after = std::min(data_.ConsumeIntegralInRange<uint32_t>(0, 2), i);
+        to.put(wire::GraphStep{static_cast<uint32_t>(kind),
+                               data_.ConsumeIntegralInRange(0, 31) ? after : count(),
+                               static_cast<uint32_t>(inside.size()), 0});
+        for (uint32_t k = 0; k < after; ++k) to.put(i - 1 - k);
+        to.put_bytes(inside.bytes().data(), inside.size());
+    }
+}
+
+inline bool Frames::memory_payload(wire::Writer& to, uint16_t code) {
+    const auto stream = [&] { return data_.ConsumeBool() ? 0 : value(); };
+    switch (code) {
+        case wire::kOpCopyIn: {
+            const auto bytes = data_.ConsumeIntegralInRange<uint64_t>(0, 2048);
+            to.put(wire::CopyHead{address(), bytes, stream()});
+            to.put_bytes(std::vector<std::byte>(bytes).data(), bytes);
+            return true;
+        }
+        case wire::kOpCopyOut:
+            to.put(wire::CopyHead{address(), data_.ConsumeBool() ? 4096 : value(), stream()});
+            return true;
+        case wire::kOpCopyBoxIn: {
+            const wire::Box whole = box();
+            to.put(wire::BoxHead{whole, stream()});
+            const uint64_t bytes = std::min<uint64_t>(wire::volume(whole), 4096);
+            to.put_bytes(std::vector<std::byte>(bytes).data(), bytes);
+            return true;
+        }
+        case wire::kOpCopyBoxOut:
+            to.put(wire::BoxHead{box(), stream()});
+            return true;
+        case wire::kOpCopyBox:
+            to.put(wire::BoxCopy{{box(), stream()}, box()});
+            return true;
+        case wire::kOpAllocate:
+            to.put(wire::AllocateHead{data_.ConsumeIntegralInRange<uint32_t>(0, 4), count(), value(), value(),
+                                      stream(), data_.ConsumeBool() ? 0 : value()});
+            return true;
+        case wire::kOpCreatePool:
+            to.put(wire::PoolHead{handle(wire::HandleKind::pool), data_.ConsumeBool() ? 0 : value(),
+                                  data_.ConsumeIntegralInRange(0, 7) ? 0 : count(), 0});
+            return true;
+        case wire::kOpCreateMemory:
+            to.put(wire::CreateMemoryHead{handle(wire::HandleKind::physical),
+                                          data_.ConsumeBool() ? kGranule : value()});
+            return true;
+        case wire::kOpSetPoolAccess:
+        case wire::kOpSetAccess:
+            to.put(wire::AccessHead{
+                data_.ConsumeBool() ? handle(wire::HandleKind::pool) : address(),
+                data_.ConsumeBool() ? kGranule : value(), data_.ConsumeIntegralInRange(0, 7) ? 0 : count(),
+                data_.ConsumeIntegralInRange<uint32_t>(0, 4), data_.ConsumeBool() ? 0 : value()});
+            return true;
+        default:
+            return false;
+    }
+}
+
+inline bool Frames::graph_payload(wire::Writer& to, uint16_t code) {
+    const auto number = data_.ConsumeIntegralInRange<uint32_t>(0, 2);
+    const uint64_t graph = wire::make_handle(wire::HandleKind::exec, 1, number);
+    uint32_t& steps = described_[number];
+    const auto image_bytes = [&] { return data_.ConsumeBool() ? 4096 : value(); };
+    switch (code) {
+        case wire::kOpGraphPart:
+            to.put(graph);
+            description(to, steps);
+            return true;
+        case wire::kOpGraphMake:
+            to.put(wire::GraphHead{graph, data_.ConsumeBool() ? 0 : value(), image_bytes(),
+                                   data_.ConsumeIntegralInRange(0, 15) ? steps : count(), 0});
+            steps = 0;
+            return true;
+        case wire::kOpGraphSet: {
+            const auto kind = data_.ConsumeIntegralInRange<uint32_t>(0, 7);
+            to.put(wire::GraphChange{graph, count(), kind});
+            work(to, static_cast<wire::StepKind>(kind));
+            return true;
+        }
+        case wire::kOpGraphEnable:
+            to.put(wire::GraphChange{graph, count(), data_.ConsumeIntegralInRange<uint32_t>(0, 2)});
+            return true;
+        case wire::kOpGraphInput:
+            to.put(wire::GraphInput{graph, image_bytes(), data_.ConsumeBool() ? 0 : value()});
+            words(to, 8);
+            return true;
+        case wire::kOpGraphRun:
+            to.put(wire::GraphRun{graph, data_.ConsumeBool() ? 0 : value(), image_bytes()});
+            return true;
+        case wire::kOpGraphOutput:
+        case wire::kOpGraphLook:
+            to.put(wire::GraphOutput{graph, data_.ConsumeBool() ? 0 : value(), count(),
+                                     data_.ConsumeIntegralInRange<uint32_t>(0, 2)});
+            return true;
+        case wire::kOpGraphEnd:
+            to.put(graph);
+            return true;
+        default:
+            return false;
+    }
+}
+
+inline void Frames::fields(wire::Writer& to, std::string_view what) {
+    for (const char field : what) {
+        switch (field) {
+            case 's':
+                to.put(data_.ConsumeBool() ? 0 : handle(wire::HandleKind::stream));
+                break;
+            case 'e':
+                to.put(handle(wire::HandleKind::event));
+                break;
+            case 'p':
+                to.put(data_.ConsumeBool() ? 0 : handle(wire::HandleKind::pool));
+                break;
+            case 'd':
+                to.put(data_.ConsumeIntegralInRange(0, 7) ? address() : value());
+                break;
+            case '1':
+                to.put(data_.ConsumeIntegral<uint8_t>());
+                break;
+            case '2':
+                to.put(data_.ConsumeIntegral<uint16_t>());
+                break;
+            case '4':
+                to.put(count());
+                break;
+            default:
+                to.put(value());
+        }
+    }
+}
+
+inline void Frames::payload(wire::Writer& to, uint16_t code) {
+    const auto library = [&] {
+        return data_.ConsumeBool() ? wire::make_handle(wire::HandleKind::library, 1, 1) : value();
+    };
+    if (memory_payload(to, code) || graph_payload(to, code)) return;
+    switch (code) {
+        case wire::kOpLaunch:
+            return launch(to);
+        case wire::kOpLoadLibrary:
+            return load(to);
+        case wire::kOpUploadImage:
+            return upload(to);
+        case wire::kOpLink:
+            return link(to);
+        case wire::kOpGetGlobal: {
+            const uint32_t bytes = count();
+            to.put(wire::GlobalHead{library(), bytes, 0});
+            return name(to, bytes);
+        }
+        case wire::kOpUnloadLibrary:
+            return to.put(library());
+        case wire::kOpSetAttribute:
+            return to.put(wire::FunctionAttribute{library(), count(),
+                                                  data_.ConsumeIntegralInRange<uint32_t>(0, 20),
+                                                  static_cast<int32_t>(count()), 0});
+        case wire::kOpEndContext:
+        case wire::kOpResetLibraries:
+            for (int i = data_.ConsumeIntegralInRange(0, 4); i > 0; --i) to.put(library());
+            return;
+        case wire::kOpHostCall:
+            return to.put(wire::HostCall{data_.ConsumeBool() ? 0 : value(), value(), count(), 0});
+        case wire::kOpNextHostCall:
+            return to.put(data_.ConsumeBool() ? 0 : value());
+        case wire::kOpContextEvent:
+            return to.put(wire::ContextEvent{handle(wire::HandleKind::event), count(), 0});
+        case wire::kOpTakeNotices:
+        case wire::kOpMemoryInfo:
+            return;
+        case wire::kOpSetChecks:
+            return to.put(wire::ChecksMessage{count(), 0});
+        case wire::kOpInterrupt:
+            return to.put(wire::InterruptMessage{0});
+        default:
+            if (code >= wire::kFirstGenerated && data_.ConsumeIntegralInRange(0, 15))
+                return fields(to, kMessageFields[code - wire::kFirstGenerated]);
+            words(to, 8);
+    }
+}
+
+}  // namespace hostile

@@ -1,0 +1,71 @@
+"""Fixtures: a kernel's slice, looked after by a real attach point over a real pool, and an IPython."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from gpu_kernels.client import Slot
+from gpu_kernels.magics import load_ipython_extension
+from gpu_kernels.provisioner import leasing
+from gpu_kernels.provisioner.attach_point import AttachPoint
+from gpu_kernels.provisioner.attachment import Attachment
+from gpu_kernels.provisioner.identity import Identity
+from remoting.environment import LEASE_VARIABLES
+from tests.provisioner.conftest import pool, running_pool  # noqa: F401 - fixtures
+
+
+@pytest.fixture
+def attachment(pool, monkeypatch):  # noqa: F811
+    """This process's attachment, of 0.02 V100 as a kernel spec names it; it has asked for nothing."""
+    made = Attachment("kernel-1", lambda: True)
+    made.wish = leasing.Wish("0.02 V100", None, Identity(None, Slot("", "a"), "key-1"), "kernel-1", {})
+    point = AttachPoint(made)
+    monkeypatch.setenv("GPU_KERNELS_ATTACH", point.address)
+    for name in LEASE_VARIABLES:
+        monkeypatch.setenv(name, "")  # so that what the magics set is taken away after the test
+        monkeypatch.delenv(name)
+    yield made
+    point.close()
+    made.end()
+
+
+@pytest.fixture
+def attached(attachment):
+    """The same with its slice."""
+    attachment.want()
+    assert attachment.settled(30).state == "attached"
+    return attachment
+
+
+@pytest.fixture
+def full(pool):  # noqa: F811
+    """The pool's GPU is taken; calling it gives it back."""
+    pool.limit(5000)
+    blocker = pool.student.ask("1 V100", key="b", slot=Slot("", "b"), holder="blocker")
+    return lambda: pool.student.release(blocker.id, "blocker")
+
+
+@pytest.fixture
+def shell():
+    """An IPython with the magics, and no others."""
+    made = InteractiveShell.instance()
+    load_ipython_extension(made)
+    yield made
+    InteractiveShell.clear_instance()
+
+
+@pytest.fixture
+def later():
+    """Runs something in another thread, and waits for its end after the test."""
+    threads = []
+
+    def start(action, *arguments) -> None:
+        threads.append(thread := threading.Thread(target=action, args=arguments))
+        thread.start()
+
+    yield start
+    for thread in threads:
+        thread.join(60)

@@ -1,0 +1,189 @@
+"""What the tests of shared memory, seen and changed by the host while streams work, do with a driver."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable
+from ctypes import c_int, c_size_t, c_uint, c_uint64, c_void_p
+
+from tests.softgpu.driver.raw import HOST_FUNCTION, NON_BLOCKING, NOT_READY, Cuda
+
+from .shared_cases import KERNELS
+
+EQUAL, COUNT = 1, 16
+Words = ctypes.Array[c_uint]
+
+
+def shared(cuda: Cuda, kind: str, size: int) -> int:
+    """Managed memory, or mapped pinned memory, of which kernels get the device's address."""
+    if kind == "managed":
+        return int(cuda.new("cuMemAllocManaged", size, 1))
+    host = cuda.new("cuMemHostAlloc", size, 2)
+    assert cuda.new("cuMemHostGetDevicePointer_v2", host, 0) == host
+    return int(host)
+
+
+def adder(cuda: Cuda, address: int) -> Callable[[int], None]:
+    """Adds one to the first words, in a stream."""
+    kernel = cuda.kernel(cuda.load(KERNELS), "add_one")
+
+    def add(stream: int) -> None:
+        code = cuda.launch(kernel, c_uint64(address), c_uint(COUNT), block=(COUNT, 1, 1), stream=stream)
+        assert code == 0
+
+    return add
+
+
+def a_function_sees_and_changes_shared_memory(cuda: Cuda, kind: str, size: int) -> object:
+    address, stream = shared(cuda, kind, size), cuda.new("cuStreamCreate", NON_BLOCKING)
+    words: Words = (c_uint * (size // 4)).from_address(address)
+    words[:] = list(range(size // 4))
+    add, seen = adder(cuda, address), []
+
+    def look(data: int) -> None:
+        seen.append((words[0], words[1], words[COUNT], words[-1]))
+        words[1] = 1000 * data
+        words[-1] += 7
+
+    functions = [HOST_FUNCTION(look)]
+    for turn in range(1, 4):
+        add(stream)
+        cuda.cuLaunchHostFunc(stream, functions[0], c_void_p(turn))
+    add(stream)
+    cuda.cuStreamSynchronize(stream)
+    return seen, words[: COUNT + 1], words[-1]
+
+
+def a_wait_for_one_stream_shows_its_work(cuda: Cuda, kind: str) -> object:
+    """Another stream has still work to do all the while: it waits for a value that comes at the end."""
+    size = 8192
+    address, flag = shared(cuda, kind, size), cuda.alloc(64)
+    cuda.write(flag, bytes(64))
+    words: Words = (c_uint * (size // 4)).from_address(address)
+    words[:] = list(range(size // 4))
+    add = adder(cuda, address)
+    stream, busy, writer = (cuda.new("cuStreamCreate", NON_BLOCKING) for _ in range(3))
+    event = cuda.new("cuEventCreate", 2)
+    cuda.cuStreamWaitValue32_v2(busy, flag, 1, EQUAL)
+    seen: list[object] = []
+
+    def polled(name: str, handle: int) -> int:
+        deadline = time.monotonic() + 60
+        while (code := cuda.code(name, handle)) == NOT_READY and time.monotonic() < deadline:
+            time.sleep(0.001)
+        return code
+
+    waits: tuple[tuple[Callable[[str, int], int], str, int], ...] = (
+        (cuda.code, "cuStreamSynchronize", stream),
+        (polled, "cuStreamQuery", stream),
+        (cuda.code, "cuEventSynchronize", event),
+        (polled, "cuEventQuery", event),
+    )
+    for wait, name, handle in waits:
+        add(stream)
+        cuda.cuEventRecord(event, stream)
+        seen.append((wait(name, handle), words[:3], words[-1], cuda.code("cuStreamQuery", busy)))
+        words[0] = 500 * len(seen)
+        words[-1] += 1
+    add(busy)
+    cuda.cuStreamWriteValue32_v2(writer, flag, 1, 0)
+    cuda.cuCtxSynchronize()
+    seen.append((words[:3], words[-1]))
+    words[2] = 9
+    add(stream)
+    cuda.cuCtxSynchronize()
+    return [*seen, words[:3], words[-1]]
+
+
+def a_copy_elsewhere_leaves_shared_memory_to_the_host(cuda: Cuda, kind: str) -> object:
+    """Copies and fills of other memory between what the host writes, and copies to shared memory."""
+    address, plain = shared(cuda, kind, 4096), cuda.alloc(4096)
+    words: Words = (c_uint * 1024).from_address(address)
+    add = adder(cuda, address)
+    seen: list[object] = []
+    for turn in range(1, 4):
+        words[0] = 10 * turn
+        cuda.write(plain, bytes([turn]) * 64)
+        words[1] = 20 * turn
+        cuda.cuMemsetD8_v2(plain, turn, 32)
+        words[2] = 30 * turn
+        add(0)
+        seen.append(cuda.read(plain, 4))
+        seen.append(words[:3])
+    cuda.write(address + 4, (77).to_bytes(4, "little"))
+    seen.append(words[:3])
+    cuda.cuMemsetD32_v2(address + 8, 88, 1)
+    seen.append(words[:3])
+    cuda.cuMemcpyDtoD_v2(address, plain, 4)
+    cuda.cuCtxSynchronize()  # such a copy may return before it is done
+    return [*seen, words[:3]]
+
+
+READ_MOSTLY, NO_READ_MOSTLY, PREFERRED, NOT_PREFERRED, ACCESSED, NOT_ACCESSED = range(1, 7)
+HOST, INVALID, PAGE = -1, -2, 4096
+
+
+class Location(ctypes.Structure):
+    _fields_ = (("kind", c_int), ("id", c_int))
+
+
+def asked(cuda: Cuda, attribute: int, address: int, size: int, numbers: int = 1) -> list[int]:
+    values = (c_int * numbers)(*[77] * numbers)
+    cuda.cuMemRangeGetAttribute(values, 4 * numbers, attribute, address, size)
+    return list(values)
+
+
+def advice_is_kept(cuda: Cuda) -> object:
+    size = 16 * PAGE
+    base, stream = int(cuda.new("cuMemAllocManaged", size, 1)), cuda.new("cuStreamCreate", 0)
+    seen = [[asked(cuda, attribute, base, size, 3 if attribute == 3 else 1) for attribute in range(1, 9)]]
+    cuda.cuMemAdvise(base + PAGE, PAGE + 1, READ_MOSTLY, 0)
+    seen.append([asked(cuda, 1, *range_) for range_ in ((base, size), (base + PAGE, 2 * PAGE), (base, 5))])
+    cuda.cuMemAdvise(base + PAGE, 5, NO_READ_MOSTLY, 0)
+    seen.append([asked(cuda, 1, *range_) for range_ in ((base + PAGE, PAGE), (base + 2 * PAGE, PAGE))])
+    cuda.cuMemAdvise(base, size, PREFERRED, 0)
+    seen.append([asked(cuda, attribute, base, size) for attribute in (2, 5, 6)])
+    cuda.cuMemAdvise(base, PAGE, PREFERRED, HOST)
+    seen.append([asked(cuda, attribute, base, PAGE) for attribute in (2, 5)] + [asked(cuda, 2, base, size)])
+    cuda.cuMemAdvise(base, size, NOT_PREFERRED, 0)
+    seen.append([asked(cuda, 2, base, PAGE)])
+    cuda.cuMemAdvise(base, size, ACCESSED, HOST)
+    cuda.cuMemAdvise(base, size // 2, ACCESSED, 0)
+    seen.append([sorted(asked(cuda, 3, base, size // 2, 3)), asked(cuda, 3, base, size, 3)])
+    cuda.cuMemAdvise(base, size, NOT_ACCESSED, HOST)
+    seen.append([asked(cuda, 3, base, size // 2), asked(cuda, 3, base, size)])
+    cuda.cuMemPrefetchAsync(base, size, 0, stream)
+    seen.append([asked(cuda, attribute, base, size) for attribute in (4, 7, 8)])
+    cuda.cuMemPrefetchAsync(base + PAGE, 1, HOST, stream)
+    seen.append([asked(cuda, 4, base, size), asked(cuda, 4, base + PAGE, PAGE)])
+    several, sizes = (c_int * 2)(), (c_size_t * 2)(4, 4)
+    pointers = (c_void_p * 2)(ctypes.addressof(several), ctypes.addressof(several) + 4)
+    cuda.cuMemRangeGetAttributes(pointers, sizes, (c_int * 2)(1, 4), 2, base + 2 * PAGE, PAGE)
+    seen.append([list(several)])
+    cuda.cuMemFree_v2(base)
+    return seen
+
+
+def wrong_questions_about_ranges(cuda: Cuda) -> list[int]:
+    base, plain, value = int(cuda.new("cuMemAllocManaged", PAGE, 1)), cuda.alloc(PAGE), (c_int * 2)()
+
+    def ask(size: int, attribute: int, address: int, count: int) -> int:
+        return cuda.code("cuMemRangeGetAttribute", value, size, attribute, address, count)
+
+    return [
+        ask(4, 1, plain, PAGE),
+        ask(8, 1, base, PAGE),
+        ask(0, 3, base, PAGE),
+        ask(6, 3, base, PAGE),
+        ask(4, 9, base, PAGE),
+        ask(4, 1, base, PAGE + 1),
+        ask(4, 1, base, 0),
+        cuda.code("cuMemRangeGetAttribute", None, 4, 1, base, PAGE),
+        cuda.code("cuMemRangeGetAttributes", None, None, None, 0, base, PAGE),
+        cuda.code("cuMemAdvise", base, PAGE, 9, 0),
+        cuda.code("cuMemAdvise", plain, PAGE, READ_MOSTLY, 0),
+        cuda.code("cuMemAdvise", base, PAGE, PREFERRED, 5),
+        cuda.code("cuMemPrefetchAsync", base, PAGE, -7, 0),
+        cuda.code("cuMemPrefetchAsync", base, 2 * PAGE, 0, 0),
+    ]

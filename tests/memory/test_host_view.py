@@ -1,0 +1,66 @@
+"""Shared memory as the host sees and changes it while streams work, and what a program says of ranges."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.both_ways import BothWays
+
+from .host_view_cases import HOST, INVALID
+
+NOT_READY, INVALID_VALUE, INVALID_DEVICE = 600, 1, 101
+KINDS = ("managed", "mapped")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [4096, 600_000])
+def test_a_function_sees_and_changes_shared_memory(both: BothWays, kind: str, size: int) -> None:
+    last = size // 4 - 1
+    seen, words, end = both.run("a_function_sees_and_changes_shared_memory", kind, size)
+    assert seen == [(1, 2, 16, last), (2, 1001, 16, last + 7), (3, 2001, 16, last + 14)]
+    assert words == [4, 3001, *range(6, 20), 16]
+    assert end == last + 21
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_wait_for_one_stream_shows_its_work_while_another_goes_on(both: BothWays, kind: str) -> None:
+    *waits, after, words, end = both.run("a_wait_for_one_stream_shows_its_work", kind)
+    assert waits == [
+        (0, [1, 2, 3], 2047, NOT_READY),
+        (0, [501, 3, 4], 2048, NOT_READY),
+        (0, [1001, 4, 5], 2049, NOT_READY),
+        (0, [1501, 5, 6], 2050, NOT_READY),
+    ]
+    assert after == ([2001, 6, 7], 2051)
+    assert (words, end) == ([2002, 7, 10], 2051)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_copy_elsewhere_leaves_shared_memory_to_the_host(both: BothWays, kind: str) -> None:
+    seen = both.run("a_copy_elsewhere_leaves_shared_memory_to_the_host", kind)
+    for turn in range(1, 4):
+        assert seen[2 * turn - 2] == bytes([turn]) * 4
+        assert seen[2 * turn - 1] == [10 * turn + 1, 20 * turn + 1, 30 * turn + 1]
+    assert seen[6:] == [[31, 77, 91], [31, 77, 88], [0x03030303, 77, 88]]
+
+
+def test_advice_is_kept(both: BothWays) -> None:
+    seen = both.run("advice_is_kept")
+    assert seen == [
+        [[0], [INVALID], [INVALID] * 3, [INVALID], [0], [0], [0], [0]],
+        [[0], [1], [0]],
+        [[0], [1]],
+        [[0], [1], [0]],
+        [[HOST], [2], [INVALID]],
+        [[INVALID]],
+        [[INVALID, HOST, 0], [HOST, INVALID, INVALID]],
+        [[0], [INVALID]],
+        [[0], [1], [0]],
+        [[INVALID], [HOST]],
+        [[1, 0]],
+    ]
+
+
+def test_wrong_questions_about_ranges(both: BothWays) -> None:
+    codes = both.run("wrong_questions_about_ranges")
+    assert codes == [INVALID_VALUE] * 11 + [INVALID_DEVICE] * 2 + [INVALID_VALUE]
