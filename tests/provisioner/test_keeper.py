@@ -79,7 +79,7 @@ def test_one_call_renews_all_leases_of_a_client(keeper):
 def test_the_thread_renews_by_itself_before_the_life_of_the_shortest_lease_is_over(keeper):
     pool = PoolThatRenews()
     keeper.keep(pool, Needed("long"))
-    keeper.keep(pool, Needed("short", ttl=0.6))
+    keeper.keep(pool, Needed("short", ttl=2.0))
     assert pool.called.acquire(timeout=10)
     assert pool.called.acquire(timeout=10)
 

@@ -14,7 +14,7 @@ from gpu_kernels.keeper import KEEPER
 from tests.provisioner.conftest import forget_all, point_at
 from tests.provisioner.pool import Pool, wait_until
 
-LEASE_TTL_S = 1.5
+LEASE_TTL_S = 4.0
 
 SERVER = """
     import asyncio, sys
