@@ -8,23 +8,16 @@ of this user are answered.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import shutil
 import socket
-import struct
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jupyter_core.paths import jupyter_runtime_dir
-
 from gpu_kernels.errors import InvalidSize
-from gpu_kernels.provisioner import texts
+from gpu_kernels.provisioner import sockets, texts
 from gpu_kernels.provisioner.attachment import Attachment, View
 from gpu_kernels.provisioner.leasing import log
 from remoting.environment import lease_variables
@@ -36,8 +29,6 @@ WAITERS = 48
 REQUEST_WITHIN_S = 5.0
 ANSWER_WITHIN_S = 10.0
 TELL_EACH_S = 1.0
-LONGEST_PATH = 100
-"""A Unix socket's path has 107 bytes at most."""
 SECONDS = (int, float)
 
 
@@ -53,10 +44,13 @@ class AttachPoint:
         self._closing = threading.Event()
         self._places = threading.BoundedSemaphore(CONNECTIONS)
         self._waiters = threading.BoundedSemaphore(WAITERS)
-        self._folder: Path | None = None
-        self._listener, self.path = self._listen(f"gpu-{attachment.kernel_id}.sock")
+        self._listening = sockets.Listening(f"gpu-{attachment.kernel_id}.sock", CONNECTIONS)
         self._thread = threading.Thread(target=self._accept, name="gpu-attach-point", daemon=True)
         self._thread.start()
+
+    @property
+    def path(self) -> Path:
+        return self._listening.path
 
     @property
     def address(self) -> str:
@@ -67,35 +61,13 @@ class AttachPoint:
         if self._closing.is_set():
             return
         self._closing.set()
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        with contextlib.suppress(OSError):
-            self.path.unlink()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _listen(self, name: str) -> tuple[socket.socket, Path]:
-        """In the server's runtime folder; where that is too deep, or no place for sockets, in a folder of
-        its own. Raises ``OSError``.
-        """
-        folder = Path(jupyter_runtime_dir())
-        if len(os.fsencode(folder / name)) <= LONGEST_PATH:
-            with contextlib.suppress(OSError):
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                return _bound(folder / name)
-        self._folder = Path(tempfile.mkdtemp(prefix="gpu-kernels-"))
-        try:
-            return _bound(self._folder / "attach.sock")
-        except OSError:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            raise
+        self._listening.close()
 
     def _accept(self) -> None:
         while not self._closing.is_set():
             self._places.acquire()
             try:
-                connection, _ = self._listener.accept()
+                connection, _ = self._listening.socket.accept()
             except OSError:
                 self._places.release()
                 if not self._closing.is_set():
@@ -114,7 +86,7 @@ class AttachPoint:
     def _serve(self, connection: socket.socket) -> None:
         try:
             with connection:
-                if _is_ours(connection):
+                if sockets.is_ours(connection):
                     connection.settimeout(REQUEST_WITHIN_S)
                     self._converse(connection)
         except OSError:
@@ -205,25 +177,6 @@ def answer_of(view: View) -> dict[str, Any]:
         if view.place is not None:
             answer["wanted"] = view.place.json()
     return answer
-
-
-def _bound(path: Path) -> tuple[socket.socket, Path]:
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        path.unlink(missing_ok=True)
-        listener.bind(os.fspath(path))
-        path.chmod(0o600)
-        listener.listen(CONNECTIONS)
-    except OSError:
-        listener.close()
-        raise
-    return listener, path
-
-
-def _is_ours(connection: socket.socket) -> bool:
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    _, user, _ = struct.unpack("3i", credentials)
-    return bool(user == os.getuid())
 
 
 def _read(connection: socket.socket) -> dict[str, Any]:

@@ -5,12 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
+import subprocess
+import sys
+import tempfile
+import textwrap
 import threading
+from pathlib import Path
 
 import pytest
 
-from gpu_kernels.provisioner import attach_point
+from gpu_kernels.provisioner import attach_point, sockets
 from gpu_kernels.provisioner.attach_point import AttachPoint
 from gpu_kernels.provisioner.attachment import Attachment
 
@@ -66,3 +72,71 @@ def test_what_lies_at_the_sockets_path_is_no_trouble(tmp_path, monkeypatch, what
     point.close()
     assert kept.read_text() == "mine"
     assert not point.path.exists()
+
+
+LEFT_BY_A_KILLED_SERVER = """
+    import os, signal, sys
+    from gpu_kernels.provisioner.attach_point import AttachPoint
+    from gpu_kernels.provisioner.attachment import Attachment
+
+    points = [AttachPoint(Attachment(name, lambda: True)) for name in ("left-1", "left-2")]
+    print(*(point.path for point in points), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def left_by_a_killed_server() -> list[Path]:
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(LEFT_BY_A_KILLED_SERVER)], stdout=subprocess.PIPE, text=True
+    )
+    assert ended.returncode == -signal.SIGKILL
+    return [Path(path) for path in ended.stdout.split()]
+
+
+@pytest.fixture
+def first_of_its_process(monkeypatch):
+    """As in a server that has made no attach point yet."""
+    monkeypatch.setattr(sockets, "_swept", set())
+
+
+@pytest.mark.usefixtures("first_of_its_process")
+def test_what_a_killed_server_left_is_removed_and_nothing_of_those_who_live(tmp_path, monkeypatch):
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
+    left = left_by_a_killed_server()
+    assert [path.parent for path in left] == [tmp_path] * 2
+    assert all(path.is_socket() for path in left)
+    neighbour = AttachPoint(Attachment("neighbour", lambda: True))  # another server of the same user
+    sockets._swept.clear()
+    for path in left_by_a_killed_server():
+        assert path.is_socket()
+    others = {name: tmp_path / name for name in ("gpu-notes.sock", "kernel-1.json", "gpu-full.sock")}
+    others["gpu-notes.sock"].write_text("a student's file")
+    others["kernel-1.json"].write_text("{}")
+    with socket.socket(socket.AF_UNIX) as busy, socket.socket(socket.AF_UNIX) as waiting:
+        busy.bind(str(others["gpu-full.sock"]))
+        busy.listen(0)  # its backlog is full with one: it lives, but takes no more now
+        waiting.connect(str(others["gpu-full.sock"]))
+        point = AttachPoint(Attachment("kernel-1", lambda: True))
+        assert not any(path.exists() for path in left)
+        assert all(path.exists() for path in others.values())
+        assert status(point) == status(neighbour) == "released"
+    point.close()
+    neighbour.close()
+
+
+@pytest.mark.usefixtures("first_of_its_process")
+def test_where_the_runtime_folder_is_too_deep_a_killed_servers_folders_are_removed(tmp_path, monkeypatch):
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / ("deep" * 30)))
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    left = left_by_a_killed_server()
+    (temporary / "gpu-kernels-mine").mkdir()
+    (temporary / "gpu-kernels-mine" / "notes").write_text("a student's file")
+    point = AttachPoint(Attachment("kernel-1", lambda: True))
+    assert not any(path.parent.exists() for path in left)
+    assert (temporary / "gpu-kernels-mine" / "notes").exists()
+    assert status(point) == "released"
+    point.close()
+    assert [path.name for path in temporary.iterdir()] == ["gpu-kernels-mine"]
