@@ -6,6 +6,8 @@ thread; what asks the controller says that it blocks. The lock is never held whi
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -76,6 +78,7 @@ class Attachment:
         self._on_change = changed
         self._changed = threading.Condition()
         self._changes = 0
+        self._watching: list[Callable[[], object]] = []
         self._held: HeldLease | None = None
         self._asking: Asking | None = None
         self._refusal: Exception | None = None
@@ -110,6 +113,12 @@ class Attachment:
         return View("released", size, course, None, None, self._text, None, self._declined)
 
     @property
+    def asks(self) -> bool:
+        """Whether a request is on its way or in the line."""
+        with self._changed:
+            return self._asking is not None
+
+    @property
     def changes(self) -> int:
         """How often it has changed; see ``wait``."""
         with self._changed:
@@ -121,11 +130,30 @@ class Attachment:
             self._changed.wait_for(lambda: self._changes != changes, seconds)
             return self._changes
 
-    def settled(self, seconds: float) -> View:
-        """Blocks until nothing is asked for any longer, at most so long."""
+    async def settled(self, seconds: float) -> View:
+        """When nothing is asked for any longer, or after so long.
+
+        No thread waits meanwhile: an event loop's are few, and forty kernels that start patiently would leave
+        none to whatever else their server does.
+        """
+        loop, changed = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake() -> None:
+            with contextlib.suppress(RuntimeError):  # its loop has ended: nobody waits there
+                loop.call_soon_threadsafe(changed.set)
+
         with self._changed:
-            self._changed.wait_for(lambda: self._asking is None, seconds)
-            return self._view()
+            self._watching.append(wake)
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    while self.asks:
+                        await changed.wait()
+                        changed.clear()
+            return self.view()
+        finally:
+            with self._changed:
+                self._watching.remove(wake)
 
     # --- asking -----------------------------------------------------------------------------------------
 
@@ -313,6 +341,9 @@ class Attachment:
         with self._changed:
             self._changes += 1
             self._changed.notify_all()
+            watching = list(self._watching)
+        for wake in watching:
+            wake()
         if self._on_change is not None:
             self._on_change(self)
 

@@ -199,7 +199,7 @@ class GPUSliceProvisioner(LocalProvisioner):
         patience = self.wait_s if self.start == "patient" else None
         attachment.ask(wish, patience)
         seconds = self.first_wait_s if patience is None else patience + SETTLES_S
-        view = await asyncio.to_thread(attachment.settled, seconds)
+        view = await attachment.settled(seconds)
         if view.error is not None:
             raise view.error
         if patience is not None and view.lease is None:
@@ -208,7 +208,7 @@ class GPUSliceProvisioner(LocalProvisioner):
     async def _keep_for_restart(self, attachment: Attachment) -> None:
         """What the kernel has or waits for stays; a lease that was lost is asked for again, for a moment."""
         await asyncio.to_thread(attachment.restarting)
-        view = await asyncio.to_thread(attachment.settled, self.first_wait_s)
+        view = await attachment.settled(self.first_wait_s)
         if view.error is not None:
             self.log.warning("Kernel %s restarts without a GPU: %s", self.kernel_id, view.error)
 

@@ -15,6 +15,7 @@ from gpu_kernels.provisioner.attachment import Attachment
 from gpu_kernels.provisioner.identity import Identity
 from remoting.environment import LEASE_VARIABLES
 from tests.provisioner.conftest import pool, running_pool  # noqa: F401 - fixtures
+from tests.provisioner.pool import settled
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def attachment(pool, monkeypatch):  # noqa: F811
 def attached(attachment):
     """The same with its slice."""
     attachment.want()
-    assert attachment.settled(30).state == "attached"
+    assert settled(attachment).state == "attached"
     return attachment
 
 

@@ -6,6 +6,7 @@ Nothing of the controller is faked.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from gpu_kernels.client import Lease, PoolClient
 from gpu_kernels.errors import PoolError
+from gpu_kernels.provisioner.attachment import Attachment, View
 
 COURSE = "ml101"
 TOKENS = {
@@ -124,6 +126,11 @@ class Pool:
             self.admin.revoke(lease.id, "the test is over")
         wait_until(lambda: self.leases() == [])
         self.limit(1000)
+
+
+def settled(attachment: Attachment, seconds: float = 30.0) -> View:
+    """How it stands once nothing is asked for any longer, or after so long."""
+    return asyncio.run(attachment.settled(seconds))
 
 
 def wait_until(condition, seconds: float = 30.0):

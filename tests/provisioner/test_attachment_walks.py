@@ -12,7 +12,7 @@ from gpu_kernels.keeper import KEEPER
 from gpu_kernels.provisioner.attachment import Attachment
 from gpu_kernels.provisioner.identity import Identity
 from gpu_kernels.provisioner.leasing import Wish
-from tests.provisioner.pool import wait_until
+from tests.provisioner.pool import settled, wait_until
 
 SIZES = ("0.02 V100", "0.05 V100", "0.3 V100", "0.9 V100", "0.1 H900")
 STEPS = 25
@@ -42,7 +42,7 @@ class Walk:
             ]
         )()
         if self.random.random() < 0.6:
-            self.attachment.settled(0.5)
+            settled(self.attachment, 0.5)
 
     def mine(self) -> list:
         return [lease for lease in self.pool.leases() if lease.holder == "kernel-1"]
@@ -77,7 +77,7 @@ def test_a_kernel_has_one_slice_at_most_and_leaves_nothing(pool, seed):
         walk.step()
         view = walk.attachment.view()
         assert view.state != "attached" or view.lease.in_force
-    view = walk.attachment.settled(0.5)
+    view = settled(walk.attachment, 0.5)
 
     def quiet() -> bool:
         """What the pool has of the kernel is what the attachment says, once what it gave back has ended."""
@@ -91,7 +91,7 @@ def test_a_kernel_has_one_slice_at_most_and_leaves_nothing(pool, seed):
     while walk.others:
         walk.another_goes()
     if view.state == "waiting":
-        assert walk.attachment.settled(30).state in ("attached", "refused")
+        assert settled(walk.attachment, 30).state in ("attached", "refused")
     walk.attachment.end()
     wait_until(lambda: not any(map(living, walk.mine())))
     assert KEEPER.keeps() == []

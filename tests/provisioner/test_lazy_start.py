@@ -8,6 +8,7 @@ import os
 import socket
 import stat
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -418,3 +419,20 @@ async def test_a_runtime_folder_that_is_too_deep_for_a_socket_is_not_used(pool, 
     assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
     await kernel.shutdown_kernel(now=True)
     assert not is_there(folder)
+
+
+async def test_kernels_that_wait_patiently_hold_no_thread_of_their_servers(pool, full, make_kernel, specs):
+    """A server has a handful of threads for everything; here one, which waiting kernels leave alone."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(max_workers=1))
+    specs("patient", wait_s=600)
+    kernels = [make_kernel("patient") for _ in range(3)]
+    starts = [asyncio.create_task(kernel.start_kernel()) for kernel in kernels]
+    with ThreadPoolExecutor(1) as own:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(own, wait_until, lambda: len(waiting(pool)) == 3)
+        assert await asyncio.wait_for(asyncio.to_thread(lambda: "served"), 30) == "served"
+        await loop.run_in_executor(own, full)
+        await asyncio.wait_for(asyncio.gather(*starts), 60)
+        assert len(pool.in_force()) == 3
+    for kernel in kernels:
+        await kernel.shutdown_kernel(now=True)
