@@ -109,6 +109,15 @@ def slice_of(size: Size, allocatable_mib: int) -> Slice:
     return Slice(int(share * allocatable_mib), int(share * THOUSANDTHS))
 
 
+def no_more_than(size: Size, other: Size) -> bool:
+    """Whether what holds ``other`` holds ``size`` too, on any GPU; False where that depends on the GPU."""
+    if size.gpu_class != other.gpu_class and other.gpu_class is not None:
+        return False
+    if size.mib is not None and other.mib is not None:
+        return size.mib <= other.mib
+    return size.gpus is not None and other.gpus is not None and size.gpus <= other.gpus
+
+
 def valid_class(name: str) -> bool:
     """Whether a GPU class may be called that: a name that ``parse_size`` reads back."""
     return bool(_CLASS.fullmatch(name)) and name != ANY_CLASS and name.casefold() not in _OTHER_UNITS

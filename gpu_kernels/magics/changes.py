@@ -93,11 +93,11 @@ def run_with(size: str | None, timeout: float | None, cell: str, shell: Any) -> 
 
 
 def _go_back(at: str, before: Mapping[str, Any]) -> str:
-    """To the slice, or to none, as it was before; what became of it."""
-    if before["state"] != "attached":
-        answer = _asked(at, do="release")
-    else:
+    """To the slice that there was or was waited for, or to none; what became of it."""
+    if before["state"] in ("attached", "waiting"):
         answer = _asked(at, do="attach", size=before["size"], seconds=GOES_BACK_WITHIN_S)
+    else:
+        answer = _asked(at, do="release")
     _note_in_environment(answer)
     stands = f"The kernel has {answer['size']} again." if answer["state"] == "attached" else answer["text"]
     return "\n".join([str(stands), *begin_anew()])
@@ -122,6 +122,8 @@ def _swapped(at: str, before: Mapping[str, Any], size: str, timeout: float | Non
 def _stay(at: str, before: Mapping[str, Any]) -> None:
     if before["state"] == "attached":
         _asked(at, do="keep")
+    elif before["state"] == "waiting":
+        _asked(at, do="attach", size=before["size"], seconds=0)
     else:
         _asked(at, do="release")
 
@@ -129,6 +131,8 @@ def _stay(at: str, before: Mapping[str, Any]) -> None:
 def _had(before: Mapping[str, Any]) -> str:
     if before["state"] == "attached":
         return f"You still have {before['size']}."
+    if before["state"] == "waiting":
+        return f"You wait for {before['size']} again; '%gpu wait' shows your place in the line."
     return "The next CUDA call, or '%gpu wait', asks for a slice again."
 
 

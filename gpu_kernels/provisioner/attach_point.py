@@ -143,7 +143,7 @@ class AttachPoint:
         while not self._closing.is_set():
             changes = attachment.changes
             view = attachment.view()
-            if view.place is None or (wanted is None and view.state == "attached"):
+            if view.place is None or _is_over(view, view.place.size, wanted):
                 yield _outcome(view, wanted)
                 return
             attachment.explained()
@@ -154,9 +154,14 @@ class AttachPoint:
             attachment.wait(changes, left)
 
 
+def _is_over(view: View, waits_for: str, wanted: str | None) -> bool:
+    """Whether what this conversation waits for is not waited for any longer."""
+    return view.state == "attached" if wanted is None else waits_for != wanted
+
+
 def _outcome(view: View, wanted: str | None) -> dict[str, Any]:
     """Another size may have been refused, or given up elsewhere, and then all is as it was."""
-    if wanted is not None and view.state in ("attached", "released") and view.size != wanted:
+    if wanted is not None and view.state != "refused" and view.size != wanted:
         kept = view.size if view.state == "attached" else None
         return {"state": "refused", "text": view.declined or texts.no_longer_wanted(wanted, kept)}
     return answer_of(view)

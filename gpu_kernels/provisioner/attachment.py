@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -81,6 +81,8 @@ class Attachment:
         self._watching: list[Callable[[], object]] = []
         self._held: HeldLease | None = None
         self._asking: Asking | None = None
+        self._earlier: list[Asking] = []
+        """What the request on its way is in place of: they stand until the controller has answered that one."""
         self._refusal: Exception | None = None
         self._own: Wish | None = None
         """For what it was granted last, or is started for: what is asked for where nothing else is said."""
@@ -107,7 +109,7 @@ class Attachment:
             return View("attached", lease.size, lease.course, lease, place, text, None, self._declined)
         if place is not None:
             waiting_for = asking.lease if asking is not None else None
-            return View("waiting", place.size, course, waiting_for, place, place.text)
+            return View("waiting", place.size, course, waiting_for, place, place.text, None, self._declined)
         if error is not None:
             return View("refused", size, course, None, None, self._text, error)
         return View("released", size, course, None, None, self._text, None, self._declined)
@@ -158,25 +160,23 @@ class Attachment:
     # --- asking -----------------------------------------------------------------------------------------
 
     def ask(self, wish: Wish, patience: float | None = None, *, if_idle: bool = False) -> None:
-        """Stand in the line for ``wish``, in place of what was asked for before; ``if_idle``: unless there is
-        a slice or a request by now. Does not block.
+        """Stand in the line for ``wish``, in place of what was asked for before, which stays if this is
+        refused; ``if_idle``: unless there is a slice or a request by now. Does not block.
 
         Raises ``PoolUnavailable`` or ``Unauthenticated`` where this process knows no pool.
         """
         client = leasing.client_of_this_process()
-        asking = Asking(
-            client, wish, self.life, ended=self._asked, moved=self._note_change, patience=patience
-        )
+        asking = Asking(client, wish, self.life, ended=self._asked, moved=self._moved, patience=patience)
         with self._changed:
             if self._ended or (if_idle and (self._held is not None or self._asking is not None)):
                 return
             asking.for_course = patience is None and self._held is None
             asking.start()  # before it is to be seen: whoever withdraws it waits for its thread
-            before, self._asking = self._asking, asking
+            if self._asking is not None:
+                self._earlier.append(self._asking)
+            self._asking = asking
             self.wish, self._refusal, self._declined = wish, None, None
             self._own, self._given_back_by_user = self._own or wish, False
-        if before is not None:
-            before.withdraw()
         self._note_change()
 
     def want(self) -> None:
@@ -215,14 +215,16 @@ class Attachment:
             held, asking = self._held, self._asking
             if held is None or asking is None or self.wish is None:
                 return
+            leaving = [*self._take_earlier(), asking]
             self._asking, self.wish = None, self._own_again()
-        _leave(asking)
+        _leave(leaving)
         self._note_change()
 
     def release(self, text: str | None = None) -> None:
         """Give the slice back, or leave the line; the next CUDA call asks anew. Blocks for a call."""
         with self._changed:
             held, asking = self._held, self._asking
+            leaving = [*self._take_earlier(), *([] if asking is None else [asking])]
             self._held = self._asking = self._refusal = self._declined = None
             self._given_back_by_user, self._loss = True, None
             if held is None and asking is None:
@@ -231,8 +233,7 @@ class Attachment:
                 size = held.lease.size if held is not None else asking.wish.size if asking is not None else ""
                 self._text = text or texts.given_back(size, held=held is not None)
                 self.wish = self._own_again()
-        if asking is not None:
-            _leave(asking)
+        _leave(leaving)
         if held is not None:
             held.release()
         self._note_change()
@@ -283,42 +284,79 @@ class Attachment:
         """
         with self._changed:
             self._ended = True
-            asking = self._asking
+            asked = [*self._earlier, *([] if self._asking is None else [self._asking])]
         self.release()
-        if asking is not None:
-            asking.finished(WITHDRAWN_WITHIN_S)
+        end = time.monotonic() + WITHDRAWN_WITHIN_S
+        for asking in asked:
+            asking.finished(max(0.0, end - time.monotonic()))
 
     # --- what others tell -------------------------------------------------------------------------------
 
+    def _moved(self) -> None:
+        """Called by a request's thread when more is known of its place. What the newest is in place of has
+        left the line by its first answer: the controller ended it then, and perhaps handed on its place.
+        """
+        left: list[Asking] = []
+        with self._changed:
+            asking = self._asking
+            if asking is not None and asking.lease is not None:
+                left = self._take_earlier()
+                for before in left:
+                    if before.lease is not None and before.lease.created_at == asking.lease.created_at:
+                        asking.since = before.since
+        for before in left:
+            before.withdraw()
+        self._note_change()
+
     def _asked(self, asking: Asking, lease: Lease | None, error: Exception | None) -> None:
-        """Called by the request's thread when it is over."""
-        old: HeldLease | None = None
+        """Called by a request's thread when it is over."""
         with self._changed:
             current = self._asking is asking
+            expected = current or asking in self._earlier
             if current:
                 self._asking = None
-                self.wish = asking.wish
-                if lease is not None:
-                    old, self._course, self._loss = self._held, lease.course, None
-                    self._own = asking.wish
-                    self._held = leasing.hold(asking.client, lease, asking.wish.holder, self.life, self._lost)
-                elif error is not None:
-                    self._refuse(asking.wish, error)
-        if not current and lease is not None:
+            elif expected:
+                self._earlier.remove(asking)
+            old = None
+            if expected and lease is not None:
+                old = self._hold(asking, lease)
+            elif current and error is not None:
+                self._refuse(asking.wish, error)
+        if not expected and lease is not None:
             leasing.give_back(asking.client, lease, asking.wish.holder)
         if old is not None and lease is not None and old.lease_id != lease.id:
             old.release()
         self._note_change()
 
+    def _hold(self, asking: Asking, lease: Lease) -> HeldLease | None:
+        """The lease is the kernel's now; what it had before."""
+        old, self._course, self._loss = self._held, lease.course, None
+        self._own = asking.wish
+        if self._asking is None:
+            self.wish = asking.wish
+        self._held = leasing.hold(asking.client, lease, asking.wish.holder, self.life, self._lost)
+        return old
+
+    def _take_earlier(self) -> list[Asking]:
+        earlier, self._earlier = self._earlier, []
+        return earlier
+
     def _own_again(self) -> Wish | None:
         return self.wish if self._own is None else self._own.anew()
 
     def _refuse(self, wish: Wish, error: Exception) -> None:
-        """Another size than the kernel's own leaves all as it was."""
+        """Another size than the kernel's own leaves all as it was, and any leaves the place of an earlier
+        request.
+        """
         if isinstance(error, Withdrawn):
             self._text = str(error)
             return
         text = str(error) if isinstance(error, GPUKernelsError) else texts.FAULT
+        if self._earlier:
+            self._asking = self._earlier.pop()
+            self.wish = self._asking.wish
+            self._declined = texts.declined_in_line(text, self.wish.size)
+            return
         if self._own is not None and self._own.size != wish.size:
             self.wish = self._own_again()
             kept = None if self._held is None else self._held.lease.size
@@ -366,8 +404,9 @@ def _place(asking: Asking) -> Place:
     return Place(asking.wish.size, asking.position, asking.starts_in, time.monotonic() - asking.since, text)
 
 
-def _leave(asking: Asking) -> None:
-    """Leave the line now: the thread may be in a long poll."""
-    asking.withdraw()
-    if (lease := asking.lease) is not None:
-        leasing.give_back(asking.client, lease, asking.wish.holder)
+def _leave(leaving: Iterable[Asking]) -> None:
+    """Leave the line now: the threads may be in a long poll."""
+    for asking in leaving:
+        asking.withdraw()
+        if (lease := asking.lease) is not None:
+            leasing.give_back(asking.client, lease, asking.wish.holder)

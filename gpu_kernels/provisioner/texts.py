@@ -58,5 +58,10 @@ def declined(refusal: str, kept: str | None, own: str) -> str:
     return f"{refusal}\nYou still have {kept}."
 
 
+def declined_in_line(refusal: str, waits_for: str) -> str:
+    """Another size was refused to who waits."""
+    return f"{refusal}\nYou still wait for {waits_for}, and your place in the line stays."
+
+
 def no_longer_wanted(size: str, kept: str | None) -> str:
     return f"{size} is no longer waited for." + (f" You still have {kept}." if kept else "")

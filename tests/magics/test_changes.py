@@ -205,3 +205,13 @@ def test_smi_shows_the_slice_or_why_there_is_none(attachment, pool, full):
     with pytest.raises(Refused, match="usage: nvidia-smi"):
         gpu("smi --no-such")
     assert os.environ.get("GPU_KERNELS_LEASE") is None
+
+
+def test_who_waits_and_gives_up_waiting_for_more_waits_for_what_it_was_again(attachment, pool, full):
+    with pytest.raises(Refused, match="Your place in the line stays"):
+        gpu("wait --timeout 0")
+    with pytest.raises(Refused, match=r"You wait for 0\.02 V100 again"):
+        gpu("attach 0.04 --timeout 0")
+    wait_until(lambda: [lease.size for lease in pool.leases() if lease.queued] == ["0.02 V100"])
+    full()
+    assert repr(gpu("wait")).startswith("A slice of 0.02 V100")

@@ -151,3 +151,51 @@ def test_the_queue_survives_a_restart(rig: Rig, full: Lease) -> None:
     rig.restart()
     rig.pass_time(40_000)
     assert [rig.lease(lease)["position"] for lease in (first, second)] == [1, 2]
+
+
+def test_who_waits_and_asks_for_less_keeps_the_place_and_the_time(rig: Rig, full: Lease) -> None:
+    first = rig.reserve(size="0.04 V100", user="ada", wait=600)
+    rig.now += 1000
+    other = rig.reserve(size="0.04 V100", user="bob", wait=600)
+    rig.now += 1000
+    less = rig.reserve(size="0.02 V100", user="ada", wait=600)
+    assert (rig.state(first), less["position"], rig.lease(other)["position"]) == ("released", 1, 2)
+    assert less["created_at"] == first["created_at"]
+    same = rig.reserve(size="0.02 V100", user="ada", wait=600, key="another tab")
+    assert (rig.state(less), same["position"], same["created_at"]) == ("released", 1, first["created_at"])
+
+
+@pytest.mark.parametrize(
+    ("held", "asked"),
+    [("0.02 V100", "0.04 V100"), ("0.04 V100", "0.02 GPU"), ("0.04 V100", "100 MiB V100")],
+    ids=["more", "other classes too", "not comparable"],
+)
+def test_who_waits_and_asks_for_what_others_did_not_reckon_with_goes_to_the_end(
+    rig: Rig, full: Lease, held: str, asked: str
+) -> None:
+    first = rig.reserve(size=held, user="ada", wait=600)
+    rig.now += 1000
+    other = rig.reserve(size="0.04 V100", user="bob", wait=600)
+    rig.now += 1000
+    new = rig.reserve(size=asked, user="ada", wait=600)
+    assert (rig.state(first), rig.lease(other)["position"], new["position"]) == ("released", 1, 2)
+
+
+def test_who_holds_a_promise_and_asks_for_less_is_promised_it(rig: Rig) -> None:
+    half = rig.reserve("half.ipynb", "0.5 V100", user="zoe", groups=["cv202"])
+    rig.set_limit("cv202", {"V100": 3000})
+    large = rig.reserve("big.ipynb", "1 V100", user="yan", groups=["cv202"], wait=600)
+    waits_long(rig, large, half)
+    less = rig.reserve("big.ipynb", "0.9 V100", user="yan", groups=["cv202"], wait=600)
+    small = rig.reserve(size="0.2 V100", user="ada", groups=["cv202"], wait=600)
+    assert (rig.state(large), rig.state(less), rig.state(small)) == ("released", "queued", "queued")
+    rig.release(half, user="zoe")
+    rig.report()
+    assert (rig.state(less), rig.state(small)) == ("reserved", "queued")
+
+
+def test_a_refused_change_of_size_leaves_the_place(rig: Rig, full: Lease) -> None:
+    first = rig.reserve(size="0.04 V100", user="ada", wait=600)
+    with pytest.raises(CourseLimit):
+        rig.reserve(size="0.5 V100", user="ada", wait=600)
+    assert (rig.state(first), rig.lease(first)["position"]) == ("queued", 1)

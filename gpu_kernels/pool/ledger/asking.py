@@ -6,7 +6,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpu_kernels.errors import KeyReused, TooMany, UnknownLease
@@ -14,14 +14,14 @@ from gpu_kernels.pool.ledger.accounts import resolve_course
 from gpu_kernels.pool.ledger.ending import REPLACED, drain, end_all
 from gpu_kernels.pool.ledger.granting import advance_queue
 from gpu_kernels.pool.ledger.rows import Lease
-from gpu_kernels.pool.ledger.scene import ask_without_overlap, counted, next_turn, scene_of
+from gpu_kernels.pool.ledger.scene import ask_without_overlap, counted, next_turn, scene_of, size_of
 from gpu_kernels.pool.ledger.seats import coming_seats, not_clear_yet, own_seat_would_do
 from gpu_kernels.pool.ledger.states import IN_FORCE, LIVE, Place, State, Who, move
 from gpu_kernels.pool.ledger.sweeping import end_over, is_over
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy.model import Placement, Verdict
 from gpu_kernels.pool.policy.queue import Pass, worth_waiting
-from gpu_kernels.units import Size, Slice
+from gpu_kernels.units import Size, Slice, no_more_than
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,13 @@ def reserve(tx: Transaction, wish: Wish) -> Lease:
     if same is not None:
         return _ask_again(tx, same, wish, body_hash)
     places = tx.book.in_slot(wish.user, wish.server, wish.path)
-    if Place.WAITING in places:
-        drain(tx, places[Place.WAITING], who_asked=wish.user, reason=REPLACED)
+    waiting = places.get(Place.WAITING)
+    if waiting is not None:
+        drain(tx, waiting, who_asked=wish.user, reason=REPLACED)
     _check_living(tx, wish.user, but=Place.CURRENT in places)
     lease = _new_lease(tx, wish, course, body_hash, next_turn(tx))
+    if waiting is not None and _disturbs_nobody(lease, waiting):
+        lease = _in_its_stead(lease, waiting)
     verdict = advance_queue(tx, lease)
     assert verdict is not None
     if verdict.placement is not None:
@@ -144,6 +147,26 @@ def _new_lease(tx: Transaction, wish: Wish, course: str, body_hash: str, turn: i
     )
 
 
+def _disturbs_nobody(lease: Lease, waiting: Lease) -> bool:
+    """Whether those behind ``waiting`` are served no later if ``lease`` stands in its stead."""
+    return (
+        lease.course == waiting.course
+        and (lease.preemptible or not waiting.preemptible)
+        and no_more_than(size_of(lease.size), size_of(waiting.size))
+    )
+
+
+def _in_its_stead(lease: Lease, waiting: Lease) -> Lease:
+    """With the place in the line of the slot's last request: its turn, since when it waits, its promise."""
+    return replace(
+        lease,
+        turn=waiting.turn,
+        created_at=waiting.created_at,
+        promised_at=waiting.promised_at,
+        ends_at=waiting.ends_at,
+    )
+
+
 def _queue_or_refuse(
     tx: Transaction, lease: Lease, wish: Wish, in_slot: Sequence[Lease], verdict: Verdict
 ) -> Lease:
@@ -168,8 +191,8 @@ def _queue_or_refuse(
         actor=wish.user,
         place=str(Place.WAITING),
         turn=turn,
-        promised_at=tx.now if turn < lease.turn else None,
-        ends_at=in_slot[-1].ends_at if turn < lease.turn and _somebody_is_promised(tx) else None,
+        promised_at=tx.now if turn < lease.turn else lease.promised_at,
+        ends_at=in_slot[-1].ends_at if turn < lease.turn and _somebody_is_promised(tx) else lease.ends_at,
     )
     if queued.promised_at is not None:
         advance_queue(tx)

@@ -96,7 +96,7 @@ class Leases(LeaseHandler):
         def reserve(tx: Transaction) -> tuple[View, bool]:
             lease = asking.reserve(tx, wish)
             self.require(USE, course=lease.course, server=wish.server)
-            return reading.lease_view(tx, lease), lease.created_at == tx.now
+            return reading.lease_view(tx, lease), lease.granted_at == tx.now
 
         view, is_new = await self.service.desk.write(reserve)
         if is_new and view["expires_in"] is not None:
