@@ -82,7 +82,7 @@ class Attachment:
         self._held: HeldLease | None = None
         self._asking: Asking | None = None
         self._earlier: list[Asking] = []
-        """What the request on its way is in place of: they stand until the controller has answered that one."""
+        """What the request on its way is in place of: which stand until the controller has answered."""
         self._refusal: Exception | None = None
         self._own: Wish | None = None
         """For what it was granted last, or is started for: what is asked for where nothing else is said."""

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from gpu_kernels.errors import Conflict, Forbidden, InvalidRequest, UnknownAccount, UnknownCourse
-from gpu_kernels.pool.ledger import accounts, groups, teaching
+from gpu_kernels.pool.ledger import account_views, accounts, entitlements, groups, teaching
 from gpu_kernels.pool.ledger.rows import Account, Quota
 from gpu_kernels.pool.policy.quota import Limits
-from gpu_kernels.pool.policy.rules import GPU_HOUR
+from gpu_kernels.pool.policy.rules import GPU_HOUR, read_rules
 from tests.pool.rig import MemoryRig, Rig
 
 V100 = "V100"
@@ -209,3 +209,39 @@ def test_what_was_spent_is_remembered_over_a_restart(uni: Rig) -> None:
     uni.sweep()
     uni.restart()
     assert spent() == 100 * 40_000
+
+
+def test_rules_are_read_once_and_not_when_others_change(uni: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    teach(uni, {"max_leases": 2, "overrides": {f"u{n}": {"max_leases": 1} for n in range(500)}})
+    in_force = uni.read(lambda tx: tx.book.entitlements.rules("ml101"))
+    assert in_force.of("u7", uni.now).max_leases == 1
+    read: list[object] = []
+
+    def counted(raw: object) -> dict[str, Any]:
+        read.append(raw)
+        return read_rules(raw)
+
+    monkeypatch.setattr(entitlements, "read_rules", counted)
+    uni.set_limit("cv202", {"V100": 10})
+    assert uni.read(lambda tx: tx.book.entitlements.rules("ml101")) is in_force
+    assert read == []
+    teach(uni, {"max_leases": 1})
+    assert uni.read(lambda tx: tx.book.entitlements.rules("ml101")).max_leases == 1
+    assert read == [{"max_leases": 1}]
+
+
+def test_what_stands_above_may_leave_what_was_taught_without_effect_which_is_told(uni: Rig) -> None:
+    teach(uni, {"max_leases": 4, "idle": 60, "overrides": {"ada": {"max_leases": 5}}})
+    said = uni.read(lambda tx: account_views.account(tx, "ml101"))["taught_without_effect"]
+    assert said == {"rules": [], "users": []}
+    uni.write(lambda tx: accounts.set_rules(tx, "ml101", {"max_leases": 2}, actor="root"))
+    told = uni.read(lambda tx: account_views.account(tx, "ml101"))
+    assert told["taught_without_effect"] == {"rules": ["max_leases"], "users": ["ada"]}
+    assert (told["rules_in_force"]["max_leases"], told["rules_in_force"]["idle"]) == (2, 60)
+
+
+def test_a_refusal_names_the_users_who_would_get_too_much(uni: Rig) -> None:
+    uni.write(lambda tx: accounts.set_rules(tx, "ml101", {"max_leases": 2}, actor="root"))
+    own = {f"u{n}": {"max_leases": 3} for n in range(7)} | {"ada": {"max_leases": 1}}
+    with pytest.raises(Forbidden, match=r"more: idle, the own rules of u0, u1, u2, u3, u4 and 2 more\."):
+        teach(uni, {"idle": 1900, "overrides": own})

@@ -24,6 +24,7 @@ def account(tx: Transaction, name: str) -> dict[str, Any]:
         "weight": row.weight,
         "rules": dict(row.rules),
         "taught_rules": taught(tx, name),
+        "taught_without_effect": without_effect(tx, name),
         "rules_in_force": rules_json(entitled.rules(name)),
         "classes": {gpu_class: standing(tx, name, gpu_class) for gpu_class in classes(tx, name)},
         "properties": [said(row) for row in said_of(tx, name)],
@@ -34,6 +35,12 @@ def taught(tx: Transaction, name: str) -> dict[str, Any]:
     """What the course's instructors say of it themselves."""
     row = tx.book.taught_rules.get(name)
     return {} if row is None else dict(row.rules)
+
+
+def without_effect(tx: Transaction, name: str) -> dict[str, Any]:
+    """What of that does not count, since what stands above is tighter by now."""
+    rules, users = tx.book.entitlements.without_effect(name)
+    return {"rules": rules, "users": users}
 
 
 def accounts(tx: Transaction) -> list[str]:

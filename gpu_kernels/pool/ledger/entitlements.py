@@ -5,7 +5,8 @@ budgets. A follower of the tables for accounts, quotas, GPUs, leases and slices.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -15,7 +16,7 @@ from gpu_kernels.pool.ledger.holdings import Holdings
 from gpu_kernels.pool.ledger.rows import Account, Gpu, Key, Lease, Quota, Row, Slice, TaughtRules, key_of
 from gpu_kernels.pool.policy.budget import Budgets
 from gpu_kernels.pool.policy.quota import COURSE, INSTITUTION, Limits, Tree
-from gpu_kernels.pool.policy.rules import Rules, read_rules, resolve, still_tighter
+from gpu_kernels.pool.policy.rules import Rules, favoured, looser, merged, read_rules, still_tighter
 from gpu_kernels.units import THOUSANDTHS
 
 log = logging.getLogger("gpu_kernels.pool")
@@ -41,6 +42,10 @@ class Entitlements:
         self._capacity: dict[str, int] = {}
         self._tree: Tree | None = None
         self._rules: dict[str, Rules] = {}
+        """Those in force while no row has changed that says any."""
+        self._resolved: dict[str, _Resolved] = {}
+        self._read: dict[tuple[str, str], tuple[Account | TaughtRules, dict[str, Any]]] = {}
+        """What each row says, read once: rules may be long, and are asked for on each decision."""
         self._touched: set[tuple[str, str]] = set()
         self._resized: set[str] = set()
 
@@ -53,6 +58,8 @@ class Entitlements:
             self._taught.pop(row.account, None)
             if isinstance(after, TaughtRules):
                 self._taught[row.account] = after
+            else:
+                self._read.pop((TaughtRules.TABLE, row.account), None)
             self._rules.clear()
             return
         for row, sign in ((before, -1), (after, 1)):
@@ -96,20 +103,43 @@ class Entitlements:
         """The rules in force for an account; of one that is not there, none."""
         rules = self._rules.get(account)
         if rules is None:
-            given, taught = self._given(account), self._taught.get(account)
-            rules = resolve(given)
-            if taught is not None:
-                rules = resolve([*given, still_tighter(readable(account, taught.rules), rules)])
-            self._rules[account] = rules
+            rules = self._rules[account] = self._resolve(account).in_force
         return rules
 
     def rules_given(self, account: str) -> Rules:
         """Those that its instructors find: in force without what they say themselves."""
-        return resolve(self._given(account))
+        return self._resolve(account).given
 
-    def _given(self, account: str) -> list[dict[str, Any]]:
-        rows = [self._accounts[(name,)] for name in self._path(account)]
-        return [readable(row.name, row.rules) for row in rows]
+    def without_effect(self, account: str) -> tuple[list[str], list[str]]:
+        """Of what its instructors say, what does not count since what stands above is tighter: the rules,
+        and the users whose overrides do not.
+        """
+        taught = self._taught.get(account)
+        if taught is None:
+            return [], []
+        above, said = self.rules_given(account), self._said(account, taught)
+        rules = [name for name in looser(said, above) if name != "overrides" or not said["overrides"]]
+        return rules, favoured(said, above)
+
+    def _resolve(self, account: str) -> _Resolved:
+        """The rows that say something may be the same as the last time, though others have changed."""
+        rows = tuple(self._accounts[(name,)] for name in self._path(account))
+        taught = self._taught.get(account)
+        known = self._resolved.get(account)
+        if known is not None and known.taught is taught and _same(known.rows, rows):
+            return known
+        read = [self._said(row.name, row) for row in rows]
+        given = in_force = merged(read)
+        if taught is not None:
+            in_force = merged([*read, still_tighter(self._said(account, taught), given)])
+        made = self._resolved[account] = _Resolved(rows, taught, given, in_force)
+        return made
+
+    def _said(self, account: str, row: Account | TaughtRules) -> dict[str, Any]:
+        known = self._read.get((row.TABLE, account))
+        if known is None or known[0] is not row:
+            known = self._read[row.TABLE, account] = row, readable(account, row.rules)
+        return known[1]
 
     def _path(self, account: str) -> list[str]:
         names = self.tree.path(account) if account in self.tree else ()
@@ -123,6 +153,9 @@ class Entitlements:
         table: dict[Any, Any] = self._accounts if isinstance(row, Account) else self._quotas
         if after is None:
             table.pop(key_of(row), None)
+            if isinstance(row, Account):
+                self._read.pop((row.TABLE, row.name), None)
+                self._resolved.pop(row.name, None)
         else:
             table[key_of(row)] = after
         self._rules.clear()
@@ -140,6 +173,20 @@ class Entitlements:
             return
         share = sign * part.thousandths
         self.budgets.add(part.course, part.user, share, part.active_at, part.ended_at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolved:
+    """The rules of an account, and the rows that they came from."""
+
+    rows: tuple[Account, ...]
+    taught: TaughtRules | None
+    given: Rules
+    in_force: Rules
+
+
+def _same(before: Sequence[Account], now: Sequence[Account]) -> bool:
+    return len(before) == len(now) and all(one is other for one, other in zip(before, now, strict=True))
 
 
 def _change(tree: Tree, before: Account | Quota | None, after: Account | Quota | None) -> None:
@@ -203,17 +250,15 @@ def _put(made: Tree, rows: dict[str, Account], name: str, root: str) -> None:
 
 
 def _defaults(account: Account | None) -> dict[str, int]:
-    return {} if account is None else dict(resolve([readable(account.name, account.rules)]).course_limit)
+    return {} if account is None else dict(merged([readable(account.name, account.rules)]).course_limit)
 
 
 def readable(account: str, rules: Mapping[str, Any]) -> dict[str, Any]:
-    """An account's own rules without any that this code does not read."""
-    kept: dict[str, Any] = {}
+    """An account's own rules as ``read_rules`` reads them, without any that this code does not read."""
+    read: dict[str, Any] = {}
     for name, value in rules.items():
         try:
-            read_rules({name: value})
+            read |= read_rules({name: value})
         except PoolError as error:
             log.error("a rule of %s is left out: %s", account, error.message)
-        else:
-            kept[name] = value
-    return kept
+    return read

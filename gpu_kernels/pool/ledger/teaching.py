@@ -14,10 +14,12 @@ from gpu_kernels.pool.ledger.ruling import idle_for
 from gpu_kernels.pool.ledger.states import Who
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy.quota import COURSE
-from gpu_kernels.pool.policy.rules import looser
+from gpu_kernels.pool.policy.rules import favoured, looser, read_rules
 
 LONGEST_RULES = 64 * 1024
 """Bytes of JSON: they are read anew on many changes, and each change of them stands in the audit trail."""
+MOST_NAMED_USERS = 5
+"""Of those to whom too much would be given, named in a refusal."""
 ENDED_IDLE = (
     "Taken back by {actor}: it had run nothing for {lasted}.\n"
     "Your variables are still there; what was in GPU memory is gone. The next CUDA call asks for a new slice."
@@ -35,13 +37,7 @@ def teach(tx: Transaction, name: str, rules: Mapping[str, Any], *, actor: str) -
             f"The rules of {name} would be {length} bytes long, and may be {LONGEST_RULES}.\n"
             "Take back overrides that are over."
         )
-    too_much = looser(rules, tx.book.entitlements.rules_given(name))
-    if too_much:
-        raise Forbidden(
-            f"Of {name}, you may only tighten what is in force; these would allow more: "
-            f"{', '.join(too_much)}.\nAsk whoever runs the pool.",
-            details={"rules": too_much},
-        )
+    _check_tighter(tx, name, rules)
     before = tx.book.taught_rules.get(name)
     was = {} if before is None else dict(before.rules)
     if was == dict(rules):
@@ -52,6 +48,24 @@ def teach(tx: Transaction, name: str, rules: Mapping[str, Any], *, actor: str) -
         tx.put(TaughtRules(account=name, rules=dict(rules), changed_at=tx.now))
     elif before is not None:
         tx.drop(before)
+
+
+def _check_tighter(tx: Transaction, name: str, rules: Mapping[str, Any]) -> None:
+    """Raises ``Forbidden`` where they would allow more than what stands above, with what would."""
+    read, above = read_rules(rules), tx.book.entitlements.rules_given(name)
+    too_much = looser(read, above)
+    if not too_much:
+        return
+    users = favoured(read, above)
+    named = [rule for rule in too_much if rule != "overrides" or not users]
+    if users:
+        more = f" and {len(users) - MOST_NAMED_USERS} more" if len(users) > MOST_NAMED_USERS else ""
+        named.append(f"the own rules of {', '.join(users[:MOST_NAMED_USERS])}{more}")
+    raise Forbidden(
+        f"Of {name}, you may only tighten what is in force; these would allow more: {', '.join(named)}.\n"
+        "Nothing was changed. Leave them out or make them tighter, or ask whoever runs the pool for more.",
+        details={"rules": too_much, "users": users},
+    )
 
 
 def check_course(tx: Transaction, name: str) -> None:

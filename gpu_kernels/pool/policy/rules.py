@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from gpu_kernels.errors import InvalidRequest, InvalidSize
 from gpu_kernels.pool.policy.model import RuleBinds
 from gpu_kernels.pool.policy.quota import EVERY_CLASS
-from gpu_kernels.units import THOUSANDTHS, Size, parse_size, valid_class
+from gpu_kernels.units import MAX_TEXT, THOUSANDTHS, Size, parse_size, valid_class
 
 HOUR = 3_600_000
 GPU_HOUR = THOUSANDTHS * HOUR
@@ -31,10 +32,14 @@ MOST_CLASSES = 64
 MOST_THOUSANDTHS = 100_000 * THOUSANDTHS
 MOST_SIZES = 20
 MOST_OVERRIDES = 1000
+MOST_NAMED = 2000
+"""Sizes and GPU classes that all overrides of one account may name together: each costs time to read."""
 LONGEST_PAUSE = 300
 """Characters of what students read of a pause."""
 PERSONAL = ("max_leases", "max_size", "user_hours_per_week", "user_hours_rolling", "sizes")
 """The rules that one user of a course may have otherwise than the others."""
+LISTS = ("max_size", "sizes")
+"""Those of them that name sizes or classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +152,19 @@ def _sizes(value: Any) -> tuple[Size, ...]:
     if not isinstance(value, list | tuple) or len(value) > MOST_SIZES:
         raise ValueError
     try:
-        return tuple(dict.fromkeys(parse_size(text) for text in value))
+        return tuple(dict.fromkeys(_size(text) for text in value))
     except InvalidSize as error:
         raise ValueError(str(error)) from error
+
+
+def _size(text: Any) -> Size:
+    if not isinstance(text, str) or len(text) > MAX_TEXT:
+        raise ValueError
+    return _known_size(text)
+
+
+_known_size = lru_cache(maxsize=4096)(parse_size)
+"""Courses name the same few sizes again and again."""
 
 
 def _pause(value: Any) -> str:
@@ -160,6 +175,9 @@ def _pause(value: Any) -> str:
 
 def _overrides(value: Any) -> dict[str, Override]:
     if not isinstance(value, Mapping) or len(value) > MOST_OVERRIDES:
+        raise ValueError
+    lists = [own.get(name) for own in value.values() if isinstance(own, Mapping) for name in LISTS]
+    if sum(len(named) for named in lists if isinstance(named, Mapping | list | tuple)) > MOST_NAMED:
         raise ValueError
     return {user: _override(user, own) for user, own in value.items()}
 
@@ -226,8 +244,9 @@ RULES: Mapping[str, Rule] = {
         Rule(
             "overrides",
             "what holds for single users in place of the rules above, until a time",
-            'an object such as {"ada": {"max_leases": 4, "until": "2027-01-31T18:00+01:00"}} with any of '
-            f"{', '.join(PERSONAL)}, for up to {MOST_OVERRIDES} users",
+            'an object such as {"ada": {"max_leases": 4, "until": "2027-01-31T18:00+01:00"}} with any '
+            f"of {', '.join(PERSONAL)}, for up to {MOST_OVERRIDES} users, "
+            f"with {MOST_NAMED} sizes and classes in all",
             _overrides,
         ),
         Rule(
@@ -267,46 +286,51 @@ def resolve(own: Iterable[Mapping[str, Any]]) -> Rules:
     """The rules in force where these raw rules stand from the root to a course, and last what its
     instructors say. Of a user's overrides the last one counts.
     """
-    merged: dict[str, Any] = {}
+    return merged(read_rules(raw) for raw in own)
+
+
+def merged(own: Iterable[Mapping[str, Any]]) -> Rules:
+    """The same of rules that ``read_rules`` has read."""
+    found: dict[str, Any] = {}
     overrides: dict[str, Override] = {}
-    for raw in own:
-        read = read_rules(raw)
+    for read in own:
         if "overrides" in read:
             overrides = {**overrides, **read["overrides"]} if read["overrides"] is not None else {}
-        merged.update(read)
-    if merged.get("course_limit") is None:
-        merged.pop("course_limit", None)
-    return Rules(**{**merged, "overrides": overrides})
+        found.update(read)
+    if found.get("course_limit") is None:
+        found.pop("course_limit", None)
+    return Rules(**{**found, "overrides": overrides})
 
 
-def looser(raw: Mapping[str, Any], above: Rules) -> list[str]:
-    """The rules by which these raw rules would allow more than what stands ``above`` them: who teaches a
-    course may only tighten. An override may give one user more than the course has, and no more than that.
+def looser(read: Mapping[str, Any], above: Rules) -> list[str]:
+    """The rules by which these would allow more than what stands ``above`` them: who teaches a course may
+    only tighten. An override may give one user more than the course has, and no more than that.
     """
-    found = []
-    for name, value in read_rules(raw).items():
-        if name != "overrides":
-            more = name == "course_limit" or _more(getattr(above, name), value)
-        elif value is None:
-            more = bool(above.overrides)
-        else:
-            more = any(_gives_more(above, user, own) for user, own in value.items())
-        if more:
-            found.append(name)
-    return found
+    return [name for name, value in read.items() if _is_looser(name, value, above)]
 
 
-def still_tighter(raw: Mapping[str, Any], above: Rules) -> dict[str, Any]:
+def favoured(read: Mapping[str, Any], above: Rules) -> list[str]:
+    """The users whose overrides would allow more than what stands ``above`` them."""
+    return [user for user, own in (read.get("overrides") or {}).items() if _gives_more(above, user, own)]
+
+
+def still_tighter(read: Mapping[str, Any], above: Rules) -> dict[str, Any]:
     """What counts of the rules of a course's instructors now: what stands above may have been tightened
     since they were said, and then those that would allow more do not, nor does the override of such a user.
     """
-    left = {name: value for name, value in raw.items() if not looser({name: value}, above)}
-    users = raw.get("overrides")
-    if users and "overrides" not in left:
-        left["overrides"] = {
-            user: own for user, own in users.items() if not looser({"overrides": {user: own}}, above)
-        }
-    return left
+    left = dict(read)
+    if left.get("overrides"):
+        not_of = set(favoured(read, above))
+        left["overrides"] = {user: own for user, own in read["overrides"].items() if user not in not_of}
+    return {name: value for name, value in left.items() if not _is_looser(name, value, above)}
+
+
+def _is_looser(name: str, value: Any, above: Rules) -> bool:
+    if name != "overrides":
+        return name == "course_limit" or _more(getattr(above, name), value)
+    if value is None:
+        return bool(above.overrides)
+    return any(_gives_more(above, user, own) for user, own in value.items())
 
 
 def _gives_more(above: Rules, user: str, own: Override) -> bool:
@@ -323,7 +347,7 @@ def _gives_more(above: Rules, user: str, own: Override) -> bool:
 
 
 def _more(above: Any, value: Any) -> bool:
-    return above is not None and _allows_more(value, above)
+    return above is not None and value is not above and _allows_more(value, above)
 
 
 def _allows_more(value: Any, above: Any) -> bool:
@@ -332,7 +356,8 @@ def _allows_more(value: Any, above: Any) -> bool:
     if isinstance(above, str):
         return False  # a pause for another reason is a pause
     if isinstance(above, tuple):
-        return not all(on_offer(size, above) for size in value)
+        offered = set(above)
+        return not all(size in offered or replace(size, gpu_class=None) in offered for size in value)
     if isinstance(above, Rolling):
         return bool(value.window < above.window or value.most > above.most)
     if isinstance(above, Mapping):
@@ -344,9 +369,8 @@ def _allows_more(value: Any, above: Any) -> bool:
 def on_offer(size: Size, sizes: Iterable[Size]) -> bool:
     """Whether a size is one of these; one that names no class stands for that size of each."""
     return any(
-        size in (offered, replace(offered, gpu_class=size.gpu_class))
+        (size.gpus, size.mib) == (offered.gpus, offered.mib) and offered.gpu_class in (None, size.gpu_class)
         for offered in sizes
-        if offered.gpu_class in (None, size.gpu_class)
     )
 
 

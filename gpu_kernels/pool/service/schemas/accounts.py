@@ -135,6 +135,13 @@ class Said(Model):
     faulty_value: str | None
 
 
+class WithoutEffect(Model):
+    """What a course's instructors have said that does not count now."""
+
+    rules: list[str] = Field(description="Rules, by name")
+    users: list[str] = Field(description="Users, whose overrides do not")
+
+
 class Account(Model):
     """An account, what it says itself, what is in force for it, and how it stands."""
 
@@ -144,6 +151,9 @@ class Account(Model):
     weight: float
     rules: dict[str, Any] = Field(description="Its own")
     taught_rules: dict[str, Any] = Field(description="Of a course, what its instructors say on top of them")
+    taught_without_effect: WithoutEffect = Field(
+        description="What of that does not count, since what stands above is tighter"
+    )
     rules_in_force: dict[str, Any]
     classes: dict[str, Standing]
     properties: list[Said]
