@@ -39,42 +39,53 @@ class CourseForms(FormHandler):
             for name in self.request.body_arguments
             if name.startswith("limit.") and (most := self.gpus(name)) is not None
         }
-        await self.pool.set_limit(self.course, limit)
+        course = await self.pool.course(self.course)
+        kept = self._not_shown("limit", course["limit"])
+        await self.pool.set_limit(self.course, kept | limit)
         return "limit"
 
     async def _rules(self) -> str:
+        own = await self._own_rules()
         typed: dict[str, Any] = {
             "max_leases": self.whole("max_leases", 0, MOST_LEASES),
-            "max_size": self._by_class("max_size"),
+            "max_size": self._by_class("max_size", own),
             "hours_per_week": self.hours("hours_per_week"),
             "user_hours_per_week": self.hours("user_hours_per_week"),
             "longest_life": self._seconds("longest_life", 3600, LONGEST_H),
             "idle": self._seconds("idle", 60, LONGEST_H * 60),
-            "sizes": self._sizes(),
+            "sizes": self._sizes("sizes"),
         }
-        await self._merge_rules({name: value for name, value in typed.items() if self._shown(name)})
+        await self._put_rules(own | {name: value for name, value in typed.items() if self._shown(name)})
         return "rules"
 
     def _shown(self, name: str) -> bool:
         """Whether the form has the field at all: one that it lacks is not to be taken away."""
         return any(sent == name or sent.startswith(f"{name}.") for sent in self.request.body_arguments)
 
-    def _by_class(self, name: str) -> dict[str, int] | None:
-        found = {
-            sent.partition(".")[2]: most
-            for sent in self.request.body_arguments
-            if sent.startswith(f"{name}.") and (most := self.gpus(sent)) is not None
-        }
+    def _by_class(self, name: str, before: Mapping[str, Any]) -> dict[str, int] | None:
+        """What was typed for the GPU classes that the form shows, and what was there of others."""
+        found = self._not_shown(name, before.get(name.rpartition(".")[2]) or {})
+        for sent in self.request.body_arguments:
+            if sent.startswith(f"{name}.") and (most := self.gpus(sent)) is not None:
+                found[sent[len(name) + 1 :]] = most
         return found or None
+
+    def _not_shown(self, name: str, by_class: Mapping[str, Any]) -> dict[str, Any]:
+        shown = self.request.body_arguments
+        return {
+            c: value["thousandths"] if isinstance(value, Mapping) else value
+            for c, value in by_class.items()
+            if f"{name}.{c}" not in shown
+        }
 
     def _seconds(self, name: str, unit: int, most: int) -> int | None:
         found = self.whole(name, 1, most)
         return None if found is None else found * unit
 
-    def _sizes(self) -> list[str] | None:
-        sizes = [size for part in self.posted("sizes").split(",") if (size := " ".join(part.split()))]
+    def _sizes(self, field: str) -> list[str] | None:
+        sizes = [size for part in self.posted(field).split(",") if (size := " ".join(part.split()))]
         if len(sizes) > MOST_SIZES:
-            raise FieldError("sizes", _("At most %(most)s sizes."), most=MOST_SIZES)
+            raise FieldError(field, _("At most %(most)s sizes."), most=MOST_SIZES)
         return list(dict.fromkeys(sizes)) or None
 
     async def _pause(self) -> str:
@@ -87,22 +98,36 @@ class CourseForms(FormHandler):
 
     async def _override(self) -> str:
         user = self.needed("user", 255)
-        own: dict[str, Any] = {
-            "max_leases": self.whole("override.max_leases", 0, MOST_LEASES),
-            "max_size": self._by_class("override.max_size"),
-            "user_hours_per_week": self.hours("override.user_hours_per_week"),
-            "until": self.instant("until", self.lab.zone),
-        }
-        own = {name: value for name, value in own.items() if value is not None}
         removed = self.posted("action", 20) == "remove"
-        if not removed and not own.keys() - {"until"}:
-            raise FieldError("user", _("Fill in at least one rule for the student."))
         rules = await self._own_rules()
-        overrides = {**(rules.get("overrides") or {}), user: own}
+        overrides = dict(rules.get("overrides") or {})
         if removed:
-            del overrides[user]
+            overrides.pop(user, None)
+        else:
+            overrides[user] = self._override_of(overrides.get(user, {}))
         await self._put_rules({**rules, "overrides": overrides or None})
         return "override_removed" if removed else "override"
+
+    def _override_of(self, before: Mapping[str, Any]) -> dict[str, Any]:
+        """What was typed of one student's rules; what the form does not show stays as it was, and what is
+        lifted (null) stays lifted where nothing is typed.
+        """
+        typed: dict[str, Any] = {
+            "max_leases": self.whole("override.max_leases", 0, MOST_LEASES),
+            "max_size": self._by_class("override.max_size", before),
+            "user_hours_per_week": self.hours("override.user_hours_per_week"),
+            "sizes": self._sizes("override.sizes"),
+        }
+        until = self.instant("until", self.lab.zone)
+        own = {name: value for name, value in before.items() if name != "until"}
+        for name, value in typed.items():
+            if value is not None:
+                own[name] = value
+            elif self._shown(f"override.{name}") and before.get(name) is not None:
+                del own[name]
+        if not own:
+            raise FieldError("user", _("Fill in at least one rule for the student."))
+        return own if until is None else {**own, "until": until}
 
     async def _end_idle(self) -> str:
         minutes = self.whole("minutes", 1, LONGEST_H * 60)

@@ -272,3 +272,50 @@ def test_a_sign_in_that_fails_is_a_clear_text(visit, query):
     assert page.status_code in (400, 403)
     assert "Signing in did not work" in plain(page)
     assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
+def test_a_students_own_rules_that_the_form_does_not_show_stay(visit, controller):
+    kept = {"user_hours_rolling": {"hours": 2.0, "window": 24}, "max_size": {"": 400}}
+    with controller.client("grace") as pool:
+        pool.set_course_rules("ml101", {"overrides": {"ada": {**kept, "sizes": ["0.02 V100"]}}})
+        grace = visit("grace")
+        page = grace.see("courses/ml101?student=ada")
+        assert "also has 2 GPU-hours in any 24 hours" in plain(page)
+        assert 'value="0.02 V100"' in page.text
+        form = {"user": "ada", "override.max_leases": "1", "override.sizes": "0.02 V100, 0.05 V100"}
+        answer = grace.post("courses/ml101", do="override", action="set", **form)
+        assert answer.status_code == 303
+        own = pool.account("ml101")["taught_rules"]["overrides"]["ada"]
+        assert own == {**kept, "sizes": ["0.02 V100", "0.05 V100"], "max_leases": 1}
+        grace.post("courses/ml101", do="override", action="set", user="ada", **{"override.max_leases": ""})
+        assert pool.account("ml101")["taught_rules"]["overrides"]["ada"] == {
+            name: value for name, value in own.items() if name != "max_leases"
+        }
+        pool.set_course_rules("ml101", {})
+
+
+def test_a_rule_of_another_gpu_class_than_the_pool_has_now_stays(visit, controller):
+    with controller.client("grace") as pool:
+        pool.set_course_rules("ml101", {"max_size": {"": 500, "A100": 200}})
+        sizes = {"max_size.V100": "0.1"}
+        assert visit("grace").post("courses/ml101", do="rules", **sizes).status_code == 303
+        assert pool.account("ml101")["taught_rules"]["max_size"] == {"": 500, "A100": 200, "V100": 100}
+        pool.set_course_rules("ml101", {})
+
+
+def test_a_field_says_where_its_rule_does_not_count_and_what_does(visit, controller):
+    with controller.client("grace") as grace, controller.client("root") as root:
+        grace.set_course_rules(
+            "ml101",
+            {"max_leases": 4, "max_size": {"V100": 300}, "overrides": {"ada": {"max_leases": 6}}},
+        )
+        assert "Does not count" not in plain(visit("grace").see("courses/ml101?student=ada"))
+        root.set_rules("ml101", {"max_leases": 2, "max_size": {"V100": 100}})
+        page = visit("grace").see("courses/ml101?student=ada")
+        assert "Does not count now: above the course stands 2, which is tighter." in plain(page)
+        assert "Does not count now: above the course stands 0.1 GPUs, which is tighter." in plain(page)
+        assert "These do not count now" in plain(page)
+        assert 'aria-describedby="rules-max_leases-hint"' in page.text
+        assert "These do not count now" not in plain(visit("grace").see("courses/ml101?student=eve"))
+        root.set_rules("ml101", {})
+        grace.set_course_rules("ml101", {})

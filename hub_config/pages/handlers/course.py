@@ -12,7 +12,7 @@ from hub_config.pages.handlers.base import PageHandler
 from hub_config.pages.handlers.plots import plots
 from hub_config.pages.views import own, students
 from hub_config.pages.views.plots import Picture
-from hub_config.pages.views.rule_fields import NO_OVERRIDE, RuleFields
+from hub_config.pages.views.rule_fields import RuleFields
 
 
 class Course(CourseForms):
@@ -38,21 +38,16 @@ class Course(CourseForms):
         rules = course["rules"]
         shares = own.shares(course)
         student = self.get_query_argument("student", "")[:255]
-        fields = RuleFields((account or {}).get("taught_rules", {}), rules)
+        fields = RuleFields(account, rules)
         self.show(
             "course.html",
             status=outcome.status,
             outcome=outcome,
             course=course,
             rules=rules,
-            own_rules=fields.own,
-            number=fields.number,
-            above=fields.above,
-            size=fields.size,
-            size_above=fields.size_above,
+            fields=fields,
             student=student,
-            override=NO_OVERRIDE | dict((rules.get("overrides") or {}).get(student, {})),
-            has_override=student in (fields.own.get("overrides") or {}),
+            override=fields.override(student),
             pictures=await self.pictures(name, shares),
             said={said["name"] for said in (account or {}).get("properties", ()) if said["value"]},
             paused=rules.get("paused"),
