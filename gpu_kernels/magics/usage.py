@@ -120,14 +120,17 @@ def gather(days: int, *, plot: bool, now: datetime | None = None) -> Usage:
     with PoolClient.from_environment(timeout=TIMEOUT_S) as client:
         begin = datetime.combine(first, time(), now.tzinfo)
         lines = client.usage_table(since=begin.isoformat(), course=named)
-        budgets: list[Budget] = []
-        try:
-            courses = [client.course(named)] if named else client.courses()
-        except UnknownCourse:
-            courses = []
-    for course in courses:
-        budgets += [_budget(spent, str(course["name"])) for spent in course["budgets"]]
+        budgets = budgets_of(client, named)
     return Usage(by_day(csv.DictReader(lines.splitlines()), first, now), budgets, named, plot=plot)
+
+
+def budgets_of(client: PoolClient, named: str | None) -> list[Budget]:
+    """Those of the course ``named``, or of all that one is in. Raises what is refused."""
+    try:
+        courses = [client.course(named)] if named else client.courses()
+    except UnknownCourse:
+        courses = []
+    return [_budget(spent, str(course["name"])) for course in courses for spent in course["budgets"]]
 
 
 def by_day(rows: Iterable[Mapping[str, str]], first: date, now: datetime) -> list[tuple[date, float]]:

@@ -51,7 +51,8 @@ class Place:
 @dataclass(frozen=True)
 class View:
     """How an attachment stands at one moment. ``place`` is there while it waits, also for another size than
-    it has; ``error`` is why it is refused; ``declined`` is told of another size that was.
+    it has; ``error`` is why it is refused; ``declined`` is told of another size that was; ``lost`` is whether
+    the last slice was taken back, rather than given back.
     """
 
     state: State
@@ -62,6 +63,7 @@ class View:
     text: str
     error: Exception | None = None
     declined: str | None = None
+    lost: bool = False
 
 
 class Attachment:
@@ -111,8 +113,9 @@ class Attachment:
             waiting_for = asking.lease if asking is not None else None
             return View("waiting", place.size, course, waiting_for, place, place.text, None, self._declined)
         if error is not None:
-            return View("refused", size, course, None, None, self._text, error)
-        return View("released", size, course, None, None, self._text, None, self._declined)
+            return View("refused", size, course, None, None, self._text, error, lost=self._loss is not None)
+        lost = self._loss is not None
+        return View("released", size, course, None, None, self._text, None, self._declined, lost)
 
     @property
     def asks(self) -> bool:

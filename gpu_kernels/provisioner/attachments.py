@@ -50,9 +50,13 @@ def add(attachment: Attachment) -> None:
 
 
 def remove(attachment: Attachment) -> None:
+    """Its kernel has ended; listeners are told, and find it here no longer."""
     with _lock:
-        if _attachments.get(attachment.kernel_id) is attachment:
+        known = _attachments.get(attachment.kernel_id) is attachment
+        if known:
             del _attachments[attachment.kernel_id]
+    if known:
+        changed(attachment)
 
 
 def changed(attachment: Attachment) -> None:

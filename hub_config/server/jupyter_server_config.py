@@ -8,6 +8,9 @@ c.ServerApp.kernel_manager_class = "gpu_kernels.kernels.GPUMappingKernelManager"
 # Shows the kernels whose size the course offers.
 c.ServerApp.kernel_spec_manager_class = "gpu_kernels.specs.GPUKernelSpecManager"
 
+# Tells pages how the slices of their kernels stand; an installed wheel enables it by itself.
+c.ServerApp.jpserver_extensions = {"gpu_kernels.server": True}
+
 # "Python 3" is one of ours; the one that ipykernel brings along would stand beside it.
 c.KernelSpecManager.ensure_native_kernel = False
 
