@@ -83,10 +83,11 @@ class Offers:
     def now(self) -> Offer:
         """What is known now; never blocks."""
         with self._lock:
+            known = self._offer
             if self._thread is None and os.environ.get(CONTROLLER_VARIABLE):
                 self._thread = threading.Thread(target=self._keep_fresh, name="gpu-offer", daemon=True)
                 self._thread.start()
-            return self._offer
+            return known
 
     def _keep_fresh(self) -> None:
         while True:
