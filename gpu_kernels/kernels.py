@@ -8,6 +8,7 @@ The stock manager (jupyter_client 8.10, jupyter_server 2.21)
 
 - keeps a failed start among the pending kernels, so that a server with another live kernel then hangs on
   SIGTERM;
+- lets go of a kernel's ports before the kernel has bound them, see ``kernel_ports``;
 - does not call the provisioner's ``cleanup(restart=False)`` for a kernel that died again and again until the
   restarter gave up, for a failed first start, nor for one whose restart failed and which is then deleted.
 """
@@ -21,6 +22,9 @@ from typing import Any
 from jupyter_client.manager import KernelManager
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
 
+import gpu_kernels.provisioner  # noqa: F401 - now, and not in the event loop when the first kernel starts
+from gpu_kernels.kernel_ports import hold_ports
+
 
 def start_failed(manager: KernelManager) -> bool:
     """Whether this kernel's last start (or restart) ended in an error."""
@@ -32,6 +36,7 @@ class GPUMappingKernelManager(AsyncMappingKernelManager):
     """``AsyncMappingKernelManager`` that ends failed kernels completely, whatever their provisioner."""
 
     def __init__(self, **kwargs: Any) -> None:
+        hold_ports()
         super().__init__(**kwargs)  # type: ignore[no-untyped-call]
         self._endings: set[asyncio.Task[None]] = set()
 

@@ -8,7 +8,7 @@ from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner
 from traitlets import default
 
 from spawner.mixin import GPULabMixin
-from spawner.ports import free_port
+from spawner.ports import port_for_server
 
 
 class GPUSimpleLocalProcessSpawner(GPULabMixin, SimpleLocalProcessSpawner):  # type: ignore[misc]
@@ -24,7 +24,7 @@ class GPUSimpleLocalProcessSpawner(GPULabMixin, SimpleLocalProcessSpawner):  # t
     async def start(self) -> Any:
         """Called by the hub. The course shows as "Profile" in the hub's admin panel."""
         if self.port == 0:
-            self.port = free_port(self.ip or "127.0.0.1")
+            self.port = port_for_server(self.ip or "127.0.0.1")
         address = await super().start()
         self.user_options = {**self.user_options, "profile": self.gpu_slice_course or "no GPU"}
         return address
@@ -46,7 +46,7 @@ class GPULocalProcessSpawner(GPULabMixin, LocalProcessSpawner):  # type: ignore[
     async def start(self) -> Any:
         """Called by the hub."""
         if self.port == 0:
-            self.port = free_port(self.ip or "127.0.0.1")
+            self.port = port_for_server(self.ip or "127.0.0.1")
         return await super().start()
 
 

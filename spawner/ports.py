@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import random
 import socket
+import time
 from collections.abc import Container
 from pathlib import Path
 
 EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 LOWEST = 10_000
 ATTEMPTS = 1000
+STARTS_WITHIN_S = 600.0
+"""Longer than a server takes from the choice of its port until it listens."""
+
+_chosen: dict[int, float] = {}
 
 
 class NoFreePort(OSError):
@@ -38,6 +43,20 @@ def free_port(address: str = "127.0.0.1", besides: Container[int] = ()) -> int:
         if port not in besides and is_free(address, port):
             return port
     raise NoFreePort(f"found no free port in {ports}")
+
+
+def port_for_server(address: str = "127.0.0.1") -> int:
+    """A free port that this process has not chosen for another server which may still be starting.
+
+    When a class begins there are dozens of those, and two that choose at random meet soon enough.
+    """
+    now = time.monotonic()
+    for port, at in list(_chosen.items()):
+        if now - at > STARTS_WITHIN_S:
+            del _chosen[port]
+    port = free_port(address, besides=_chosen)
+    _chosen[port] = now
+    return port
 
 
 def is_free(address: str, port: int) -> bool:

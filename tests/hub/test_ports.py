@@ -1,4 +1,5 @@
 import socket
+import time
 
 import pytest
 
@@ -42,3 +43,20 @@ def test_a_machine_that_uses_all_ports_for_connections_has_none_to_choose(tmp_pa
     monkeypatch.setattr(ports, "EPHEMERAL", file)
     with pytest.raises(ports.NoFreePort):
         ports.free_port()
+
+
+def test_two_servers_that_start_are_not_given_the_same_port(monkeypatch):
+    port = ports.free_port()
+    monkeypatch.setattr(ports, "_chosen", {})
+    monkeypatch.setattr(ports, "reserved_range", lambda: range(port, port + 1))
+    assert ports.port_for_server() == port
+    with pytest.raises(ports.NoFreePort):
+        ports.port_for_server()
+
+
+def test_a_port_is_given_again_when_its_server_has_started_or_never_will(monkeypatch):
+    port = ports.free_port()
+    long_ago = time.monotonic() - ports.STARTS_WITHIN_S - 1
+    monkeypatch.setattr(ports, "_chosen", {port: long_ago})
+    monkeypatch.setattr(ports, "reserved_range", lambda: range(port, port + 1))
+    assert ports.port_for_server() == port
