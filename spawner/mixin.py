@@ -12,6 +12,7 @@ from traitlets import Float, List, TraitError, Unicode, Union, default, validate
 from traitlets.config import LoggingConfigurable
 
 from gpu_kernels.client import AsyncPoolClient
+from gpu_kernels.client.ahead import load_ahead
 from gpu_kernels.pool.policy.properties import STARTS
 from gpu_kernels.pool.policy.roles import STUDENT, Patterns
 from spawner.courses import (
@@ -22,6 +23,8 @@ from spawner.courses import (
     options_form,
     told_of_course,
 )
+
+load_ahead()  # now, and not when the first server of a hub stops
 
 RELEASE_TOKEN_S = 120
 """Life of the token with which the hub gives a stopped server's leases back; used within seconds."""
@@ -225,7 +228,7 @@ class GPULabMixin(LoggingConfigurable):
             )  # fmt: skip
         else:
             if released:
-                self.log.info("Released %d GPU lease(s) that %s had left.", released, name)
+                self.log.info("Released %d GPU lease(s) that %s had left.", len(released), name)
 
 
 def gpu_token_scopes(spawner: Any) -> list[str]:

@@ -241,11 +241,9 @@ class GPUSliceProvisioner(LocalProvisioner):
     async def _release(self) -> None:
         attachment, self._attachment = self._attachment, None
         point, self._attach_point = self._attach_point, None
-        if point is not None:
-            point.close()
         if attachment is not None:
             try:
-                await asyncio.to_thread(attachment.end)
+                await asyncio.to_thread(_end, attachment, point)
             finally:
                 attachments.remove(attachment)
 
@@ -273,6 +271,15 @@ class GPUSliceProvisioner(LocalProvisioner):
         if self.process is not None:
             return self.process.poll() is None
         return self._resumed_pid is not None and _exists(self._resumed_pid)
+
+
+def _end(attachment: Attachment, point: AttachPoint | None) -> None:
+    """Called in a thread: it removes files, and may ask the controller."""
+    try:
+        if point is not None:
+            point.close()
+    finally:
+        attachment.end()
 
 
 def _exists(pid: int) -> bool:

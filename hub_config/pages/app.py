@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import secrets
 import signal
@@ -19,6 +20,7 @@ from traitlets import TraitError, Unicode, validate
 from traitlets.config import Application, Config
 
 from gpu_kernels import __version__
+from gpu_kernels.client.ahead import load_ahead
 from hub_config.pages.handlers.base import Lab, Nowhere
 from hub_config.pages.handlers.routes import ROUTES
 from hub_config.pages.handlers.signing_in import SigningIn
@@ -82,12 +84,18 @@ class LabPages(Application):
             self.update_config(command_line)
 
     def start(self) -> None:
-        asyncio.run(self._serve())
+        # What takes a while, and is needed by every visitor, is done before there is one.
+        load_ahead()
+        texts = Texts(Path(self.translations))
+        texts.prepare()
+        gc.collect()
+        gc.freeze()  # it would look at all of this again and again, for a tenth of a second
+        asyncio.run(self._serve(texts))
 
-    async def _serve(self) -> None:
+    async def _serve(self, texts: Texts) -> None:
         where = urlsplit(os.environ.get("JUPYTERHUB_SERVICE_URL", "http://127.0.0.1:8260"))
         prefix = os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "/")
-        lab = Lab(self.controller, Texts(Path(self.translations)), ZoneInfo(self.time_zone), prefix)
+        lab = Lab(self.controller, texts, ZoneInfo(self.time_zone), prefix)
         application = make_application(lab, cookie_secret(Path(self.cookie_secret_file)), HubOAuth.instance())
         # What the proxy says of the browser (its address, https) is believed: nobody else comes here.
         server = HTTPServer(

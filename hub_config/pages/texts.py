@@ -37,6 +37,13 @@ class Texts:
         self._folder = folder
         self._known = {path.parent.parent.name for path in folder.glob(f"*/LC_MESSAGES/{DOMAIN}.mo")}
 
+    def prepare(self) -> None:
+        """Compile all templates of all languages, so that no visitor's first page holds up all others."""
+        for name in (SOURCE_LANGUAGE, *self._known):
+            templates = self._language(name).templates
+            for template in templates.list_templates(extensions=["html"]):
+                templates.get_template(template)
+
     def language(self, accepted: str) -> Language:
         """The first of an ``Accept-Language`` header that there is; English if none is."""
         for name in wanted(accepted):

@@ -8,6 +8,7 @@ from traitlets.config import Config, LoggingConfigurable
 
 from gpu_kernels.provisioner.identity import server_name
 from spawner import GPULabMixin
+from tests.pool.controller import Agent, ThreadedController, reserve, token
 
 CLOSED = "http://127.0.0.1:9/services/gpu"
 
@@ -169,6 +170,18 @@ async def test_the_release_is_asked_with_a_short_lived_token_that_can_do_no_more
     spawner = GPURecording(gpu_slice_controller=CLOSED, gpu_slice_service="gpu")
     await spawner.run_post_stop_hook()
     assert ("token", 120, ["access:services!service=gpu", "custom:gpu:use!user"]) in spawner.calls
+
+
+async def test_the_log_says_how_many_leases_a_stopped_server_had_left(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    with ThreadedController(tmp_path / "state") as controller:
+        Agent(controller.client("gpu-server")).register()
+        for path in ("a.ipynb", "b.ipynb"):
+            reserve(controller.client("ada"), path)
+        spawner = GPURecording(gpu_slice_controller=controller.url, log=logging.getLogger("test-spawner"))
+        spawner.user.new_api_token = lambda **wish: token("ada")
+        await spawner.run_post_stop_hook()
+    assert "Released 2 GPU lease(s) that ana had left." in caplog.messages
 
 
 async def test_a_controller_that_never_answers_does_not_hold_up_the_stop(caplog):

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import httpx
 
+from gpu_kernels.client.ahead import load_ahead
 from gpu_kernels.errors import AuthenticationUnavailable, PoolError
 from gpu_kernels.pool.ledger import groups
 from gpu_kernels.pool.ledger.groups import Properties
@@ -52,11 +53,14 @@ class HubGroups:
     def __init__(self, url: str, token: str, verify: ssl.SSLContext | bool = True) -> None:
         self._url = f"{url.rstrip('/')}/groups"
         self._headers = {"Authorization": f"token {token}", "Accept": PAGINATED}
-        self._verify = verify
+        # Made once: it reads the certificates that the machine trusts, and each look would wait for that.
+        secure = url.startswith("https:")
+        self._verify = (httpx.create_ssl_context() if verify is True else verify) if secure else False
 
     @classmethod
     def from_environment(cls) -> HubGroups:
         """As the hub tells its service. Raises ``KeyError`` outside of a hub."""
+        load_ahead()
         return cls(os.environ["JUPYTERHUB_API_URL"], os.environ["JUPYTERHUB_API_TOKEN"], _internal_tls())
 
     async def read(self) -> Mapping[str, Properties]:
