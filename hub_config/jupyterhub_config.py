@@ -4,9 +4,13 @@ To make it your own, keep the parts "courses and rights" and "GPU slices", and r
 spawner by those of your site: `class Spawner(spawner.GPULabMixin, YourSpawner)`.
 """
 
+import gc
 import os
 import shutil
+import sqlite3
 from typing import Any
+
+import sqlalchemy
 
 from hub_config.lab import accounts, services
 from hub_config.lab.authenticator import DemoAuthenticator
@@ -29,6 +33,18 @@ c.ConfigurableHTTPProxy.pid_file = str(lab.state / "proxy.pid")
 
 c.JupyterHub.db_url = f"sqlite:///{lab.state / 'jupyterhub.sqlite'}"
 c.JupyterHub.cookie_secret_file = str(lab.secrets / "hub-cookie")
+
+
+@sqlalchemy.event.listens_for(sqlalchemy.Engine, "connect")
+def commit_without_the_disk(connection: Any, record: Any) -> None:
+    """Everybody waits while the hub commits, and each login and start of a server commits several times.
+
+    The disk is asked to write at checkpoints only; a power cut may lose the last commits, and breaks nothing.
+    """
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+
 
 # --- logins: for a demo on loopback, and refused elsewhere ----------------------------------------------
 
@@ -135,12 +151,12 @@ c.GPULabMixin.gpu_slice_courses = list(accounts.COURSES)
 
 # --- servers --------------------------------------------------------------------------------------------
 
-c.Spawner.cmd = services.tied(services.server_command())
+c.Spawner.cmd = services.tied(services.yielding(services.server_command()))
 c.Spawner.args = ["--allow-root"] if os.geteuid() == 0 else []
 c.Spawner.default_url = "/lab"
 c.Spawner.environment = services.server_environment(lab)
-c.Spawner.start_timeout = 120
-c.Spawner.http_timeout = 120
+c.Spawner.start_timeout = 300  # a machine with two processors starts a class of a hundred
+c.Spawner.http_timeout = 300
 c.SimpleLocalProcessSpawner.home_dir_template = str(lab.homes / "{username}")
 
 
@@ -154,3 +170,11 @@ def bring_notebooks(spawner: Any) -> None:
 
 
 c.Spawner.pre_spawn_hook = bring_notebooks
+
+
+# --- the hub's process ----------------------------------------------------------------------------------
+
+# All of JupyterHub is loaded by now, and stays. Python's garbage collector would go through it again whenever
+# many servers start, and hold up everybody for a fifth of a second each time.
+gc.collect()
+gc.freeze()

@@ -13,6 +13,7 @@ AGENT_SERVICE = "gpu-server"
 RUNNER_SERVICE = "lab-runner"
 PAGES_SERVICE = "gpu-lab"
 CONFIGURATION = REPOSITORY / "hub_config"
+HUB_CONFIGURATION = CONFIGURATION / "jupyterhub_config.py"
 
 
 def tied(command: list[str]) -> list[str]:
@@ -25,8 +26,16 @@ def kept(command: list[str]) -> list[str]:
     return [python(), "-m", "hub_config.lab.kept", *command]
 
 
-def hub_command() -> list[str]:
-    return [python(), "-m", "jupyterhub", "--config", str(CONFIGURATION / "jupyterhub_config.py")]
+def yielding(command: list[str]) -> list[str]:
+    """The command, going after hub, proxy and controller where processors are short.
+
+    When a class begins dozens of servers start at once, and everybody waits for those three.
+    """
+    return ["nice", "-n", "10", *command]
+
+
+def hub_command(configuration: Path = HUB_CONFIGURATION) -> list[str]:
+    return [python(), "-m", "jupyterhub", "--config", str(configuration)]
 
 
 def environment(settings: Settings) -> dict[str, str]:
@@ -59,7 +68,7 @@ def jupyter_prefix(settings: Settings) -> Path:
 
 
 def server_command() -> list[str]:
-    return [python(), "-m", "jupyterhub.singleuser"]
+    return [python(), "-m", "hub_config.singleuser"]
 
 
 def controller_command() -> list[str]:

@@ -54,7 +54,7 @@ def start_and_compute(someone, path="work.ipynb"):
 def test_a_killed_server_gives_its_slice_back_within_the_time_to_live(lab, at_work):
     start_and_compute(at_work("ana"))
     assert the_lease(lab).ttl == LEASE_TTL
-    the_process(lab, "jupyterhub.singleuser", "ana").send_signal(signal.SIGKILL)
+    the_process(lab, "hub_config.singleuser", "ana").send_signal(signal.SIGKILL)
     assert the_lease(lab).expires_in <= LEASE_TTL
     wait(lambda: not lab.leases(), LEASE_TTL + SOON, "the slice is not back")
     wait(lambda: not processes(lab, "gpu-worker"), SOON, "the worker lives")
