@@ -38,7 +38,7 @@ sanitizers: .venv/.ready
 	@$(PY) -m tests.sanitizers thread
 
 bench: $(READY)
-	@for name in forwarding kernel_start pool queue softgpu; do \
+	@for name in forwarding kernel_start pool queue softgpu lab_load; do \
 	  echo; echo "== $$name"; $(PY) -m benchmarks.$$name || exit 1; done
 
 .venv/.ready: requirements/all.txt pyproject.toml

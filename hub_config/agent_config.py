@@ -13,6 +13,7 @@ c.AgentApp.listen = [f"tcp://{lab.address}:{lab.agent_port}"]
 c.AgentApp.state_dir = str(lab.state / "agent")
 c.AgentApp.software_class = lab.gpu_class
 c.AgentApp.software_memory_mib = lab.gpu_memory_mib
+c.AgentApp.software_count = lab.gpus
 c.AgentApp.keep_environment = ["TZ", "TMPDIR", MARKER_VARIABLE]
 
 # The controller places nothing on a server that it has not heard of for a lease's life.

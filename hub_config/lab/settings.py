@@ -28,8 +28,8 @@ class SettingsError(ValueError):
 class Settings:
     """One lab: a state folder and six ports on a loopback address.
 
-    `gpu_memory_mib` and `gpu_class` describe the software GPU that the agent offers where NVML finds no GPU.
-    Durations are in seconds.
+    `gpus`, `gpu_memory_mib` and `gpu_class` describe the software GPUs that the agent offers where NVML finds
+    no GPU. Durations are in seconds.
     """
 
     state: Path
@@ -42,6 +42,7 @@ class Settings:
     address: str = "127.0.0.1"
     gpu_class: str = "V100"
     gpu_memory_mib: int = 32768
+    gpus: int = 1
     lease_ttl: int = 60
     course_thousandths: int = 200
 

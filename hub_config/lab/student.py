@@ -28,14 +28,17 @@ class Refused(RuntimeError):
 
 
 class Student:
-    """One login at one hub. Close it, or use it as a context manager."""
+    """One login at one hub. Close it, or use it as a context manager.
 
-    def __init__(self, url: str, login: Login) -> None:
+    `timeout`: seconds without a byte after which a request is given up, as a browser does.
+    """
+
+    def __init__(self, url: str, login: Login, timeout: float = 90) -> None:
         self.url = url
         self.name = login.name
         self._password = login.password
         self._http = httpx.Client(
-            base_url=url, follow_redirects=True, timeout=90, headers={"Origin": url}, trust_env=False
+            base_url=url, follow_redirects=True, timeout=timeout, headers={"Origin": url}, trust_env=False
         )
 
     def __enter__(self) -> Student:
@@ -77,6 +80,12 @@ class Student:
         page = self._visit(f"/user/{self.name}/lab")
         if page.url.path != f"/user/{self.name}/lab":
             raise Refused(page.status_code, f"ended at {page.url.path} instead of JupyterLab")
+
+    def open_page(self, path: str) -> None:
+        """Opens a page of one of the hub's services, which sends the browser through the hub's OAuth."""
+        page = self._visit(path)
+        if page.is_error or page.url.path != path:
+            raise Refused(page.status_code, f"ended at {page.url.path} instead of {path}")
 
     def stop_server(self) -> None:
         """Presses "Stop My Server". Returns when the hub says that it has stopped."""

@@ -12,6 +12,7 @@ import fcntl
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
@@ -36,10 +37,17 @@ class Lab:
     """One running lab; a context manager that starts it and, whatever happens, stops it.
 
     Not thread-safe; start it from the main thread (its processes end with the thread that started them).
+    `hub_configuration`: another file for the hub, which loads the lab's own and adds to it.
     """
 
-    def __init__(self, settings: Settings, say: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        say: Callable[[str], None] = lambda text: None,
+        hub_configuration: Path = services.HUB_CONFIGURATION,
+    ) -> None:
         self.settings = settings
+        self._hub_configuration = hub_configuration
         self._say = say
         self._lock: IO[str] | None = None
         self.hub: Process | None = None
@@ -78,7 +86,7 @@ class Lab:
         settings = self.settings
         self.hub = Process(
             "JupyterHub",
-            services.hub_command(),
+            services.hub_command(self._hub_configuration),
             settings.logs / "hub.log",
             services.environment(settings),
             settings.state,

@@ -1,0 +1,84 @@
+"""Processor time of a lab's processes by what they are, and the memory that all took."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import defaultdict
+
+import psutil
+
+from hub_config.lab.settings import MARKER_VARIABLE
+
+LOOK_S = 1.0
+KINDS = (
+    ("kernels", "ipykernel_launcher"),
+    ("single-user servers", "hub_config.singleuser"),
+    ("workers", "gpu-worker"),
+    ("controller", "gpu_kernels.pool"),
+    ("lab pages", "hub_config.pages"),
+    ("agent", "remoting.agent"),
+    ("proxy", "configurable-http-proxy"),
+    ("hub", "jupyterhub"),
+)
+STUDENTS = "the students (this program)"
+
+
+class Shares:
+    """Looks once a second, in a thread: what a process used in its last second is not seen."""
+
+    def __init__(self, marker: str) -> None:
+        self._marker = marker
+        self._seconds: dict[tuple[int, float], tuple[str, float]] = {}
+        self._known: dict[tuple[int, float], psutil.Process | None] = {}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="shares", daemon=True)
+        self._free = psutil.virtual_memory().available
+        self.most_memory = 0
+        """Bytes that were taken at once, at most, beyond what was taken at the start."""
+
+    def __enter__(self) -> Shares:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def by_kind(self) -> dict[str, float]:
+        """Seconds of processor time, the most first."""
+        sums: dict[str, float] = defaultdict(float)
+        for kind, seconds in self._seconds.values():
+            sums[kind] += seconds
+        own = os.times()
+        sums[STUDENTS] = own.user + own.system
+        return dict(sorted(sums.items(), key=lambda each: -each[1]))
+
+    def _look(self) -> None:
+        while not self._over.wait(LOOK_S):
+            self.most_memory = max(self.most_memory, self._free - psutil.virtual_memory().available)
+            for pid in psutil.pids():
+                try:
+                    self._count(psutil.Process(pid))
+                except psutil.Error:
+                    continue  # it has ended since, or is not ours to ask
+
+    def _count(self, process: psutil.Process) -> None:
+        key = (process.pid, process.create_time())
+        if key not in self._known:
+            mine = process.pid != os.getpid() and process.environ().get(MARKER_VARIABLE) == self._marker
+            self._known[key] = process if mine else None
+        if self._known[key] is None:
+            return
+        times = process.cpu_times()
+        known, _ = self._seconds.get(key, ("", 0.0))
+        # A process that starts by another's name (``tied``) becomes what it is a moment later.
+        kind = known if known not in ("", "others") else kind_of(process.cmdline())
+        self._seconds[key] = kind, times.user + times.system
+
+
+def kind_of(command: list[str]) -> str:
+    line = " ".join(command)
+    if "hub_config.lab." in line:
+        return "others"
+    return next((kind for kind, mark in KINDS if mark in line), "others")
