@@ -8,7 +8,9 @@ PYTEST_ARGS ?=
 BIN := .venv/bin
 PY := $(BIN)/python
 NATIVE := $(CURDIR)/build/native
-READY := .venv/.ready remoting/lib/.built hub_config/proxy/node_modules/.ready
+NPM_CI := npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+LAB := gpu_kernels/labextension
+READY := .venv/.ready remoting/lib/.built hub_config/proxy/node_modules/.ready $(LAB)/node_modules/.ready
 NATIVE_SOURCES := $(shell find remoting/native -type f -not -name '*.md' 2>/dev/null)
 
 .PHONY: demo up test conformance gpu-conformance sanitizers bench
@@ -62,5 +64,13 @@ remoting/lib/.built: $(NATIVE_SOURCES) .venv/.ready
 
 hub_config/proxy/node_modules/.ready: hub_config/proxy/package-lock.json .venv/.ready
 	@echo "fetching JupyterHub's proxy"
-	@cd hub_config/proxy && PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
+	@cd hub_config/proxy && PATH="$(CURDIR)/$(BIN):$$PATH" $(NPM_CI) >/dev/null
 	@touch $@
+
+# The lab runs without it too, so what fails here (no network) is said, and tried again next time.
+$(LAB)/node_modules/.ready: $(wildcard $(LAB)/*.js* $(LAB)/build.mjs $(LAB)/src/* $(LAB)/style/*) .venv/.ready
+	@echo "building JupyterLab's extension"
+	@cd $(LAB) && export PATH="$(CURDIR)/$(BIN):$$PATH" && \
+	  { cmp -s package-lock.json node_modules/.lock || $(NPM_CI) >/dev/null; } && \
+	  cp package-lock.json node_modules/.lock && npm run --silent build && touch node_modules/.ready || \
+	  echo "JupyterLab's extension was not built: the status bar will not show slices, everything else works" >&2

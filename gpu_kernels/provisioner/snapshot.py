@@ -52,6 +52,7 @@ def snapshot(attachment: Attachment) -> dict[str, Any]:
         "position": place.position if place is not None else None,
         "starts_in": place.starts_in if place is not None else None,
         "wanted": place.json() if place is not None else None,
+        "declined": view.declined,
         "lost": view.lost,
         "text": view.text if view.state == "waiting" else view.declined or view.text,
         "sizes": list(offer.OFFERS.now().to_choose()),

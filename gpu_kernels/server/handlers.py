@@ -135,7 +135,9 @@ class Change(Handler):
 
 
 class Events(Handler):
-    """``slice`` for each kernel at the beginning and when one has changed, ``gone`` when one has ended."""
+    """``kernels`` and a ``slice`` for each at the beginning, then ``slice`` when one has changed, and ``gone``
+    when one has ended.
+    """
 
     _track_activity = False
     _task: asyncio.Task[None] | None = None
@@ -161,7 +163,8 @@ class Events(Handler):
             self.set_header("Content-Type", "text/event-stream; charset=UTF-8")
             self.set_header("Cache-Control", "no-cache")
             self.set_header("X-Accel-Buffering", "no")
-            await self._write(": the slices of this server's kernels\n\n")
+            ids = [attachment.kernel_id for attachment in attachments.all()]
+            await self._write(message("kernels", {"ids": ids}))
             while not stream.closed:
                 kernels = await stream.next(HEARTBEAT_S)
                 messages = [message(*told(kernel_id)) for kernel_id in kernels]

@@ -1,5 +1,7 @@
 """Jupyter servers of the lab: the kernels of gpu-kernels, and nothing that needs the internet."""
 
+from hub_config.lab.settings import REPOSITORY
+
 c = get_config()  # type: ignore[name-defined]  # noqa: F821
 
 # Frees what a kernel that died for good had reserved, and lets a server stop after a refused kernel.
@@ -16,6 +18,9 @@ c.KernelSpecManager.ensure_native_kernel = False
 
 # A login shell would set PATH anew, and lose the `jupyter` of this environment.
 c.ServerApp.terminado_settings = {"shell_command": ["/bin/bash"]}
+
+# The status bar's item, where it was built (`make` does); an installed wheel brings it along.
+c.LabApp.extra_labextensions_path = [str(REPOSITORY / "gpu_kernels" / "labextension" / "built")]
 
 c.LabApp.extension_manager = "readonly"
 c.LabApp.check_for_updates_class = "jupyterlab.NeverCheckForUpdate"

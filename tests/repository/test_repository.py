@@ -48,7 +48,7 @@ def test_no_tracked_file_is_larger_than_a_megabyte():
     assert large == []
 
 
-CODE = {".py", ".cpp", ".h", ".c", ".hpp"}
+CODE = {".py", ".cpp", ".h", ".c", ".hpp", ".ts", ".tsx", ".js", ".mjs", ".css"}
 RECORDS = "gpu_kernels/pool/ledger/stores/migrations/versions/"
 """Migrations are written once, and never again."""
 LIMIT = 450

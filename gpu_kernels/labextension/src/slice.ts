@@ -1,0 +1,82 @@
+/** A kernel's slice as the server tells it, and what can be counted from it. */
+
+export interface IPlace {
+  size: string;
+  position: number | null;
+  starts_in: number | null;
+  since: number;
+  text: string;
+}
+
+export interface ISlice {
+  id: string;
+  state: 'attached' | 'waiting' | 'released' | 'refused';
+  size: string;
+  device: string | null;
+  course: string;
+  lease: string | null;
+  used_mib: number | null;
+  total_mib: number | null;
+  utilisation: number | null;
+  ends_in: number | null;
+  ends_why: string | null;
+  wanted: IPlace | null;
+  /** Another size was refused, in these words. */
+  declined: string | null;
+  /** The last slice was taken back, rather than given back. */
+  lost: boolean;
+  text: string;
+  sizes: string[];
+}
+
+/** The part of the memory from which it is nearly used up. */
+export const NEARLY_FULL = 0.9;
+/** Seconds before the end from which a slice ends soon. */
+export const SOON_S = 600;
+
+/** A slice, and when it was told, in seconds of this page's clock. */
+export class Told {
+  constructor(
+    readonly slice: ISlice,
+    readonly at: number = now()
+  ) {}
+
+  /** Seconds until the slice ends, counted down since it was told. */
+  get endsIn(): number | null {
+    return this._down(this.slice.ends_in);
+  }
+
+  /** Seconds until what it waits for is granted. */
+  get startsIn(): number | null {
+    return this._down(this.slice.wanted?.starts_in ?? null);
+  }
+
+  /** Seconds that it has waited for. */
+  get waited(): number {
+    return this.slice.wanted ? this.slice.wanted.since + now() - this.at : 0;
+  }
+
+  /** The part of the memory that is used, from 0 to 1. */
+  get filled(): number | null {
+    const { used_mib, total_mib } = this.slice;
+    return used_mib === null || !total_mib
+      ? null
+      : Math.min(1, used_mib / total_mib);
+  }
+
+  get nearlyFull(): boolean {
+    return (this.filled ?? 0) >= NEARLY_FULL;
+  }
+
+  get endsSoon(): boolean {
+    return this.endsIn !== null && this.endsIn <= SOON_S;
+  }
+
+  private _down(seconds: number | null): number | null {
+    return seconds === null ? null : Math.max(0, seconds - (now() - this.at));
+  }
+}
+
+export function now(): number {
+  return performance.now() / 1000;
+}

@@ -1,0 +1,52 @@
+"""What an installed wheel brings to Jupyter. It is made without the native code, which takes minutes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FETCHED = ROOT / "gpu_kernels" / "labextension" / "node_modules" / ".lock"
+"""There once its packages are: from then on it is built, or something is wrong."""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command += ["--no-build-isolation", "-C", "wheel.cmake=false", "-w", str(folder), str(ROOT)]
+    subprocess.run(command, check=True)
+    with zipfile.ZipFile(next(folder.glob("*.whl"))) as archive:
+        yield archive
+
+
+def data(archive: zipfile.ZipFile) -> dict[str, str]:
+    """What is installed beside the packages, by its path below the environment."""
+    names = (name.partition(".data/data/") for name in archive.namelist())
+    return {path: whole + mark + path for whole, mark, path in names if mark}
+
+
+def test_it_enables_the_servers_extension(wheel):
+    enabling = data(wheel)["etc/jupyter/jupyter_server_config.d/gpu-kernels.json"]
+    enabled = json.loads(wheel.read(enabling))["ServerApp"]["jpserver_extensions"]
+    assert enabled == {"gpu_kernels.server": True}
+    assert "gpu_kernels/server/extension.py" in wheel.namelist()
+
+
+@pytest.mark.skipif(not FETCHED.exists(), reason="the packages that build it are not here")
+def test_it_brings_jupyterlabs_extension_built(wheel):
+    lab = "share/jupyter/labextensions/gpu-kernels"
+    brought = data(wheel)
+    described = json.loads(wheel.read(brought[f"{lab}/package.json"]))
+    assert described["name"] == "gpu-kernels"
+    assert f"{lab}/{described['jupyterlab']['_build']['load']}" in brought
+
+
+def test_it_brings_no_sources_of_the_lab_extension(wheel):
+    assert [name for name in wheel.namelist() if name.startswith("gpu_kernels/labextension")] == []
+    assert not any("node_modules" in name for name in wheel.namelist())
