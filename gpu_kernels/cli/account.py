@@ -143,6 +143,11 @@ def _canonical(text: str, classes: set[str]) -> tuple[str, str]:
 
 
 def _known(name: str) -> str:
+    if name in PROPERTIES and (counterpart := PROPERTIES[name].grading) is not None:
+        raise InvalidRequest(
+            f"{name.removeprefix(PREFIX)} is said of a course's group in the hub. Here, say of the account "
+            f"COURSE-grading: {counterpart.removeprefix(PREFIX)}={PROPERTIES[name].example}"
+        )
     if name not in PROPERTIES:
         try:
             read(name, "", ())

@@ -17,7 +17,7 @@ from gpu_kernels.pool.ledger.rows import Account, GroupProperty, Quota
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy.properties import HEAVIEST, LIGHTEST, PROPERTIES, wanted
 from gpu_kernels.pool.policy.quota import COURSE, INSTITUTION, Limits, Tree
-from gpu_kernels.pool.policy.roles import choose_course
+from gpu_kernels.pool.policy.roles import choose_course, graded_course, grading_account
 from gpu_kernels.pool.policy.rules import of_class, read_rules
 from gpu_kernels.units import thousandths_text, valid_class
 
@@ -52,9 +52,9 @@ def resolve_course(tx: Transaction, user: str, groups: Collection[str], name: st
 
 
 def own_courses(tx: Transaction, groups: Iterable[str]) -> list[str]:
-    """The courses that a user's groups stand for."""
-    known = CourseNames(tx.book.accounts)
-    return sorted(name for name in tx.patterns.roles(groups) if name in known)
+    """The courses that a user's groups stand for, with the grading accounts of those that they teach."""
+    known, held = CourseNames(tx.book.accounts), list(groups)
+    return sorted(name for name in [*tx.patterns.roles(held), *tx.patterns.grades(held)] if name in known)
 
 
 def add_first_courses(tx: Transaction, courses: Mapping[str, Mapping[str, int]]) -> None:
@@ -62,8 +62,8 @@ def add_first_courses(tx: Transaction, courses: Mapping[str, Mapping[str, int]])
     instructors.
     """
     if not tx.book.accounts:
-        for name, limit in courses.items():
-            set_limit(tx, name, limit, actor=CONFIGURATION, create=True)
+        for name in sorted(courses, key=lambda name: graded_course(name) is not None):
+            set_limit(tx, name, courses[name], actor=CONFIGURATION, create=True)
 
 
 # --- accounts
@@ -83,6 +83,8 @@ def put_account(
     before = tx.book.accounts.get(name)
     if parent is not None and parent not in tx.book.accounts and parent == tx.book.entitlements.tree.root:
         parent = None  # the institution that no row stands for
+    if parent is None and graded_course(name) in CourseNames(tx.book.accounts):
+        parent = tx.book.accounts[str(graded_course(name))].parent
     account = Account(
         name=name,
         kind=kind,
@@ -109,6 +111,7 @@ def check_account(tx: Transaction, account: Account) -> None:
             f"The weight of {account.name} must be {LIGHTEST:g} to {HEAVIEST:g}, not {account.weight:g}."
         )
     read_rules(account.rules)
+    _check_grading(tx, account)
     tree = _trial_tree(tx)
     if account.kind == INSTITUTION and not _has_root(tx):
         if account.name in tree and account.name != tree.root:
@@ -120,8 +123,33 @@ def check_account(tx: Transaction, account: Account) -> None:
     tree.put_account(account.name, account.kind, lowest)
 
 
+def _check_grading(tx: Transaction, account: Account) -> None:
+    """A grading account stands beside its course, always. Raises ``InvalidRequest``."""
+    courses, course = CourseNames(tx.book.accounts), graded_course(account.name)
+    if account.kind == COURSE and course is not None:
+        if course not in courses:
+            raise InvalidRequest(
+                f"{account.name} would be the grading account of {course}, and there is no such course."
+            )
+        if account.parent != (parent := tx.book.accounts[course].parent):
+            beside = "the institution" if parent is None else parent
+            raise InvalidRequest(f"{account.name} stands below {beside}, as {course} does.")
+    if account.kind != COURSE and grading_account(account.name) in courses:
+        raise InvalidRequest(
+            f"{account.name} stays a course: it has the grading account {grading_account(account.name)}."
+        )
+
+
 def write_account(tx: Transaction, account: Account, *, actor: str) -> Account:
-    """Put an account that was checked, and note it."""
+    """Put an account that was checked, and note it; its grading account goes where it goes."""
+    written = _write_account(tx, account, actor=actor)
+    grading = tx.book.accounts.get(grading_account(account.name))
+    if grading is not None and grading.kind == COURSE and grading.parent != account.parent:
+        _write_account(tx, replace(grading, parent=account.parent), actor=actor)
+    return written
+
+
+def _write_account(tx: Transaction, account: Account, *, actor: str) -> Account:
     before = tx.book.accounts.get(account.name)
     told = {key: getattr(account, key) for key in ("kind", "parent", "weight")} | {
         "rules": dict(account.rules)
@@ -152,7 +180,9 @@ def drop_account(tx: Transaction, name: str, *, actor: str) -> None:
     leases that hold or wait for something.
     """
     account = known(tx, name)
-    said = [row for row in tx.book.group_properties.values() if row.value and subject(tx, row.group) == name]
+    if (grading := grading_account(name)) in tx.book.accounts and account.kind == COURSE:
+        raise Conflict(f"{name} cannot be removed: it has the grading account {grading}. Remove that first.")
+    said = [row for row in said_of(tx, name) if row.value]
     if said:
         raise Conflict(
             f"{name} cannot be removed: the group {said[0].group} of the hub sets {said[0].name} for it.\n"
@@ -330,17 +360,26 @@ def subject(tx: Transaction, group: str) -> str:
 
 
 def said_of(tx: Transaction, account: str) -> list[GroupProperty]:
-    """The group properties that are about an account, also those that cannot be read."""
-    rows = tx.book.group_properties.values()
-    return sorted(
-        (row for row in rows if subject(tx, row.group) == account), key=lambda row: (row.group, row.name)
-    )
+    """The group properties that are about an account, also those that cannot be read. Those of a course's
+    grading account are on the course's group, and are about both.
+    """
+    rows, course = tx.book.group_properties.values(), graded_course(account)
+    about = [
+        row
+        for row in rows
+        if (stands_for := subject(tx, row.group)) == account or (stands_for == course and _of_grading(row))
+    ]
+    return sorted(about, key=lambda row: (row.group, row.name))
+
+
+def _of_grading(row: GroupProperty) -> bool:
+    return row.name in PROPERTIES and PROPERTIES[row.name].grading is not None
 
 
 def _check_not_said(tx: Transaction, account: str, fields: Collection[str]) -> None:
     """Refuse to change what a group property sets. Raises ``Conflict``."""
     for row in said_of(tx, account):
-        if row.value and not fields_of(row).isdisjoint(fields):
+        if row.value and not fields_of(row, account).isdisjoint(fields):
             raise Conflict(
                 f"The property {row.name} of the group {row.group} sets this for {account}: {row.value}.\n"
                 "Change it in the hub's admin panel, under Manage Groups.",
@@ -348,10 +387,14 @@ def _check_not_said(tx: Transaction, account: str, fields: Collection[str]) -> N
             )
 
 
-def fields_of(row: GroupProperty) -> set[str]:
+def fields_of(row: GroupProperty, account: str) -> set[str]:
     """What of an account a property sets, as ``_check_not_said`` names it."""
-    said = wanted({row.name: row.value})
-    made = PROPERTIES[row.name]
+    name = row.name
+    if _of_grading(row):
+        if graded_course(account) is None:
+            return set()
+        name = str(PROPERTIES[name].grading)
+    said, made = wanted({name: row.value}), PROPERTIES[name]
     if made.quota is not None:
         return {f"{made.quota} {gpu_class}" for gpu_class in said.limits}
     return {f"rule {made.rule}"} if made.rule is not None else {row.name.removeprefix("gpu_")}

@@ -16,12 +16,15 @@ from gpu_kernels.pool.ledger.holdings import Holdings
 from gpu_kernels.pool.ledger.rows import Account, Gpu, Key, Lease, Quota, Row, Slice, TaughtRules, key_of
 from gpu_kernels.pool.policy.budget import Budgets
 from gpu_kernels.pool.policy.quota import COURSE, INSTITUTION, Limits, Tree
+from gpu_kernels.pool.policy.roles import graded_course
 from gpu_kernels.pool.policy.rules import Rules, favoured, looser, merged, read_rules, still_tighter
 from gpu_kernels.units import THOUSANDTHS
 
 log = logging.getLogger("gpu_kernels.pool")
 
 UTC = ZoneInfo("UTC")
+OF_NO_GRADER: dict[str, Any] = dict.fromkeys(("max_leases", "user_hours_per_week", "user_hours_rolling"))
+"""Rules for each user come to a grading account from nowhere above: who grades runs everyone's notebooks."""
 FOLLOWS: tuple[Any, ...] = (Account, TaughtRules, Quota, Gpu, Lease, Slice)
 """The tables whose rows ``Entitlements`` follows; leases after ``Holdings``, which it asks."""
 
@@ -129,6 +132,8 @@ class Entitlements:
         if known is not None and known.taught is taught and _same(known.rows, rows):
             return known
         read = [self._said(row.name, row) for row in rows]
+        if read and graded_course(account) is not None:
+            read.insert(-1, OF_NO_GRADER)
         given = in_force = merged(read)
         if taught is not None:
             in_force = merged([*read, still_tighter(self._said(account, taught), given)])

@@ -32,17 +32,18 @@ from gpu_kernels.pool.policy.properties import (
     PROPERTIES,
     BadProperty,
     Wanted,
+    of_grading,
     read,
     wanted,
 )
 from gpu_kernels.pool.policy.quota import COURSE, FACULTY, INSTITUTION, Limits
-from gpu_kernels.pool.policy.roles import INSTRUCTOR
+from gpu_kernels.pool.policy.roles import INSTRUCTOR, graded_course, grading_account
 
 HUB = "hub"
 """Who makes these changes, in the audit trail."""
 LONGEST_GROUP = 255
 ORDER = {INSTITUTION: 0, FACULTY: 1, COURSE: 2}
-PLACING = tuple(made.name for made in PROPERTIES.values() if made.quota is None)
+PLACING = tuple(made.name for made in PROPERTIES.values() if made.quota is None and made.grading is None)
 QUOTAS = tuple(made.name for made in PROPERTIES.values() if made.quota is not None)
 Properties = Mapping[str, object]
 
@@ -97,6 +98,7 @@ def apply(tx: Transaction, told: Mapping[str, Properties]) -> int:
             group = pending.pop(account)
             _apply_account(tx, account, group)
             _apply_quotas(tx, account, group)
+            _apply_grading(tx, account, group)
     rows: dict[str, dict[str, GroupProperty]] = {}
     for row in tx.book.group_properties.values():
         rows.setdefault(row.group, {})[row.name] = row
@@ -196,7 +198,9 @@ def _account(tx: Transaction, name: str, group: Group) -> Account:
     """The account with what the properties say in the place of what they said before."""
     old, new = wanted(group.before), wanted(group.values)
     there = tx.book.accounts.get(name)
-    account = there or Account(name=name, kind=new.kind, created_at=tx.now)
+    beside = tx.book.accounts.get(graded_course(name) or "")
+    parent = None if beside is None else beside.parent
+    account = there or Account(name=name, kind=new.kind, parent=parent, created_at=tx.now)
     rules = {key: value for key, value in account.rules.items() if key not in old.rules} | dict(new.rules)
     fields: dict[str, Any] = {
         "kind": new.kind if "gpu_kind" in group.values else account.kind,
@@ -232,6 +236,28 @@ def _apply_quotas(tx: Transaction, name: str, group: Group) -> None:
             return
         said = [name for name in changed if refused[0] in _classes(group, name)]
         group.refuse(said or changed, refused[1])
+
+
+def _apply_grading(tx: Transaction, course: str, group: Group) -> None:
+    """Carry out what the course's group says of its grading account, as if that had a group of its own."""
+    named = {made.grading: made.name for made in PROPERTIES.values() if made.grading is not None}
+    if _kind(group.values) != COURSE:
+        said = [name for name in named.values() if name in group.texts]
+        group.refuse(said, f"It cannot be carried out: {course} is no course, and has no grading account.")
+        return
+    texts = {name: text for name, text in group.texts.items() if name in PROPERTIES}
+    own = Group(
+        group.name,
+        of_grading(group.before),
+        of_grading(group.values),
+        of_grading(group.before | texts),  # so that a fault is not told twice to be of a text that is gone
+    )
+    account = grading_account(course)
+    if course in tx.book.accounts and (own.values or account in tx.book.accounts):
+        _apply_account(tx, account, own)
+        _apply_quotas(tx, account, own)
+    for name, why in own.faults.items():
+        group.refuse([named[name]], why)
 
 
 def _classes(group: Group, name: str) -> set[str]:

@@ -45,7 +45,9 @@ class BadProperty(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One property. ``rule``: the rule that it sets; ``quota``: the field of the quota that it sets."""
+    """One property. ``rule``: the rule that it sets; ``quota``: the field of the quota that it sets;
+    ``grading``: the property that it is to the course's grading account.
+    """
 
     name: str
     says: str
@@ -55,11 +57,13 @@ class Property:
     write: Callable[[Any], str] = str
     rule: str | None = None
     quota: str | None = None
+    grading: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a group's properties say together. ``limits``: by GPU class, the fields that are said of it.
+    """What a group's properties say together, but for what they say of the course's grading account.
+    ``limits``: by GPU class, the fields that are said of it.
     ``start`` is the spawners' business.
     """
 
@@ -240,6 +244,10 @@ PROPERTIES: Mapping[str, Property] = {
               "The exam is on until 12:00.", _line),
         _rule("course_limit", "hard limit of each course below that has no limit of its own",
               f"{GPUS}, or 'none'", "V100: 0.5", _by_class, _write_by_class),
+        Property("gpu_grading", "the most that grading runs of the course may hold at once, in an account of "
+                 "their own", GPUS, "V100: 0.1", _by_class, _write_by_class, grading="gpu_limit"),
+        Property("gpu_grading_hours_per_week", "budget of the grading runs in a calendar week", HOURS, "10",
+                 or_none(_hours), _or_none(_write_hours), grading="gpu_hours_per_week"),
         Property("gpu_weight", "share when several compete; others have 1",
                  f"a number from {LIGHTEST:g} to {HEAVIEST:g}", "2", _weight, _write_hours),
         Property("gpu_parent", "the faculty or institution that it belongs to", "the name of an account",
@@ -269,8 +277,9 @@ def read(name: str, value: object, classes: Collection[str]) -> str:
     if len(text) <= LONGEST_TEXT:
         try:
             parsed = made.read(text, classes)
-            if made.rule is not None:
-                read_rules({made.rule: parsed})
+            rule = made.rule if made.grading is None else PROPERTIES[made.grading].rule
+            if rule is not None:
+                read_rules({rule: parsed})
             return made.write(parsed)
         except BadProperty as error:
             why = f": {error}"
@@ -291,6 +300,8 @@ def wanted(canonical: Mapping[str, str]) -> Wanted:
     rest: dict[str, Any] = {}
     for name, text in canonical.items():
         made = PROPERTIES[name]
+        if made.grading is not None:
+            continue
         value = made.read(text, ())
         if made.rule is not None:
             rules[made.rule] = value
@@ -300,3 +311,9 @@ def wanted(canonical: Mapping[str, str]) -> Wanted:
         else:
             rest[name.removeprefix(PREFIX)] = value
     return Wanted(rules=rules, limits=limits, **rest)
+
+
+def of_grading(canonical: Mapping[str, str]) -> dict[str, str]:
+    """What these texts of a course's group say of its grading account, as texts of a group of its own."""
+    said = ((PROPERTIES[name].grading, text) for name, text in canonical.items())
+    return {counterpart: text for counterpart, text in said if counterpart is not None}

@@ -8,6 +8,9 @@ the members have. The first pattern that matches counts. Presets name the groups
 - ``lti``: ``lti-ml101-learner`` and ``lti-ml101-instructor``, as ``spawner.lti`` makes them of a launch;
 - ``canvas``: ``course::ID`` and ``course::ID::enrollment_type::teacher``, as CanvasOAuthenticator makes them;
 - ``e2x``: ``course.ID.course_owner`` and ``term.ID.TERM.student``, as e2x-hub-rbac reads them.
+
+The *grading account* of ml101 is called ``ml101-grading``. It is no group's: those who teach ml101 belong to
+it, and nobody else, whatever groups there are.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ STUDENT = "student"
 INSTRUCTOR = "instructor"
 ROLES = (STUDENT, INSTRUCTOR)
 LONGEST_NAME = 255
+GRADING = "-grading"
+"""How the names of grading accounts end; no group stands for one."""
 
 PRESETS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "plain": ((r"(?P<course>.+)-instructors", INSTRUCTOR), (r"(?P<course>.+)", STUDENT)),
@@ -65,7 +70,8 @@ class Patterns:
 
     def course_of(self, group: str) -> tuple[str, str] | None:
         """The course that a group stands for and its members' role; None where it stands for none."""
-        return _match(self.pairs, group)
+        found = _match(self.pairs, group)
+        return None if found is None or graded_course(found[0]) is not None else found
 
     def roles(self, groups: Iterable[str]) -> dict[str, str]:
         """The role in each course that a user's groups stand for; an instructor's counts before a
@@ -79,13 +85,27 @@ class Patterns:
         return found
 
     def teaches(self, groups: Iterable[str], course: str) -> bool:
-        return self.roles(groups).get(course) == INSTRUCTOR
+        return self.roles(groups).get(graded_course(course) or course) == INSTRUCTOR
 
     def belongs(self, groups: Iterable[str], course: str) -> bool:
-        return course in self.roles(groups)
+        return course in self.roles(groups) or self.teaches(groups, course)
+
+    def grades(self, groups: Iterable[str]) -> list[str]:
+        """The grading accounts of the courses that a user teaches."""
+        return sorted(grading_account(c) for c, role in self.roles(groups).items() if role == INSTRUCTOR)
 
 
 PLAIN = Patterns()
+
+
+def grading_account(course: str) -> str:
+    return course + GRADING
+
+
+def graded_course(account: str) -> str | None:
+    """The course whose grading account this is, by its name; None for every other account."""
+    course = account.removesuffix(GRADING)
+    return course if course and course != account else None
 
 
 def choose_course(
@@ -93,14 +113,15 @@ def choose_course(
 ) -> str:
     """The course that a request is charged to: the one wanted, or the only one that the user is in.
 
-    ``known``: the courses that there are. Raises ``UnknownCourse``, ``NotAMember``, or ``CourseAmbiguous``.
+    A grading account is charged only where it is wanted by name. ``known``: the courses that there are.
+    Raises ``UnknownCourse``, ``NotAMember``, or ``CourseAmbiguous``.
     """
     own = sorted(name for name in patterns.roles(groups) if name in known)
     if wanted is None:
         if len(own) != 1:
             raise course_ambiguous(user, own)
         return own[0]
-    if wanted in own:
+    if wanted in own or (wanted in known and wanted in patterns.grades(groups)):
         return wanted
     if wanted not in known:
         raise unknown_course(wanted, own)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_kernels.pool.policy.roles import PLAIN, STUDENT, Patterns
+from gpu_kernels.pool.policy.roles import PLAIN, STUDENT, Patterns, graded_course
 
 USE = "custom:gpu:use"
 READ_USAGE = "custom:gpu:read:usage"
@@ -49,7 +49,8 @@ class Identity:
     def may(self, scope: str, *, course: str | None = None, server: str | None = None) -> bool:
         """Whether the token allows this; a filtered scope only where its filter is met.
 
-        ``course`` is the course that it is about, which a filter names itself or by its students' group;
+        ``course`` is the course that it is about, which a filter names itself or by its students' group; a
+        course's filter is met by its grading account too;
         ``server`` is the Jupyter server's name.
         """
         wanted = (scope, *IMPLIED_BY.get(scope, ()))
@@ -70,8 +71,10 @@ class Identity:
         if kind == "user":
             return value in ("", self.name)
         if kind == "group":
-            stands_for = self.patterns.course_of(value)
-            return course is not None and (value == course or stands_for == (course, STUDENT))
+            if course is None:
+                return False
+            taught = graded_course(course) or course
+            return value in (course, taught) or self.patterns.course_of(value) == (taught, STUDENT)
         if kind == "server":
             user, _, server_name = value.partition("/")
             return user == self.name and server is not None and server_name == server
