@@ -22,7 +22,7 @@ demo: $(READY)
 up: $(READY)
 	@$(PY) -m hub_config.lab up --state "$(STATE)" --port "$(PORT)"
 
-test: $(READY)
+test: $(READY) build/nbgrader/.ready
 	@$(PY) -m pytest $(PYTEST_ARGS)
 
 # Test suites that others wrote, on the software GPU; ARGS="cudadrv/test_linker.py" runs a part.
@@ -51,6 +51,12 @@ bench: $(READY)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/all.txt
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . \
 	  -C wheel.cmake=false -C editable.mode=inplace
+	@touch $@
+
+# nbgrader, for the tests of grading runs: in a folder of its own, since it would change every Jupyter server of .venv.
+build/nbgrader/.ready: requirements/nbgrader.txt .venv/.ready
+	@rm -rf build/nbgrader
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target build/nbgrader -r $<
 	@touch $@
 
 remoting/lib/.built: $(NATIVE_SOURCES) .venv/.ready

@@ -1,5 +1,6 @@
 """The pool controller of the lab: `python -m gpu_kernels.pool --config hub_config/controller_config.py`."""
 
+from gpu_kernels.pool.policy.roles import grading_account
 from hub_config.lab import accounts
 from hub_config.lab.settings import Settings
 
@@ -11,5 +12,8 @@ c.PoolController.lease_ttl = lab.lease_ttl
 c.PoolController.agent_ttl = lab.lease_ttl
 c.PoolController.courses = {
     course: {lab.gpu_class: {"thousandths": lab.course_thousandths}} for course in accounts.COURSES
+} | {
+    # Where grading runs are charged; elsewhere, the property gpu_grading of the course's group makes it.
+    grading_account(accounts.COURSE): {lab.gpu_class: {"thousandths": lab.course_thousandths // 2}}
 }
 c.PoolController.sizes = {lab.gpu_class: ["0.02", "0.1", "1"]}

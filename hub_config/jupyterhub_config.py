@@ -15,6 +15,7 @@ import sqlalchemy
 from hub_config.lab import accounts, services
 from hub_config.lab.authenticator import DemoAuthenticator
 from hub_config.lab.settings import REPOSITORY, Settings, proxy_command
+from spawner.budgets import StartPageBudgets
 
 c = get_config()  # type: ignore[name-defined]  # noqa: F821
 lab = Settings.of_this_process()
@@ -142,8 +143,9 @@ c.JupyterHub.services = [
     {"name": services.RUNNER_SERVICE, "api_token": accounts.token(lab.secrets, services.RUNNER_SERVICE)},
 ]
 
-# The link to the lab pages in the hub's navigation.
+# The link to the lab pages in the hub's navigation, and one's GPU-hours on the pages that start a server.
 c.JupyterHub.template_paths = [str(REPOSITORY / "hub_config" / "templates")]
+c.JupyterHub.template_vars = {"gpu_budgets": StartPageBudgets(lab.controller_url)}
 
 c.JupyterHub.spawner_class = "gpu-simple"
 c.GPULabMixin.gpu_slice_controller = lab.controller_url

@@ -12,6 +12,7 @@ preset `lti` reads (`PoolController.course_groups`, `GPULabMixin.gpu_slice_cours
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -37,10 +38,20 @@ def groups_of_launch(claims: Mapping[str, Any]) -> list[str]:
     roles = claims.get(f"{_CLAIM}roles") if isinstance(context, Mapping) else claims.get("roles")
     if not isinstance(course, str | int):
         return []
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", str(course)).strip("-")[:LONGEST_COURSE]
+    name = course_name(str(course))
     texts = roles.split(",") if isinstance(roles, str) else roles if isinstance(roles, list) else []
     role = INSTRUCTOR if any(_teaches(text) for text in texts) else LEARNER
     return [f"{PREFIX}{name}-{role}"] if name else []
+
+
+def course_name(context: str) -> str:
+    """What a course is called here, by the id that the learning platform gave it. An id that cannot be a name
+    as it is gets a digest besides: two courses never have the same name.
+    """
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", context).strip("-")[:LONGEST_COURSE]
+    if name == context or not name:
+        return name
+    return f"{name}-{hashlib.sha256(context.encode(errors='surrogatepass')).hexdigest()[:8]}"
 
 
 def groups_after(before: Iterable[str], launch: Collection[str]) -> list[str]:

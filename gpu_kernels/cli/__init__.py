@@ -13,6 +13,7 @@ from gpu_kernels.errors import GPUKernelsError
 
 COMMANDS = {
     "run": ("gpu_kernels.cli.run", "run a command on a slice of a GPU, and give the slice back"),
+    "grade": ("gpu_kernels.cli.grade", "run students' notebooks in the course's grading account"),
     "status": ("gpu_kernels.cli.status", "show your leases, the pool and your courses"),
     "why": ("gpu_kernels.cli.why", "what does a request wait for, and how long?"),
     "usage": ("gpu_kernels.cli.usage", "show who used how many GPU-hours"),

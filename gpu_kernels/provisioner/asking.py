@@ -24,6 +24,7 @@ SAY_AGAIN_S = 60.0
 SETTLES_S = 5.0
 """How long a request may be refused for what is just being given back; agents confirm within a second."""
 EXPLAIN_AGAIN_S = 15.0
+THREAD_NAME = "gpu-lease-line"
 
 
 class Withdrawn(GPUKernelsError):
@@ -66,7 +67,7 @@ class Asking:
         self._life = life
         self._ended, self._moved = ended, moved
         self._withdrawn = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="gpu-lease-line", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
 
     def start(self) -> None:
         self._thread.start()

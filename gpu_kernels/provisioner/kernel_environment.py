@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpu_kernels import units
+from gpu_kernels.client import TOKEN_VARIABLES
 from gpu_kernels.errors import InvalidSize
 from gpu_kernels.provisioner.attachment import View
 from remoting.environment import SOFTWARE, attachable_environment, client_environment, without_gpu
@@ -32,6 +33,15 @@ def made(
     if lease is None and (view.state == "refused" or attach_point is None):
         env[REFUSAL_VARIABLE] = view.text[:MAX_REFUSAL]
     return env
+
+
+def without_token(env: Mapping[str, str]) -> dict[str, str]:
+    """Without what says to the hub or the pool who somebody is."""
+    return {
+        name: value
+        for name, value in env.items()
+        if name not in TOKEN_VARIABLES and not name.startswith("JUPYTERHUB_")
+    }
 
 
 def all_software(pool: Mapping[str, Any], size: str) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
-from traitlets import CaselessStrEnum, Float, Unicode, default
+from traitlets import Bool, CaselessStrEnum, Float, Unicode, default
 
 from gpu_kernels.provisioner import attachments, kernel_environment
 from gpu_kernels.provisioner.attach_point import AttachPoint
@@ -91,6 +91,14 @@ class GPUSliceProvisioner(LocalProvisioner):
         answer anyway. 0: do not watch.""",
     )  # type: ignore[assignment]
 
+    gives_token: bool = Bool(
+        True,
+        config=True,
+        help="""Whether the kernel gets the token for the pool, and what else the hub gave this process.
+        Without it `%gpu` knows less. `jupyter gpu grade` says no: what a submission shows goes back to its
+        student.""",
+    )  # type: ignore[assignment]
+
     _attachment: Attachment | None = None
     _attach_point: AttachPoint | None = None
     _started = False
@@ -131,6 +139,8 @@ class GPUSliceProvisioner(LocalProvisioner):
             kwargs = await super().pre_launch(**kwargs)
             # Only now: the kernel spec's own "env" has been applied over the given one.
             kwargs["env"] = await asyncio.to_thread(self._environment, self._attachment, kwargs["env"])
+            if not self.gives_token:
+                kwargs["env"] = kernel_environment.without_token(kwargs["env"])
         except BaseException:
             await self._release()
             raise

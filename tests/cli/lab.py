@@ -18,6 +18,7 @@ COURSE = "ml101"
 TOKENS = {
     "ada-token": {"name": "ada", "groups": [COURSE], "scopes": ["custom:gpu:use"]},
     "bob-token": {"name": "bob", "groups": [], "scopes": ["custom:gpu:use"]},
+    "iris-token": {"name": "iris", "groups": [f"{COURSE}-instructors"], "scopes": ["custom:gpu:use"]},
     "admin-token": {"name": "root", "scopes": ["custom:gpu:admin:pool", "custom:gpu:admin:quota"]},
     "agent-token": {"name": "server-1", "scopes": ["custom:gpu:agent"]},
 }
@@ -99,7 +100,7 @@ class Lab:
     def nothing_in_use(self) -> bool:
         return self.leases() == [] and self.used_mib() == 0
 
-    def gpu(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    def gpu(self, *arguments: str, within: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
         """Run ``jupyter gpu`` to its end."""
         return subprocess.run(
             command(*arguments),
@@ -107,7 +108,7 @@ class Lab:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=within,
             check=False,
         )
 

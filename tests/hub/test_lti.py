@@ -31,7 +31,7 @@ def launch(course: object, *roles: str) -> dict[str, Any]:
             launch("4711", "http://purl.imsglobal.org/vocab/lis/v2/membership/Instructor#TeachingAssistant"),
             ["lti-4711-instructor"],
         ),
-        (launch("ML 101/a=b", f"{MEMBER}Learner"), ["lti-ML-101-a-b-learner"]),
+        (launch("ML 101/a=b", f"{MEMBER}Learner"), ["lti-ML-101-a-b-63ab5344-learner"]),
         (launch(4711), ["lti-4711-learner"]),
         (launch("///"), []),
         (launch(None), []),
@@ -44,6 +44,11 @@ def launch(course: object, *roles: str) -> dict[str, Any]:
 )
 def test_a_launch_is_a_proof_of_one_role_in_one_course(claims: dict[str, Any], groups: list[str]) -> None:
     assert groups_of_launch(claims) == groups
+
+
+def test_two_courses_of_the_platform_are_never_one_here() -> None:
+    ids = ["ml-101", "ml 101", "ml/101", "-ml-101", "x" * 100, "x" * 101, "x" * 102]
+    assert len({tuple(groups_of_launch(launch(course))) for course in ids}) == len(ids)
 
 
 def test_the_preset_reads_what_a_launch_makes() -> None:

@@ -50,10 +50,11 @@ c.JupyterHub.services = [{{"name": "tests", "api_token": "{service}"}}]
 
 
 class Hub:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, more: str = "") -> None:
+        """``more``: lines of configuration beside those above."""
         port = free_port()
         self.api = f"http://127.0.0.1:{port}/hub/api"
-        (folder / "config.py").write_text(CONFIGURATION.format(port=port, service=SERVICE))
+        (folder / "config.py").write_text(CONFIGURATION.format(port=port, service=SERVICE) + more)
         with (folder / "log").open("wb") as log:
             command = [sys.executable, "-m", "jupyterhub", "--config", "config.py"]
             self.process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
@@ -76,6 +77,10 @@ class Hub:
         answer = self._client.post(f"{self.api}/users/{user}/tokens", json=fields)
         assert answer.status_code == 201, answer.text
         return str(answer.json()["token"])
+
+    def call(self, method: str, path: str, **fields: Any) -> None:
+        answer = self._client.request(method, f"{self.api}{path}", json=fields)
+        assert answer.is_success, answer.text
 
     def model(self, token: str) -> dict[str, Any]:
         headers = {"Authorization": f"token {token}"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import ClassVar
 
+from gpu_kernels.pool.policy.roles import graded_course, grading_account
 from hub_config.pages.course_forms import CourseForms
 from hub_config.pages.forms import Outcome
 from hub_config.pages.handlers import asking
@@ -26,7 +27,7 @@ class Course(CourseForms):
 
     async def page(self, outcome: Outcome) -> None:
         name = self.path_args[0]
-        course, account, leases, usage, pool = await asking.together(
+        course, account, leases, usage, pool, grading = await asking.together(
             self.pool.course(name),
             asking.if_allowed(self.pool.account(name)),
             asking.leases(self.pool, course=name),
@@ -34,6 +35,7 @@ class Course(CourseForms):
                 since=self.monday(), course=name, by=("user", "gpu_class"), time_zone=str(self.lab.zone)
             ),
             self.pool.pool(),
+            self.grading(name),
         )
         rules = course["rules"]
         shares = own.shares(course)
@@ -53,6 +55,9 @@ class Course(CourseForms):
             paused=rules.get("paused"),
             shares=shares,
             budgets=[budget for budget in own.budgets([course]) if budget.whose == "course"],
+            grading=None if grading is None else grading["name"],
+            grading_shares=[] if grading is None else own.shares(grading),
+            grading_budgets=[] if grading is None else own.budgets([grading]),
             students=students.students(
                 leases,
                 usage["sums"],
@@ -72,6 +77,12 @@ class Course(CourseForms):
             return []
         most = {share.gpu_class: share.most for share in shares}
         return await plots(self.pool, name, most, self.lab.zone)
+
+    async def grading(self, name: str) -> asking.Answer | None:
+        """The course's grading account, where there is one."""
+        if graded_course(name) is not None:
+            return None
+        return await asking.if_allowed(self.pool.course(grading_account(name)))
 
     def monday(self) -> str:
         today = datetime.now(self.lab.zone).date()

@@ -1,0 +1,148 @@
+"""Runs submissions, each in a process of its own, some at once; whatever ends this ends them too."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from gpu_kernels.errors import GPUKernelsError
+from gpu_kernels.grading.submissions import Report, Submission, Verdict
+
+WORKER = [sys.executable, "-P", "-m", "gpu_kernels.grading.worker"]
+ENDS_WITHIN_S = 15.0
+LOG_TAIL = 4000
+
+
+class WorkerFailed(GPUKernelsError):
+    """A worker ended without an answer."""
+
+    code = "worker_failed"
+
+
+class Runner:
+    """``environment``: that of the workers. ``longest``: seconds that one submission may take.
+
+    ``logs``: a folder for what workers say; None where nobody wants it.
+    """
+
+    def __init__(self, environment: Mapping[str, str], longest: float, logs: Path | None = None) -> None:
+        self._environment = dict(environment)
+        self._longest = longest
+        self._logs = logs
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    def run(
+        self,
+        submissions: Sequence[Submission],
+        parallel: int,
+        told: Callable[[Submission, Verdict], object],
+        again: bool = False,
+    ) -> Report:
+        """All of them; ``told`` is called with each verdict, in the caller's thread. ``again``: also those
+        that are done already.
+        """
+        report = Report({submission.name: Verdict("failed", "It was not run.") for submission in submissions})
+        pool = ThreadPoolExecutor(parallel, thread_name_prefix="gpu-grade")
+        try:
+            waiting: dict[Future[Verdict], Submission] = {}
+            for submission in submissions:
+                if submission.done_before and not again:
+                    report.verdicts[submission.name] = verdict = Verdict("skipped")
+                    told(submission, verdict)
+                else:
+                    waiting[pool.submit(self._judge, submission)] = submission
+            while waiting:
+                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                    submission = waiting.pop(future)
+                    report.verdicts[submission.name] = future.result()
+                    told(submission, future.result())
+        except BaseException:
+            self._stop()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return report
+
+    def _judge(self, submission: Submission) -> Verdict:
+        began = time.monotonic()
+        try:
+            answer = self.ask(submission.task, submission.name)
+            return Verdict(**{**answer, "seconds": time.monotonic() - began})
+        except WorkerFailed as error:
+            return Verdict("failed", error.message, seconds=time.monotonic() - began)
+
+    def ask(self, task: Mapping[str, Any], name: str) -> Any:
+        """What a worker answers to a task. Raises ``WorkerFailed``."""
+        with tempfile.TemporaryDirectory(prefix="gpu-grade-") as folder:
+            answer, log_path = Path(folder) / "answer.json", self._log_path(name, Path(folder))
+            with log_path.open("wb") as log:
+                process = self._start([*WORKER, str(answer)], log)
+                try:
+                    process.communicate(json.dumps(task).encode(), self._longest)
+                    late = False
+                except subprocess.TimeoutExpired:
+                    late = True
+                    _end(process)
+                finally:
+                    with self._lock:
+                        self._running.discard(process)
+            said: Any = None
+            with suppress(OSError, ValueError):
+                said = json.loads(answer.read_text())
+            if said is not None and not (late and said.get("result") != "done"):
+                return said
+            if late:
+                raise WorkerFailed(f"It took longer than {self._longest:g} s, and was ended.")
+            with log_path.open("rb") as log:
+                log.seek(max(0, log_path.stat().st_size - LOG_TAIL))
+                tail = log.read().decode(errors="replace").strip().splitlines()[-3:]
+            last = "\n".join(tail) or "it said nothing"
+            raise WorkerFailed(f"It ended without an answer (status {process.returncode}): {last}")
+
+    def _log_path(self, name: str, folder: Path) -> Path:
+        if self._logs is None:
+            return folder / "log"
+        path = self._logs / f"{name}.log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def _start(self, command: Sequence[str], log: Any) -> subprocess.Popen[bytes]:
+        with self._lock:
+            if self._stopped:
+                raise WorkerFailed("It was not run.")
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=self._environment,
+                start_new_session=True,
+            )  # fmt: skip
+            self._running.add(process)
+            return process
+
+    def _stop(self) -> None:
+        with self._lock:
+            self._stopped = True
+            running = list(self._running)
+        for process in running:
+            process.terminate()
+        for process in running:
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask it to end, so that its kernel gives its slice back, and see to it."""
+    process.terminate()
+    try:
+        process.wait(ENDS_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,84 @@
+"""One student's assignment, autograded by nbgrader in this process, with nbgrader's own configuration."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from contextlib import suppress
+from typing import Any
+
+from gpu_kernels.errors import GPUKernelsError
+from gpu_kernels.grading import notebook
+
+
+class NbgraderMissing(GPUKernelsError):
+    """nbgrader is not installed."""
+
+    code = "nbgrader_missing"
+
+
+def _app() -> Any:
+    try:
+        from nbgrader.apps import AutogradeApp  # type: ignore[import-not-found, unused-ignore]
+    except ImportError as error:
+        raise NbgraderMissing(f"nbgrader cannot be used here ({error}): pip install nbgrader") from None
+    return AutogradeApp
+
+
+def students(assignment: str, folder: str) -> list[str]:
+    """Who has handed in something for an assignment, in alphabetical order."""
+    os.chdir(folder)
+    app = _app()()
+    app.initialize([])
+    coursedir = app.coursedir
+    submitted = coursedir.submitted_directory
+    pattern = coursedir.format_path(submitted, "(?P<student>.*)", re.escape(assignment), escape=True)
+    paths = glob.glob(coursedir.format_path(submitted, "*", glob.escape(assignment)))
+    matches = [re.fullmatch(pattern, path) for path in paths if os.path.isdir(path)]
+    return sorted({match["student"] for match in matches if match is not None})
+
+
+def autograde(
+    assignment: str,
+    student: str,
+    folder: str,
+    *,
+    kernel: str,
+    timeout: int | None,
+    again: bool,
+    config: dict[str, Any],
+    **_: Any,
+) -> int:
+    """As ``nbgrader autograde ASSIGNMENT --student STUDENT``. Raises ``SystemExit`` where nbgrader failed."""
+    from traitlets.config import Config
+
+    os.chdir(folder)
+    _bound_output()
+    app = _app().instance(config=Config(config))
+    arguments = [assignment, f"--student={student}"]
+    arguments += [f"--Execute.kernel_name={kernel}"] if kernel else []
+    arguments += [f"--Execute.timeout={timeout}"] if timeout is not None else []
+    arguments += ["--force"] if again else []
+    app.initialize(arguments)
+    app.config.merge(Config(config))
+    app.start()
+    return 0
+
+
+def forget(assignment: str, student: str, folder: str) -> None:
+    """Take away what an autograding wrote that does not count, so that the next one does it anew."""
+    from nbgrader.utils import rmtree  # type: ignore[import-not-found, unused-ignore]
+
+    coursedir = _app().instance().coursedir
+    written = coursedir.format_path(coursedir.autograded_directory, student, assignment)
+    with suppress(FileNotFoundError):
+        rmtree(written)
+
+
+def _bound_output() -> None:
+    from nbgrader.preprocessors import Execute  # type: ignore[import-not-found, unused-ignore]
+
+    Execute.shown = 0
+    Execute.ending = None
+    Execute.process_message = notebook.BoundedClient.process_message

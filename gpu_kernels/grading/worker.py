@@ -1,0 +1,86 @@
+"""``python -m gpu_kernels.grading.worker``: runs one submission. The task comes as JSON on standard input,
+what became of it goes as JSON to the file named as the only argument; standard output is a log.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import traceback
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from gpu_kernels.errors import GPUKernelsError
+from gpu_kernels.grading.slices import Slices
+from gpu_kernels.grading.submissions import Verdict
+
+PR_SET_PDEATHSIG = 1
+LONGEST_TEXT = 2000
+
+
+def main() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    task, verdict = json.load(sys.stdin), Path(sys.argv[1])
+    if task["kind"] == "students":
+        from gpu_kernels.grading import with_nbgrader
+
+        try:
+            answer: Any = {"students": with_nbgrader.students(task["assignment"], task["folder"])}
+        except GPUKernelsError as error:
+            answer = {"error": error.message}
+    else:
+        answer = asdict(judged(task))
+    draft = verdict.with_suffix(".new")
+    draft.write_text(json.dumps(answer))
+    os.replace(draft, verdict)
+
+
+def judged(task: dict[str, Any]) -> Verdict:
+    """Run it, and see whether it counts."""
+    failure: Exception | None = None
+    errors = 0
+    with Slices() as slices:
+        try:
+            errors = _run(task)
+        except SystemExit as error:
+            if error.code not in (0, None):
+                failure = RuntimeError("nbgrader could not grade it; its log says why.")
+        except Exception as error:
+            traceback.print_exc()
+            failure = error
+        of_slices = slices.verdict(failure)
+    if of_slices is not None and of_slices.result == "reclaimed":
+        _forget(task)
+    if of_slices is not None:
+        return Verdict(of_slices.result, of_slices.text[:LONGEST_TEXT])
+    if failure is not None:
+        return Verdict("failed", (str(failure) or type(failure).__name__)[:LONGEST_TEXT])
+    return Verdict("done", errors=errors)
+
+
+def _run(task: dict[str, Any]) -> int:
+    told = {key: value for key, value in task.items() if key != "kind"}
+    if task["kind"] == "notebook":
+        from gpu_kernels.grading import notebook
+
+        return notebook.execute(**told)
+    from gpu_kernels.grading import with_nbgrader
+
+    return with_nbgrader.autograde(**told)
+
+
+def _forget(task: dict[str, Any]) -> None:
+    if task["kind"] == "notebook":
+        Path(task["written"]).unlink(missing_ok=True)
+        return
+    from gpu_kernels.grading import with_nbgrader
+
+    with_nbgrader.forget(task["assignment"], task["student"], task["folder"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""What the hub's own pages say of GPU-hours before a server starts. Screenshots are left in tests/output."""
+
+import pytest
+from playwright.sync_api import expect
+
+from hub_config.lab import accounts
+from tests.e2e.test_browser import log_in, page, pytestmark, shoot
+
+__all__ = ["page", "pytestmark"]
+
+
+@pytest.fixture
+def budget(lab):
+    with lab.pool as pool:
+        pool.set_rules(accounts.COURSE, {"hours_per_week": 40, "user_hours_per_week": 4})
+        pool.set_rules(accounts.OTHER_COURSE, {"user_hours_per_week": 0, "paused": "The exam is on."})
+    yield
+    with lab.pool as pool:
+        pool.set_rules(accounts.COURSE, {})
+        pool.set_rules(accounts.OTHER_COURSE, {})
+
+
+@pytest.mark.usefixtures("budget")
+def test_the_form_and_the_home_page_show_what_is_left(lab, page):
+    log_in(lab, page, "ben")
+    banner = page.get_by_role("region", name="Your GPU-hours")
+    expect(banner).to_contain_text("ds200 is paused: The exam is on.")
+    expect(banner).to_contain_text("4.0 of 4.0 left")
+    expect(banner).to_contain_text("40.0 of 40.0 left")
+    expect(banner).to_contain_text("ds200, yours this week none")
+    shoot(page, "start-form")
+    page.goto(f"{lab.settings.url}/hub/home")
+    expect(banner).to_contain_text("ml101, yours this week")
+    shoot(page, "start-home")
+    page.evaluate("document.documentElement.setAttribute('data-bs-theme', 'dark')")
+    shoot(page, "start-home-dark")
