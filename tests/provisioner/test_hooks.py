@@ -116,6 +116,32 @@ async def test_stop_now(pool, traced):
     assert pool.in_force() == []
 
 
+async def test_an_interrupt_is_a_signal_and_changes_nothing(pool, traced, specs):
+    specs("stubborn", argv=STUBBORN)
+    kernel = traced("stubborn")
+    await kernel.start_kernel()
+    (before,) = pool.in_force()
+    kernel.provisioner.traced()
+    await kernel.interrupt_kernel()
+    assert kernel.provisioner.traced() == ["send_signal(2)"]
+    assert [lease.id for lease in pool.in_force()] == [before.id]
+    await kernel.shutdown_kernel(now=True)
+
+
+async def test_restart_by_the_user_of_a_kernel_that_ends_when_it_is_asked(pool, traced):
+    kernel = traced()
+    await kernel.start_kernel()
+    (before,) = pool.in_force()
+    kernel.provisioner.traced()
+    kernel.shutdown_wait_time = 60
+    await kernel.restart_kernel()
+    calls = kernel.provisioner.traced()
+    assert calls == ["send_signal(2)", "shutdown_requested(True)", "cleanup(True)", *START]
+    assert [lease.id for lease in pool.in_force()] == [before.id]
+    kernel.shutdown_wait_time = 0.2
+    await kernel.shutdown_kernel(now=True)
+
+
 async def test_restart_by_the_user_of_a_kernel_that_does_not_end_by_itself(pool, traced, specs):
     # The row that shows why terminate and kill must not give a lease back: this is a restart, and terminate
     # says that it is not.
@@ -185,6 +211,44 @@ async def test_a_launch_that_fails_is_followed_by_no_hook_at_all(pool, traced, s
         await kernel.start_kernel()
     assert kernel.provisioner.traced() == ["pre_launch", "launch_kernel"]
     assert pool.in_force() == []
+
+
+@pytest.fixture
+def vanishing(specs, tmp_path):
+    """A kernel spec whose program can be taken away."""
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o755)
+    specs("vanishing", argv=[str(program)])
+    return program
+
+
+async def test_a_restart_that_fails_gives_the_slice_back_though_nobody_cleans_up(pool, traced, vanishing):
+    kernel = traced("vanishing")
+    await kernel.start_kernel()
+    kernel.provisioner.traced()
+    vanishing.unlink()
+    with pytest.raises(FileNotFoundError):
+        await kernel.restart_kernel(now=True)
+    calls = kernel.provisioner.traced()
+    assert calls[-3:] == ["cleanup(True)", "pre_launch", "launch_kernel"]
+    assert "cleanup(False)" not in calls
+    assert pool.in_force() == []
+    assert KEEPER.keeps() == []
+
+
+async def test_an_automatic_restart_that_fails_gives_the_slice_back_though_the_kernel_stays_listed(
+    pool, traced, vanishing
+):
+    kernel = traced("vanishing")
+    await kernel.start_kernel()
+    kernel.provisioner.traced()
+    vanishing.unlink()
+    os.kill(kernel.provisioner.process.pid, signal.SIGKILL)
+    await asyncio.to_thread(wait_until, lambda: "launch_kernel" in kernel.provisioner.trace)
+    await asyncio.to_thread(wait_until, lambda: pool.in_force() == [] and KEEPER.keeps() == [])
+    kernel.stop_restarter()
+    assert "cleanup(False)" not in kernel.provisioner.traced()
 
 
 # --- the same for a kernel that has started without its slice, and waits for it
