@@ -110,7 +110,7 @@ class Change(Handler):
         await super().prepare()
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """What is refused before its body was read ends the connection, and says so to proxies."""
+        """Of a refusal before the body was read: it ends the connection, and proxies must know."""
         self.set_header("Connection", "close")
         super().write_error(status_code, **kwargs)
 
@@ -135,8 +135,8 @@ class Change(Handler):
 
 
 class Events(Handler):
-    """``kernels`` and a ``slice`` for each at the beginning, then ``slice`` when one has changed, and ``gone``
-    when one has ended.
+    """``kernels`` and a ``slice`` for each at the beginning, then ``slice`` when one has changed, and
+    ``gone`` when one has ended.
     """
 
     _track_activity = False

@@ -19,6 +19,7 @@ from tests.e2e.test_browser import log_in, page, pytestmark, shoot
 __all__ = ["page", "pytestmark"]
 
 BUILT = REPOSITORY / "gpu_kernels" / "labextension" / "built" / "gpu-kernels" / "package.json"
+AXE = REPOSITORY / "hub_config" / "proxy" / "node_modules" / "axe-core" / "axe.min.js"
 needs_the_extension = pytest.mark.skipif(not BUILT.exists(), reason="JupyterLab's extension is not built")
 SMALL = "Python 3 (0.02 V100)"
 
@@ -44,6 +45,16 @@ def open_fresh_lab(lab, page, name):
     expect(page.locator("#jupyterlab-splash")).to_have_count(0)
 
 
+def violations(page):
+    """What axe finds wrong with the item and the popup; JupyterLab's own is left to JupyterLab."""
+    if not AXE.exists():
+        return []
+    page.evaluate(AXE.read_text())
+    ours = ".jp-GPUSlice-item, .jp-GPUSlice-popup"
+    found = page.evaluate("ours => axe.run(ours, {resultTypes: ['violations']})", ours)["violations"]
+    return [(entry["id"], node["html"][:200]) for entry in found for node in entry["nodes"]]
+
+
 def choose_theme(page, theme):
     page.get_by_role("menuitem", name="Settings", exact=True).click()
     page.get_by_text("Theme", exact=True).hover()
@@ -67,6 +78,7 @@ def test_the_slice_is_shown_given_back_and_asked_for_in_another_size(lab, page):
     expect(popup(page)).to_be_focused()
     expect(popup(page)).to_contain_text("charged to ml101")
     shoot(page, "status-bar-popup")
+    assert violations(page) == []
     popup(page).get_by_role("button", name="Release").press("Enter")
     expect(item(page)).to_have_text("No GPU slice")
     expect(popup(page)).to_contain_text("it costs nothing from now on")
@@ -91,18 +103,18 @@ kept = cuda.device_array(610 * 2**20, numpy.uint8)
 
 
 @pytest.fixture
-def budget(lab):
-    """The course allows each student four GPU-hours a week, until the test is over."""
+def rules(lab):
+    """Sets the course's rules, until the test is over."""
     with lab.pool as pool:
-        pool.set_rules(accounts.COURSE, {"user_hours_per_week": 4})
-        yield
+        yield lambda **rules: pool.set_rules(accounts.COURSE, rules)
         pool.set_rules(accounts.COURSE, {})
 
 
 @needs_the_extension
 def test_memory_that_is_nearly_full_stands_out_also_in_the_dark_and_not_by_colour_alone(
-    lab, page, person, budget
+    lab, page, person, rules
 ):
+    rules(user_hours_per_week=4)
     open_fresh_lab(lab, page, "ana")
     open_notebook(page)
     with person("ana") as ana:
@@ -119,6 +131,7 @@ def test_memory_that_is_nearly_full_stands_out_also_in_the_dark_and_not_by_colou
     expect(popup(page)).to_contain_text("nearly full")
     expect(popup(page)).to_contain_text("of 4 GPU-hours spent")
     shoot(page, "status-bar-dark")
+    assert violations(page) == []
     page.keyboard.press("Escape")
     choose_theme(page, "JupyterLab Light")
     expect(page.locator('body[data-jp-theme-light="true"]')).to_have_count(1)
@@ -148,3 +161,36 @@ def test_who_waits_sees_the_line_move_and_is_told_when_the_slice_is_there(lab, p
         pool.revoke(lease.id, "the room is needed")
     expect(toast(page, "The room is needed")).to_be_visible()
     shoot(page, "status-bar-lost")
+
+
+@needs_the_extension
+def test_what_ends_soon_and_what_is_refused_is_told(lab, page, rules):
+    rules(longest_life=300)
+    set_limit(lab, 20)
+    open_fresh_lab(lab, page, "ana")
+    open_notebook(page)
+    ends = toast(page, re.compile(r"0\.02 V100 ends in \d min"))
+    expect(ends).to_contain_text("first_steps.ipynb")
+    expect(item(page).locator(".jp-GPUSlice-warned")).to_contain_text("min left")
+    ends.get_by_role("button", name="Details").click()
+    expect(popup(page)).to_contain_text("a slice lasts no longer")
+
+    popup(page).get_by_label("Another size").select_option("0.1 V100")
+    popup(page).get_by_role("button", name="Attach").click()
+    expect(toast(page, "ml101")).to_be_visible()
+    expect(popup(page)).to_contain_text("You still have 0.02 V100.")
+    shoot(page, "status-bar-refused")
+
+
+@needs_the_extension
+def test_without_a_stream_it_is_asked_for_and_without_an_answer_it_is_called_old(lab, page):
+    page.route("**/gpu-lab/api/events*", lambda route: route.abort())
+    open_fresh_lab(lab, page, "ana")
+    open_notebook(page)
+    expect(item(page)).to_contain_text("0.02 V100")
+    page.route("**/gpu-lab/api/kernels/*", lambda route: route.abort())
+    expect(item(page)).to_contain_text("not up to date")
+    shoot(page, "status-bar-old")
+    page.unroute_all()
+    page.evaluate("window.dispatchEvent(new Event('online'))")
+    expect(item(page)).not_to_contain_text("not up to date")

@@ -47,6 +47,8 @@ def test_it_brings_jupyterlabs_extension_built(wheel):
     assert f"{lab}/{described['jupyterlab']['_build']['load']}" in brought
 
 
-def test_it_brings_no_sources_of_the_lab_extension(wheel):
+def test_it_brings_no_sources_of_the_lab_extension_and_nothing_beside_it(wheel):
+    shared = [path for path in data(wheel) if path.startswith("share/")]
+    assert [path for path in shared if not path.startswith("share/jupyter/labextensions/gpu-kernels/")] == []
     assert [name for name in wheel.namelist() if name.startswith("gpu_kernels/labextension")] == []
     assert not any("node_modules" in name for name in wheel.namelist())

@@ -11,7 +11,7 @@ import { Poll } from '@lumino/polling';
 import { Signal } from '@lumino/signaling';
 
 import style from '../style/index.css';
-import { Api } from './api';
+import { Api, Refused } from './api';
 import { Listener } from './events';
 import { Front } from './front';
 import { Item } from './item';
@@ -78,8 +78,9 @@ function activate(
     }
   }
 
-  /** Of a notebook that is not in front, brings it there first. */
+  /** Brings the notebook to the front first; and lets the click that asked for it end, or it would close it. */
   async function openOf(id: string): Promise<void> {
+    await new Promise(requestAnimationFrame);
     const sessions = [...app.serviceManager.sessions.running()];
     const session = sessions.find(({ kernel }) => kernel?.id === id);
     if (session && front.kernel !== id) {
@@ -111,19 +112,33 @@ function activate(
   });
   palette?.addItem({ command: SHOW, category: trans.__('Kernel Operations') });
 
-  // Use is asked for only where somebody sees it; changes come by themselves.
+  // Use is asked for only where somebody sees it. Changes come by themselves, unless there is no stream.
   const poll = new Poll({
     auto: false,
     name: '@gpu-kernels:use',
     frequency: { interval: LOOK_EACH_MS, backoff: true, max: LONGEST_PAUSE_MS },
     standby: 'when-hidden',
     factory: async () => {
-      const told = slices.get(front.kernel);
-      if (told && ['attached', 'waiting'].includes(told.slice.state)) {
-        slices.put(await api.look(told.slice.id));
+      const kernel = front.kernel;
+      const state = slices.get(kernel)?.slice.state;
+      const inUse = state === 'attached' || state === 'waiting';
+      if (kernel && (inUse || listener.state === 'broken')) {
+        await look(kernel);
       }
     }
   });
+
+  async function look(kernel: string): Promise<void> {
+    try {
+      slices.put(await api.look(kernel));
+    } catch (error) {
+      if (!(error instanceof Refused && error.status === 404)) {
+        throw error;
+      }
+      slices.drop(kernel);
+    }
+  }
+
   front.changed.connect(() => void poll.refresh());
   void poll.start();
   void listener.listen();

@@ -35,7 +35,7 @@ export class Item extends ReactWidget {
     if (!told) {
       return null;
     }
-    const old = this._listener.state === 'broken';
+    const old = this._listener.state === 'broken' && told.isOld;
     return (
       <>
         <button

@@ -33,6 +33,8 @@ export interface ISlice {
 export const NEARLY_FULL = 0.9;
 /** Seconds before the end from which a slice ends soon. */
 export const SOON_S = 600;
+/** Seconds after which what was told is old, where no stream is open that would tell of changes. */
+const OLD_S = 15;
 
 /** A slice, and when it was told, in seconds of this page's clock. */
 export class Told {
@@ -62,6 +64,10 @@ export class Told {
     return used_mib === null || !total_mib
       ? null
       : Math.min(1, used_mib / total_mib);
+  }
+
+  get isOld(): boolean {
+    return now() - this.at > OLD_S;
   }
 
   get nearlyFull(): boolean {
