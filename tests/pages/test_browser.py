@@ -104,9 +104,14 @@ def lesson(controller, gpu):
         ]
         gpu.carry_out()
         other.carry_out()
+        root.put_account(
+            "ml101-grading", kind="course", parent=None, weight=1.0, rules={"hours_per_week": 10}
+        )
+        root.set_limit("ml101-grading", {"V100": 100})
         yield
         for pool, lease in leases:
             pool.release(lease.id, lease.holder)
+        root.remove_account("ml101-grading")
         grace.cancel_class_hour(hour["id"])
         root.set_rules("ml101", {})
         root.set_limit("ml101", {"V100": 100})

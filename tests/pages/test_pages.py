@@ -68,6 +68,30 @@ def test_an_instructor_tightens_rules_and_keeps_those_that_the_form_lacks(visit,
         root.set_rules("ml101", {})
 
 
+def test_an_instructor_sees_what_grading_has_left_and_a_student_does_not(visit, controller, gpu):
+    with controller.client("root") as root, controller.client("grace") as pool:
+        assert "Grading runs" not in plain(visit("grace").see("courses/ml101"))
+        root.put_account(
+            "ml101-grading", kind="course", parent=None, weight=1.0, rules={"hours_per_week": 10}
+        )
+        root.set_limit("ml101-grading", {"V100": 100})
+        lease = reserve(pool, "ps1.ipynb", course="ml101-grading")
+        page = visit("grace").see("courses/ml101")
+        assert "Grading runs" in plain(page)
+        assert "0.02 of 0.1" in plain(page)
+        assert "Grading, this week 10 GPU-hours left of 10" in plain(page)
+        assert f'href="{PREFIX}courses/ml101-grading"' in page.text
+        own = visit("grace").see("courses/ml101-grading")
+        assert own.status_code == 200
+        assert "ps1.ipynb" in plain(own)
+        assert "ml101-grading" in plain(visit("grace").see(""))
+        assert "ml101-grading" not in plain(visit("ada").see(""))
+        assert visit("ada").see("courses/ml101-grading").status_code == 403
+        pool.release(lease.id, lease.holder)
+        gpu.carry_out()
+        root.remove_account("ml101-grading")
+
+
 def test_an_instructor_pauses_the_course_and_lets_it_go_on(visit, controller):
     grace = visit("grace")
     assert grace.post("courses/ml101", do="pause", paused="Back at ten").status_code == 303
