@@ -6,10 +6,12 @@ memory is gone with the old slice.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import os
 import sys
+import threading
 from typing import Any
 
 LIBRARY = "libcuda.so.1"
@@ -35,7 +37,6 @@ def begin_anew() -> list[str]:
     remarks = _libraries_that_cannot()
     if not hasattr(library, NEW_LIFE):
         return [*remarks, ONE_LIFE]
-    _close_numba()
     getattr(library, NEW_LIFE)()
     _forget_numbas_handles()
     return remarks
@@ -66,34 +67,43 @@ def _holds(question: Any) -> bool:
         return True  # it cannot say: then the student should know
 
 
-def _close_numba() -> None:
-    """Its contexts, with all that they hold; what the old slice answers no longer is gone anyway."""
-    if "numba.cuda.cudadrv.devices" not in sys.modules:
-        return
-    from numba import cuda
-
-    try:
-        cuda.close()  # type: ignore[no-untyped-call]
-    except Exception:
-        return
+def _load_again(images: dict[Any, Any]) -> None:
+    """An image of cuda.core's that has been loaded names its library for ever: the same bytes name none."""
+    for key, image in images.items():
+        made_of = getattr(type(image), f"from_{getattr(image, 'code_type', '')}", None)
+        if made_of is not None:
+            images[key] = made_of(image.code, name=image.name, symbol_mapping=image.symbol_mapping)
 
 
 def _forget_numbas_handles() -> None:
-    """What numba keeps over ``close``: compiled kernels remember their functions by a device's number, and
-    the devices what they were asked. All of it is found again in the new life.
+    """What numba keeps: its devices their contexts with all that they hold, each thread the one that it
+    uses, and compiled kernels their functions. All of it is found or made again in the new life.
     """
     devices = sys.modules.get("numba.cuda.cudadrv.devices")
-    if devices is None:
-        return
-    codegen = sys.modules.get("numba.cuda.codegen")
-    library = getattr(codegen, "CUDACodeLibrary", None)
-    if library is not None:
-        for held in gc.get_objects():
-            if isinstance(held, library):
-                vars(held).get("_cufunc_cache", {}).clear()
+    driver = getattr(sys.modules.get("numba.cuda.cudadrv.driver"), "driver", None)
     runtime = getattr(devices, "_runtime", None)
-    for device in vars(getattr(runtime, "gpus", None) or object).get("lst", ()):
-        device.primary_context = None
-    if runtime is not None:
-        vars(runtime.gpus).pop("lst", None)
-        runtime._tls.__dict__.clear()
+    if driver is None or runtime is None:
+        return
+    for device in driver.devices.values():
+        context, device.primary_context = device.primary_context, None
+        if context is not None:
+            context.deallocations._cons.clear()
+            context.deallocations.add_item = _give_back
+    runtime._tls = threading.local()
+    vars(runtime.gpus).pop("lst", None)
+    library = getattr(sys.modules.get("numba.cuda.codegen"), "CUDACodeLibrary", None)
+    if library is None:
+        return
+    for held in gc.get_objects():
+        if issubclass(type(held), library):  # a proxy may stand for what is no longer there
+            vars(held).get("_cufunc_cache", {}).clear()
+            _load_again(vars(held).get("_cubin_cache", {}))
+
+
+def _give_back(end: Any, handle: Any, size: int = 0) -> None:
+    """What numba does with an object of the life that has ended, when Python is done with it: only memory
+    of this process is still there.
+    """
+    if getattr(end, "__name__", "") in ("cuMemFree", "cuMemFreeHost"):
+        with contextlib.suppress(Exception):
+            end(handle)

@@ -28,10 +28,46 @@ struct Allocated {
     uint64_t pitch = 0;
 };
 
-CUresult allocate(Call& call, const wire::AllocateHead& head, Memory memory, Allocated& allocated) {
-    if (CUresult error = call.ask(wire::kOpAllocate, 0, &head, sizeof head, &allocated, sizeof allocated)) {
-        return error;
+CUresult ask_for(Call& call, const wire::AllocateHead& head, Allocated& allocated) {
+    return call.ask(wire::kOpAllocate, 0, &head, sizeof head, &allocated, sizeof allocated);
+}
+
+void give_back(Call& call, const wire::AllocateHead& head, uint64_t address) {
+    if (head.kind == static_cast<uint32_t>(wire::AllocationKind::stream_ordered)) {
+        const wire::cuMemFreeAsync_message message{address, head.stream};
+        call.post(wire::kOp_cuMemFreeAsync, 0, &message, sizeof message);
+    } else {
+        const wire::cuMemFree_v2_message message{address};
+        call.post(wire::kOp_cuMemFree_v2, 0, &message, sizeof message);
     }
+}
+
+// What a program had in an earlier life it may still free: an address that it was given then is not given out
+// again, as long as the slice has another place. `fits` says no to places that cannot be used at all.
+template <typename Fits>
+CUresult allocate_elsewhere(Call& call, const wire::AllocateHead& head, Allocated& allocated, Fits fits) {
+    constexpr size_t kTries = 8;
+    std::vector<Allocated> avoided;
+    CUresult result = ask_for(call, head, allocated);
+    auto bytes = [&](const Allocated& at) { return head.rows ? at.pitch * head.rows : head.bytes; };
+    while (result == CUDA_SUCCESS && avoided.size() < kTries &&
+           (MemoryMap::get().was_given_out(allocated.address, bytes(allocated)) || !fits(allocated))) {
+        avoided.push_back(allocated);
+        result = ask_for(call, head, allocated);
+    }
+    // Rather that one than none.
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && !avoided.empty()) {
+        allocated = avoided.back();
+        avoided.pop_back();
+        result = CUDA_SUCCESS;
+    }
+    for (const Allocated& other : avoided) give_back(call, head, other.address);
+    return result;
+}
+
+CUresult allocate(Call& call, const wire::AllocateHead& head, Memory memory, Allocated& allocated) {
+    auto anywhere = [](const Allocated&) { return true; };
+    if (CUresult error = allocate_elsewhere(call, head, allocated, anywhere)) return error;
     memory.base = memory.device_address = allocated.address;
     memory.bytes = head.rows ? allocated.pitch * head.rows : head.bytes;
     memory.device = call.device();
@@ -62,6 +98,7 @@ CUresult allocate_from_pool(CUdeviceptr* dptr, size_t bytes, CUmemoryPool pool, 
 }
 
 CUresult free_on_stream(CUdeviceptr dptr, CUstream stream, bool per_thread) {
+    if (MemoryMap::get().free_earlier(dptr)) return CUDA_SUCCESS;
     Call call;
     if (CUresult error = call.begin()) return error;
     if (auto answer = captured(stream, per_thread, [&] { return graphs::free_params(dptr); })) return *answer;
@@ -170,13 +207,13 @@ CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned int flag
     head.kind = static_cast<uint32_t>(wire::AllocationKind::managed);
     head.bytes = bytesize;
     Allocated allocated;
-    if (CUresult error = call.ask(wire::kOpAllocate, 0, &head, sizeof head, &allocated, sizeof allocated)) {
-        return error;
-    }
-    const uint64_t base = (allocated.address + kPage - 1) / kPage * kPage;
-    if (!map_at(base, bytesize)) {
-        const wire::cuMemFree_v2_message message{allocated.address};
-        call.post(wire::kOp_cuMemFree_v2, 0, &message, sizeof message);
+    bool mapped = false;
+    auto first_page = [](const Allocated& at) { return (at.address + kPage - 1) / kPage * kPage; };
+    auto map = [&](const Allocated& at) { return mapped = map_at(first_page(at), bytesize); };
+    if (CUresult error = allocate_elsewhere(call, head, allocated, map)) return error;
+    const uint64_t base = first_page(allocated);
+    if (!mapped && !map(allocated)) {
+        give_back(call, head, allocated.address);
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     Memory memory;
@@ -192,6 +229,11 @@ CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned int flag
 }
 
 CUresult cuMemFree_v2(CUdeviceptr dptr) {
+    if (const auto earlier = MemoryMap::get().take_earlier(dptr, Memory::Kind::managed)) {
+        unmap(earlier->base, earlier->bytes);
+        return CUDA_SUCCESS;
+    }
+    if (MemoryMap::get().free_earlier(dptr)) return CUDA_SUCCESS;
     Call call;
     if (CUresult error = call.begin()) return error;
     if (dptr == 0) return CUDA_SUCCESS;
@@ -244,6 +286,10 @@ CUresult cuMemAllocHost_v2(void** pp, size_t bytesize) {
 CUresult cuMemFreeHost(void* p) {
     if (!Session::get().initialised()) return CUDA_ERROR_NOT_INITIALIZED;
     const auto address = reinterpret_cast<uint64_t>(p);
+    if (const auto earlier = MemoryMap::get().take_earlier(address, Memory::Kind::pinned)) {
+        munmap(p, earlier->bytes);
+        return CUDA_SUCCESS;
+    }
     const auto known = MemoryMap::get().find(address);
     if (!known || known->base != address || known->kind != Memory::Kind::pinned || known->registered) {
         return CUDA_ERROR_INVALID_VALUE;

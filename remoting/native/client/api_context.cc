@@ -32,6 +32,7 @@ CUresult push(uint64_t handle) {
 }
 
 CUresult create(CUcontext* out, unsigned flags, CUdevice device, unsigned api_version) {
+    if (CUresult error = Session::get().go_on()) return error;
     if (CUresult error = Session::get().error()) return error;
     if (!out || !valid_flags(flags)) return CUDA_ERROR_INVALID_VALUE;
     if (CUresult error = check_device(device)) return error;
@@ -62,11 +63,21 @@ struct Primaries {
     std::mutex mutex;
     unsigned retained[wire::kMaxDevices] = {};
     bool again[wire::kMaxDevices] = {};  // it has lived before
+    bool carried[wire::kMaxDevices] =
+        {};  // it was used in an earlier life of the process, and not yet in this
 };
 
 Primaries& primaries() {
     static auto* all = new Primaries;
     return *all;
+}
+
+// For calls that give something up: no life begins for it.
+CUresult check_device_if_alive(CUdevice device) {
+    const bool alive = Session::get().error() != CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (alive) return check_device(device);
+    const bool possible = device >= 0 && device < static_cast<CUdevice>(wire::kMaxDevices);
+    return possible ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 Context& primary(CUdevice device) {
@@ -85,8 +96,28 @@ CUresult begin_primary(CUdevice device) {
         if (CUresult error = reset_libraries(static_cast<uint8_t>(device))) return error;
     }
     again = true;
+    primaries().carried[device] = false;
     begin_life(primary(device));
     return CUDA_SUCCESS;
+}
+
+// The context that is to become current. A primary one that was used in an earlier life begins now.
+CUresult find_or_begin(CUcontext handle, Context*& context) {
+    context = context_of(handle);
+    uint8_t device = 0;
+    if (context || !is_primary(handle, device)) return context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+    {
+        const std::lock_guard lock(primaries().mutex);
+        if (!primaries().carried[device]) return CUDA_ERROR_INVALID_CONTEXT;
+    }
+    if (CUresult error = check_device(device))
+        return error == CUDA_ERROR_INVALID_DEVICE ? CUDA_ERROR_INVALID_CONTEXT : error;
+    const std::lock_guard lock(primaries().mutex);
+    if (primaries().carried[device]) {
+        if (CUresult error = begin_primary(device)) return error;
+    }
+    context = context_of(handle);
+    return context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 CUresult context_event(CUcontext handle, CUevent event, bool wait) {
@@ -112,6 +143,15 @@ CUresult context_event(CUcontext handle, CUevent event, bool wait) {
 
 }  // namespace
 
+void client::forget_primaries() {
+    Primaries& all = primaries();
+    const std::lock_guard lock(all.mutex);
+    for (uint32_t i = 0; i < wire::kMaxDevices; ++i) {
+        all.carried[i] = all.carried[i] || all.again[i];
+        all.again[i] = false;
+    }
+}
+
 extern "C" {
 
 CUresult cuInit(unsigned int Flags) {
@@ -132,7 +172,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
 }
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
-    if (CUresult error = check_device(dev)) return error;
+    if (CUresult error = check_device_if_alive(dev)) return error;
     if (Thread::current().in_callback) return CUDA_ERROR_NOT_PERMITTED;
     const std::lock_guard lock(primaries().mutex);
     unsigned& retained = primaries().retained[dev];
@@ -146,7 +186,7 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
 }
 
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
-    if (CUresult error = check_device(dev)) return error;
+    if (CUresult error = check_device_if_alive(dev)) return error;
     if (Thread::current().in_callback) return CUDA_ERROR_NOT_PERMITTED;
     const std::lock_guard lock(primaries().mutex);
     const CUresult result = end_life(primary(dev));
@@ -224,8 +264,9 @@ CUresult cuCtxDetach(CUcontext ctx) {
 
 CUresult cuCtxPushCurrent_v2(CUcontext ctx) {
     if (!Session::get().initialised()) return CUDA_ERROR_NOT_INITIALIZED;
-    const Context* context = context_of(ctx);
-    return context ? push(context->handle) : CUDA_ERROR_INVALID_CONTEXT;
+    Context* context = nullptr;
+    if (CUresult error = find_or_begin(ctx, context)) return error;
+    return push(context->handle);
 }
 CUresult cuCtxPushCurrent(CUcontext ctx) {
     return cuCtxPushCurrent_v2(ctx);
@@ -245,12 +286,13 @@ CUresult cuCtxPopCurrent(CUcontext* pctx) {
 
 CUresult cuCtxSetCurrent(CUcontext ctx) {
     if (!Session::get().initialised()) return CUDA_ERROR_NOT_INITIALIZED;
+    Context* context = nullptr;
+    if (ctx) {
+        if (CUresult error = find_or_begin(ctx, context)) return error;
+    }
     auto& stack = Thread::current().contexts;
-    const Context* context = context_of(ctx);
-    if (ctx && !context) return CUDA_ERROR_INVALID_CONTEXT;
     if (!stack.empty()) stack.pop_back();
-    if (context) stack.push_back(context->handle);
-    return CUDA_SUCCESS;
+    return context ? push(context->handle) : CUDA_SUCCESS;
 }
 
 CUresult cuCtxGetCurrent(CUcontext* pctx) {

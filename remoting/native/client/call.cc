@@ -75,6 +75,11 @@ CUresult Call::begin_without_context() {
     return CUDA_SUCCESS;
 }
 
+CUresult Call::begin_anew() {
+    if (CUresult error = Session::get().go_on()) return error;
+    return begin_without_context();
+}
+
 bool Call::stream(CUstream handle, bool per_thread, uint64_t& wire) const {
     wire = reinterpret_cast<uint64_t>(handle);
     if (wire == 0 && per_thread) wire = kPerThreadStreamHandle;

@@ -23,6 +23,8 @@ class Call {
     CUresult begin();
     // The same for calls that work without a current context (libraries); uses device 0.
     CUresult begin_without_context();
+    // The same for those that make something and need no handle: another life begins where one was ended.
+    CUresult begin_anew();
 
     // For work on a stream: only a default stream needs a current context. The stream is checked.
     CUresult begin_for(CUstream handle);

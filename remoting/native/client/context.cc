@@ -102,6 +102,23 @@ Context& primary_context(uint8_t device) {
     return *all[device];
 }
 
+bool is_primary(CUcontext handle, uint8_t& device) {
+    const Context* context = contexts().find(reinterpret_cast<uint64_t>(handle));
+    if (!context || !context->primary) return false;
+    device = context->device;
+    return true;
+}
+
+void forget_contexts() {
+    for (const uint64_t handle : contexts().all()) {
+        Context* context = contexts().find(handle);
+        if (!context) continue;
+        __atomic_store_n(&context->id, 0, __ATOMIC_RELEASE);
+        if (!context->primary) contexts().remove(handle);
+    }
+    forget_primaries();
+}
+
 void begin_life(Context& context) {
     context.limits_set = 0;
     context.cache_config = CU_FUNC_CACHE_PREFER_NONE;
@@ -184,6 +201,7 @@ AsCurrent::~AsCurrent() {
 
 CUresult check_device(CUdevice device) {
     if (!Session::get().initialised()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (CUresult error = Session::get().go_on()) return error;
     const auto count = static_cast<CUdevice>(Session::get().devices().size());
     return device >= 0 && device < count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }

@@ -66,7 +66,16 @@ void begin_life(Context& context);
 // Gives back what `context` owns. It is no longer to be found.
 CUresult end_life(Context& context);
 
-// CUDA_SUCCESS when cuInit has succeeded and `device` is one of the devices.
+// Whether it names a device's primary context, of which nothing need be there.
+bool is_primary(CUcontext handle, uint8_t& device);
+// No context is there any more (life.h). A device's primary one keeps its handle, as it does when it is
+// reset, and who has used it may go on: it begins again in the next life, when it is made current or
+// retained.
+void forget_contexts();
+void forget_primaries();  // their part in api_context.cc
+
+// CUDA_SUCCESS when cuInit has succeeded and `device` is one of the devices. Begins another life where one
+// was ended: before anything is looked up, and without a lock.
 CUresult check_device(CUdevice device);
 
 }  // namespace client

@@ -34,6 +34,7 @@ CUresult cuDriverGetVersion(int* driverVersion) {
 CUresult cuDeviceGetCount(int* count) {
     if (!count) return CUDA_ERROR_INVALID_VALUE;
     if (!Session::get().initialised()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (CUresult error = Session::get().go_on()) return error;
     *count = static_cast<int>(Session::get().devices().size());
     return CUDA_SUCCESS;
 }

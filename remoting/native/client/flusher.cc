@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "lane.h"
+#include "life.h"
 #include "session.h"
 
 namespace client {
@@ -22,6 +23,12 @@ int64_t nanoseconds_now() {
 
 long futex(std::atomic<uint32_t>& word, int operation, uint32_t value) {
     return syscall(SYS_futex, &word, operation | FUTEX_PRIVATE_FLAG, value, nullptr, nullptr, 0);
+}
+
+// A lane lasts as long as its life.
+bool flush(Session& session) {
+    const Entry entry;
+    return session.flush_all();
 }
 
 }  // namespace
@@ -73,10 +80,10 @@ void Flusher::run(Session& session) {
     const timespec period{0, std::chrono::nanoseconds(kPeriod).count()};
     int idle = 0;
     for (;;) {
-        idle = session.flush_all() ? 0 : idle + 1;
+        idle = flush(session) ? 0 : idle + 1;
         if (idle * kPeriod > kAwake) {
             state_.store(kAsleep, std::memory_order_seq_cst);
-            if (session.flush_all()) {
+            if (flush(session)) {
                 state_.store(kRunning, std::memory_order_seq_cst);
             } else {
                 while (state_.load(std::memory_order_seq_cst) == kAsleep) futex(state_, FUTEX_WAIT, kAsleep);

@@ -155,12 +155,12 @@ void ForwardedGraph::describe(std::span<const graphs::Step> steps, uint64_t flag
 
 ForwardedGraph::~ForwardedGraph() {
     Call call;
-    if (call.begin_without_context() != CUDA_SUCCESS) return;
+    const bool reachable = call.begin_without_context() == CUDA_SUCCESS;
     // What it has written must reach the program although nobody will ask this graph again.
-    deliver(call, true);
+    if (reachable) deliver(call, true);
     GraphOutputs::get().remove(this);
     release_tickets();
-    call.post(wire::kOpGraphEnd, 0, &handle_, sizeof handle_);
+    if (reachable) call.post(wire::kOpGraphEnd, 0, &handle_, sizeof handle_);
 }
 
 void ForwardedGraph::set(uint32_t step, const graphs::Node& node) {
@@ -313,6 +313,12 @@ void GraphOutputs::remove(ForwardedGraph* graph) {
     const std::lock_guard lock(mutex_);
     std::erase(graphs_, graph);
     count_.store(graphs_.size(), std::memory_order_release);
+}
+
+void GraphOutputs::forget() {
+    const std::lock_guard lock(mutex_);
+    graphs_.clear();
+    count_.store(0, std::memory_order_release);
 }
 
 void GraphOutputs::deliver(Call& call) {

@@ -75,6 +75,8 @@ class GraphOutputs {
     bool any() const { return count_.load(std::memory_order_acquire) > 0; }
     void add(ForwardedGraph* graph);
     void remove(ForwardedGraph* graph);
+    // Nothing will be brought any more: the life ends.
+    void forget();
     // After a call that waited for the device: brings what is complete.
     void deliver(Call& call);
     // Before these ranges are read: waits for what earlier launches write to them.

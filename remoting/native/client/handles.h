@@ -62,6 +62,18 @@ class HandleTable {
         return true;
     }
 
+    // No handle is valid any more, and what they named is gone. Nobody may be looking one up (life.h).
+    void forget_all() {
+        const std::lock_guard lock(mutex_);
+        free_.clear();
+        for (uint32_t index = used_; index-- > 0;) {
+            Slot& slot = chunks_[index / kChunk].load(std::memory_order_relaxed)[index % kChunk];
+            slot.handle.store(0);
+            slot.value = T{};
+            free_.push_back(index);
+        }
+    }
+
     // All handles that are valid now.
     std::vector<uint64_t> all() {
         const std::lock_guard lock(mutex_);

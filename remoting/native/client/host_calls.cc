@@ -8,6 +8,7 @@
 
 #include "call.h"
 #include "calls_wire.h"
+#include "life.h"
 #include "session.h"
 #include "shared_memory.h"
 #include "stream_event.h"
@@ -35,9 +36,24 @@ bool comes_after(uint64_t stream, uint64_t earlier) {
 
 }  // namespace
 
+std::atomic<HostCalls*> HostCalls::present_{nullptr};
+
 HostCalls& HostCalls::get() {
-    static auto* calls = new HostCalls;
-    return *calls;
+    static auto* const first = [] { return present_ = new HostCalls; }();
+    (void)first;
+    return *present_.load(std::memory_order_acquire);
+}
+
+void HostCalls::end_life() {
+    HostCalls& before = get();
+    auto* next = new HostCalls;
+    next->last_ = before.last_;  // a ticket is given out once
+    present_ = next;
+    before.let_go();
+}
+
+void HostCalls::let_go() {
+    if (holders_.fetch_sub(1) == 1) delete this;
 }
 
 uint64_t HostCalls::add(const HostFunction& function, uint64_t stream) {
@@ -75,7 +91,7 @@ void HostCalls::end_call(uint64_t ticket) {
     const std::lock_guard lock(mutex_);
     const auto found = entries_.find(ticket);
     if (found == entries_.end()) return;
-    Entry& entry = found->second;
+    Given& entry = found->second;
     if (!entry.streams.empty()) entry.streams.pop_front();
     if (!entry.kept && entry.streams.empty()) entries_.erase(found);
     changed_.notify_all();
@@ -125,12 +141,19 @@ bool HostCalls::start_thread() {
     auto entry = [](void* pointer) -> void* {
         pthread_setname_np(pthread_self(), "gpu-host-calls");
         auto* calls = static_cast<HostCalls*>(pointer);
+        Thread::current().serves = calls;
         calls->serve(calls->ended_within_.exchange(0));
+        calls->let_go();
         return nullptr;
     };
+    holders_.fetch_add(1);
     const bool made = pthread_create(&thread, nullptr, entry, this) == 0;
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (made) pthread_detach(thread);
+    if (made) {
+        pthread_detach(thread);
+    } else {
+        holders_.fetch_sub(1);  // not the last: somebody calls this
+    }
     return made;
 }
 
@@ -148,10 +171,12 @@ void HostCalls::serve(uint64_t done) {
 }
 
 bool HostCalls::next(uint64_t done, wire::HostCallReply& reply) {
-    Call call;
-    CUresult error = call.begin_on(0);
-    if (error == CUDA_SUCCESS) {
-        error = call.ask(wire::kOpNextHostCall, 0, &done, sizeof done, &reply, sizeof reply);
+    CUresult error = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (const Entry entry; is_present()) {
+        Call call;
+        error = call.begin_on(0);
+        if (error == CUDA_SUCCESS)
+            error = call.ask(wire::kOpNextHostCall, 0, &done, sizeof done, &reply, sizeof reply);
     }
     if (error != CUDA_SUCCESS) lost(error);
     return error == CUDA_SUCCESS;
@@ -159,6 +184,8 @@ bool HostCalls::next(uint64_t done, wire::HostCallReply& reply) {
 
 // False when there is nothing to call.
 bool HostCalls::prepare(const wire::HostCallReply& reply) {
+    const Entry entry;
+    if (!is_present()) return false;
     {
         const std::lock_guard lock(mutex_);
         const auto found = entries_.find(reply.ticket);
@@ -177,6 +204,8 @@ bool HostCalls::prepare(const wire::HostCallReply& reply) {
 
 // What the function has written is where work behind it looks.
 void HostCalls::after_call() {
+    const Entry entry;
+    if (!is_present()) return;
     const bool shared = SharedMemory::get().any();
     if (Call call; (shared || running_.after) && call.begin_on(0) == CUDA_SUCCESS) {
         if (shared) SharedMemory::get().take_changes(call);
@@ -199,12 +228,13 @@ void HostCalls::thread_ended_in_function() {
     end_call(running_ticket_);
     ended_within_ = running_ticket_;
     start_thread();
+    let_go();
 }
 
 // Nobody will say when streams come to what is left. Callbacks are called all the same, with the error, as
 // CUDA does in a context that has failed.
 void HostCalls::lost(CUresult error) {
-    std::map<uint64_t, Entry> left;
+    std::map<uint64_t, Given> left;
     {
         const std::lock_guard lock(mutex_);
         lost_ = true;

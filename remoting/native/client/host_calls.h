@@ -34,7 +34,11 @@ struct HostFunction {
 
 class HostCalls {
   public:
+    // Those of this life. Under an Entry (life.h).
     static HostCalls& get();
+    // Others from now on; the gate is closed. The thread of those before tells what is left to be told, and
+    // ends.
+    static void end_life();
 
     // Enters the function for a stream, as its handle is on the wire. 0 when there can be no thread to call
     // it.
@@ -59,12 +63,16 @@ class HostCalls {
     CUresult wait_for(uint64_t stream, Call& call);
 
   private:
-    struct Entry {
+    struct Given {
         HostFunction function;
         std::deque<uint64_t> streams{};  // that will come to it, in this order
         bool kept = false;
     };
 
+    HostCalls() = default;
+    ~HostCalls() = default;
+    bool is_present() const { return present_.load(std::memory_order_acquire) == this; }
+    void let_go();
     bool start();
     bool start_thread();
     void serve(uint64_t done);
@@ -75,12 +83,17 @@ class HostCalls {
     void end_call(uint64_t ticket);
     void lost(CUresult error);
 
+    static std::atomic<HostCalls*> present_;
+
+    // Of the present life, or with a thread: the last of the two takes it down. No destructor does it,
+    // because a function may end its thread.
+    std::atomic<int> holders_{1};
     HostFunction running_;  // this and its ticket are the serving thread's
     uint64_t running_ticket_ = 0;
     std::atomic<bool> interpreter_ended_{false};
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::map<uint64_t, Entry> entries_;  // by ticket
+    std::map<uint64_t, Given> entries_;  // by ticket
     uint64_t last_ = 0;
     std::atomic<uint64_t> ended_within_{0};  // for a new thread: the function that ended the one before
     bool started_ = false;

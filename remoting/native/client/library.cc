@@ -166,9 +166,14 @@ CUresult reset_libraries(uint8_t device) {
     return CUDA_SUCCESS;
 }
 
+void forget_libraries() {
+    kernels().forget_all();
+    libraries().forget_all();
+}
+
 CUresult load_library(std::span<const std::byte> image, JitOptions& options, bool module, uint64_t& handle) {
     Call call;
-    if (CUresult error = module ? call.begin() : call.begin_without_context()) return error;
+    if (CUresult error = module ? call.begin() : call.begin_anew()) return error;
     handle = libraries().add([&](Library& library, uint64_t) {
         library.device = call.device();
         if (module) library.context = current_context_id();

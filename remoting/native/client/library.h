@@ -51,6 +51,7 @@ CUresult load_library(std::span<const std::byte> image, JitOptions& options, boo
 CUresult reset_libraries(uint8_t device);
 // Takes the context's modules off the tables; their handles.
 std::vector<uint64_t> take_modules(uint64_t context);
+void forget_libraries();
 // Makes sure that the worker has the bytes, under their digest.
 CUresult upload_image(Call& call, const wire::Digest& digest, std::span<const std::byte> image);
 

@@ -1,4 +1,6 @@
 // cuLink*: the inputs gather here, and one request at cuLinkComplete links them on the worker.
+#include "link.h"
+
 #include <cstring>
 #include <map>
 #include <memory>
@@ -22,6 +24,7 @@ struct Input {
 struct Link {
     JitOptions options;
     std::vector<Input> inputs;
+    bool of_ended_life = false;
     std::string image;  // the result, with a NUL behind it for those who take it as text
 };
 
@@ -39,7 +42,7 @@ Links& links() {
 std::shared_ptr<Link> find(CUlinkState state) {
     const std::lock_guard lock(links().mutex);
     auto found = links().live.find(reinterpret_cast<uint64_t>(state));
-    return found == links().live.end() ? nullptr : found->second;
+    return found == links().live.end() || found->second->of_ended_life ? nullptr : found->second;
 }
 
 constexpr size_t kMaxInputs = 256;
@@ -89,6 +92,15 @@ CUresult complete(Call& call, Link& link) {
 }
 
 }  // namespace
+
+void forget_links() {
+    const std::lock_guard lock(links().mutex);
+    for (const auto& [state, link] : links().live) {
+        link->of_ended_life = true;
+        link->inputs.clear();
+    }
+}
+
 }  // namespace client
 
 using namespace client;
@@ -98,7 +110,7 @@ extern "C" {
 CUresult cuLinkCreate_v2(unsigned int numOptions, CUjit_option* options, void** optionValues,
                          CUlinkState* stateOut) {
     Call call;
-    if (CUresult error = call.begin_without_context()) return error;
+    if (CUresult error = call.begin_anew()) return error;
     if (!stateOut) return CUDA_ERROR_INVALID_VALUE;
     auto link = std::make_shared<Link>();
     if (CUresult error = link->options.add(numOptions, options, optionValues)) return error;

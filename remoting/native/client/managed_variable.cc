@@ -65,6 +65,11 @@ void forget_managed_variable(uint64_t address) {
     if (mapped().variables.erase(address)) SharedMemory::get().forget(address);
 }
 
+void forget_managed_variables() {
+    const std::lock_guard lock(mapped().mutex);
+    mapped().variables.clear();
+}
+
 }  // namespace client
 
 extern "C" CUresult cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary library,

@@ -93,6 +93,45 @@ void MemoryMap::set_twin(uint64_t base, uint64_t device_address, uint64_t physic
     found->second.physical = physical;
 }
 
+void MemoryMap::end_life() {
+    constexpr size_t kMostGivenOut = 1 << 16;
+    const std::unique_lock lock(mutex_);
+    for (const auto& [base, memory] : by_base_) {
+        const bool in_process = memory.kind != Memory::Kind::device && !memory.registered;
+        if (in_process) earlier_[base] = memory;
+        if (memory.kind == Memory::Kind::device && !memory.global && given_out_.size() < kMostGivenOut)
+            given_out_[base] = memory.bytes;
+    }
+    by_base_.clear();
+    any_earlier_.store(!earlier_.empty() || !given_out_.empty(), std::memory_order_release);
+}
+
+std::optional<Memory> MemoryMap::take_earlier(uint64_t base, Memory::Kind kind) {
+    if (!any_earlier_.load(std::memory_order_acquire)) return std::nullopt;
+    const std::unique_lock lock(mutex_);
+    const auto found = earlier_.find(base);
+    if (found == earlier_.end() || found->second.kind != kind) return std::nullopt;
+    const Memory memory = found->second;
+    earlier_.erase(found);
+    return memory;
+}
+
+bool MemoryMap::free_earlier(uint64_t base) {
+    if (!any_earlier_.load(std::memory_order_acquire)) return false;
+    const std::unique_lock lock(mutex_);
+    return !by_base_.contains(base) && given_out_.erase(base) == 1;
+}
+
+bool MemoryMap::was_given_out(uint64_t address, uint64_t bytes) const {
+    if (!any_earlier_.load(std::memory_order_acquire)) return false;
+    const std::shared_lock lock(mutex_);
+    const auto after = given_out_.lower_bound(address);
+    if (after != given_out_.end() && after->first - address < bytes) return true;
+    if (after == given_out_.begin()) return false;
+    const auto& [base, length] = *std::prev(after);
+    return address - base < length;
+}
+
 std::vector<Memory> MemoryMap::take_of_context(uint64_t context) {
     std::vector<Memory> taken;
     const std::unique_lock lock(mutex_);

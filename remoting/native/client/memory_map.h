@@ -2,6 +2,7 @@
 // without asking the worker.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <initializer_list>
 #include <map>
@@ -46,6 +47,18 @@ class MemoryMap {
     // What cuMemMap has made; [base, base + bytes) is whole mappings.
     std::vector<Memory> remove_mappings(uint64_t base, uint64_t bytes);
     void set_access(uint64_t base, uint64_t bytes, uint8_t device, bool granted);
+    // The life ends: nothing is on the device any more. What it had in this process stays the program's, as
+    // ordinary memory, until the program gives it back.
+    void end_life();
+    // Host memory of an earlier life that cuMemHostAlloc, cuMemAllocManaged or their kin gave out at `base`:
+    // it is forgotten, and to be unmapped. Cheap where there is none.
+    std::optional<Memory> take_earlier(uint64_t base, Memory::Kind kind);
+    // Device memory of an earlier life that began at `base`: it has gone already, and is freed once.
+    bool free_earlier(uint64_t base);
+    // Whether the program was given device memory there in an earlier life, and may still take it for its
+    // own.
+    bool was_given_out(uint64_t address, uint64_t bytes) const;
+
     // Pinned memory is on the device too; `physical` is what is mapped there, 0 for an ordinary allocation.
     void set_twin(uint64_t base, uint64_t device_address, uint64_t physical);
 
@@ -54,6 +67,9 @@ class MemoryMap {
 
     mutable std::shared_mutex mutex_;
     std::map<uint64_t, Memory> by_base_;
+    std::map<uint64_t, Memory> earlier_;      // host memory of lives that have ended
+    std::map<uint64_t, uint64_t> given_out_;  // device memory of those: base, bytes
+    std::atomic<bool> any_earlier_{false};
     uint64_t last_id_ = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "pool.h"
 
 #include <cstring>
+#include <mutex>
 
 #include "call.h"
 #include "calls_wire.h"
@@ -16,14 +17,12 @@ HandleTable<Pool>& pools() {
     return *table;
 }
 
-// A default pool's handle is the address of its place here; on the wire it is its device's number in the
-// lease.
+// A device's default pool has a handle as others have, and keeps it from one life to the next; on the wire it
+// is its device's number in the lease.
 struct Defaults {
-    Pool pool[wire::kMaxDevices];
-    std::atomic<uint64_t> current[wire::kMaxDevices]{};  // a handle; 0: the default one
-    Defaults() {
-        for (uint32_t i = 0; i < wire::kMaxDevices; ++i) pool[i].device = static_cast<uint8_t>(i);
-    }
+    std::mutex mutex;
+    std::atomic<uint64_t> handle[wire::kMaxDevices]{};   // 0: not asked for yet
+    std::atomic<uint64_t> current[wire::kMaxDevices]{};  // 0: the default one
 };
 
 Defaults& defaults() {
@@ -91,20 +90,30 @@ CUresult set_current(CUdevice device, CUmemoryPool handle) {
 }  // namespace
 
 Pool* pool_of(CUmemoryPool handle, uint64_t& wire) {
-    const auto value = reinterpret_cast<uint64_t>(handle);
-    const uint64_t first = reinterpret_cast<uint64_t>(defaults().pool);
-    wire = (value - first) / sizeof(Pool);
-    if (value >= first && (value - first) % sizeof(Pool) == 0 && wire < Session::get().devices().size()) {
-        Pool* pool = defaults().pool + wire;
-        wire = Session::get().number_in_lease(pool->device);
-        return pool;
-    }
-    wire = value;
-    return pools().find(value);
+    wire = reinterpret_cast<uint64_t>(handle);
+    Pool* pool = pools().find(wire);
+    if (!pool || !pool->is_default) return pool;
+    if (pool->device >= Session::get().devices().size()) return nullptr;
+    wire = Session::get().number_in_lease(pool->device);
+    return pool;
 }
 
 CUmemoryPool default_pool(uint8_t device) {
-    return reinterpret_cast<CUmemoryPool>(defaults().pool + device);
+    std::atomic<uint64_t>& handle = defaults().handle[device];
+    if (!handle.load(std::memory_order_acquire)) {
+        const std::lock_guard lock(defaults().mutex);
+        if (!handle.load()) handle = pools().add([&](Pool& pool, uint64_t) { pool = {device, 0, 0, true}; });
+    }
+    return reinterpret_cast<CUmemoryPool>(handle.load());
+}
+
+void forget_pools() {
+    for (const uint64_t handle : pools().all()) {
+        Pool& pool = *pools().find(handle);
+        pool.accessible_from = 0;
+        if (!pool.is_default) pools().remove(handle);
+    }
+    for (std::atomic<uint64_t>& current : defaults().current) current = 0;
 }
 
 CUmemoryPool current_pool(uint8_t device) {
@@ -120,7 +129,7 @@ extern "C" {
 
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
     Call call;
-    if (CUresult error = call.begin_without_context()) return error;
+    if (CUresult error = call.begin_anew()) return error;
     if (!pool || !poolProps) return CUDA_ERROR_INVALID_VALUE;
     if (CUresult error = of_pinned_type(poolProps->allocType)) return error;
     if (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE) {
@@ -130,7 +139,7 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
     uint8_t device = 0;
     if (CUresult error = device_at(&poolProps->location, device)) return error;
     const uint64_t handle =
-        pools().add([&](Pool& fresh, uint64_t) { fresh = {device, poolProps->maxSize, 0}; });
+        pools().add([&](Pool& fresh, uint64_t) { fresh = {device, poolProps->maxSize, 0, false}; });
     if (!handle) return CUDA_ERROR_OUT_OF_MEMORY;
     const wire::PoolHead message{handle, poolProps->maxSize, Session::get().number_in_lease(device), 0};
     if (CUresult error = call.ask(wire::kOpCreatePool, 0, &message, sizeof message, nullptr, 0)) {
@@ -146,7 +155,8 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     Call call;
     if (CUresult error = call.begin_without_context()) return error;
     const auto handle = reinterpret_cast<uint64_t>(pool);
-    if (!pools().remove(handle)) return CUDA_ERROR_INVALID_VALUE;
+    const Pool* known = pools().find(handle);
+    if (!known || known->is_default || !pools().remove(handle)) return CUDA_ERROR_INVALID_VALUE;
     for (auto& current : defaults().current) {
         uint64_t expected = handle;
         current.compare_exchange_strong(expected, 0);

@@ -13,6 +13,7 @@ struct Pool {
     uint8_t device = 0;
     uint64_t max_bytes = 0;
     uint32_t accessible_from = 0;  // a bit for each other device; by __atomic operations
+    bool is_default = false;
 };
 
 // The pool with this handle; null when there is none. `wire` is what the worker knows it by.
@@ -20,5 +21,6 @@ Pool* pool_of(CUmemoryPool handle, uint64_t& wire);
 CUmemoryPool default_pool(uint8_t device);
 // The one that cuMemAllocAsync takes from.
 CUmemoryPool current_pool(uint8_t device);
+void forget_pools();
 
 }  // namespace client

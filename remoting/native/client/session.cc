@@ -1,7 +1,7 @@
 #include "session.h"
 
-#include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -14,6 +14,7 @@
 #include "calls_wire.h"
 #include "interrupt.h"
 #include "lane.h"
+#include "life.h"
 #include "log.h"
 #include "notices.h"
 #include "payload.h"
@@ -26,16 +27,26 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr const char* kRestart = "Restart the kernel (or the program) to get a working GPU again.";
+// What the person can do when this life is of no more use.
+const char* remedy() {
+    return wire::has_attach_point()
+               ? "Variables and files are there. In a notebook '%gpu wait' begins anew on a working GPU."
+               : "Restart the kernel (or the program) to get a working GPU again.";
+}
+
+// Why the slice has gone, if it has: the attach point knows, and answers at once or not in time.
+std::string why_gone() {
+    if (!wire::has_attach_point()) return {};
+    int ticks = 4;
+    const wire::AttachAnswer answer =
+        wire::ask_attach_point("status", [&](const wire::Waits* waits) { return !waits && --ticks > 0; });
+    return answer.attached == wire::Attached::no ? answer.text : std::string();
+}
 
 // What one receive may wait; 0 is for ever.
 void wait_at_most(int fd, std::chrono::seconds time) {
     const timeval limit{time.count(), 0};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-}
-
-void after_fork() {
-    Session::get().forget_after_fork();
 }
 
 }  // namespace
@@ -46,32 +57,75 @@ Session& Session::get() {
 }
 
 CUresult Session::open() {
+    const CUresult now = error();
+    if (now == CUDA_ERROR_NOT_INITIALIZED || ended_.load(std::memory_order_acquire)) return begin();
     const std::lock_guard lock(mutex_);
-    if (forked_) return error();
-    if (!attempted_) {
-        first_result_ = connect();
-        // At an attach point the next call may find another answer, until a worker has answered.
-        attempted_ = first_result_ == CUDA_SUCCESS || !wire::has_attach_point() || !all_devices_.empty();
-    }
     return first_result_;
 }
 
-CUresult Session::refuse(CUresult status, std::string_view text) {
-    tell_user(text);
-    return status;
+// A thread that waits for its slice, or for another thread that does, holds up neither other calls nor the
+// end of a life. What it was given is of no use when a life has ended since it asked: the slice may be
+// another one.
+CUresult Session::begin() {
+    const Outside outside;
+    const std::lock_guard one(beginning_);
+    for (;;) {
+        uint64_t asked_in;
+        {
+            const Entry entry;
+            const std::lock_guard lock(mutex_);
+            if (forked_) return error();
+            if (attempted_) return first_result_;  // another thread was first
+            asked_in = ends_.load();
+        }
+        Beginning fresh;
+        const CUresult result = connect(fresh);
+        const Entry entry;
+        const std::lock_guard lock(mutex_);
+        if (result == CUDA_SUCCESS && asked_in != ends_.load()) {
+            delete fresh.lane;
+            continue;
+        }
+        first_result_ = result;
+        if (result == CUDA_SUCCESS) take_over(fresh);
+        // At an attach point the next call may find another answer, until a worker has answered.
+        attempted_ = first_result_ == CUDA_SUCCESS || !wire::has_attach_point() || !all_devices_.empty();
+        return first_result_;
+    }
 }
 
-CUresult Session::connect() {
+// With mutex_ held.
+void Session::take_over(Beginning& fresh) {
+    credentials_ = std::move(fresh.credentials);
+    id_ = fresh.id;
+    all_devices_ = std::move(fresh.devices);
+    driver_version_ = fresh.driver_version;
+    lanes_[0].store(fresh.lane);
+    lane_count_.store(1);
+    idle_.push_back(fresh.lane);
+    if (!see_devices()) {
+        first_result_ = CUDA_ERROR_NO_DEVICE;
+        drop_lanes();
+        return;
+    }
+    presence_.show(credentials_.lease);
+    error_.store(CUDA_SUCCESS, std::memory_order_release);
+    ended_.store(false, std::memory_order_release);
+    initialised_.store(true, std::memory_order_release);
+}
+
+CUresult Session::connect(Beginning& fresh) {
+    auto refuse = [](CUresult status, const std::string& text) {
+        tell_user(text);
+        return status;
+    };
     std::string error;
     if (!getenv("GPU_KERNELS_AGENT") && !wire::has_attach_point()) {
         return refuse(CUDA_ERROR_NO_DEVICE,
                       "this process holds no GPU: start a GPU kernel, or run the program with "
                       "'jupyter gpu run -p SIZE -- COMMAND'.");
     }
-    // Before the wait, which may be long: what another thread forks meanwhile must not find mutex_ held.
-    static const int once = pthread_atfork(nullptr, nullptr, after_fork);
-    (void)once;
-    switch (get_slice(credentials_, error)) {
+    switch (get_slice(fresh.credentials, error)) {
         case Got::slice:
             break;
         case Got::refusal:
@@ -79,61 +133,45 @@ CUresult Session::connect() {
         case Got::interrupt:
             return refuse(CUDA_ERROR_DEVICE_UNAVAILABLE, error);
     }
-    id_ = wire::random_session();
+    fresh.id = wire::random_session();
     // A worker that has met a fatal error ends when its last session has gone, and so may close a lane that
     // it was just given; the agent then starts a new one.
     const auto deadline = wire::deadline_in(kConnectTime);
     for (auto pause = 20ms;; pause *= 2) {
         bool gone = false;
-        if (Lane* lane = open_lane(error, gone)) {
-            if (!ask_for_checks(*lane))
-                return refuse(CUDA_ERROR_DEVICE_UNAVAILABLE, "no GPU: the connection broke");
-            idle_.push_back(lane);
-            break;
+        std::vector<std::byte> welcome;
+        fresh.lane = open_lane(fresh, 0, welcome, error, gone);
+        if (fresh.lane && read_welcome(welcome, fresh, error)) {
+            if (ask_for_checks(*fresh.lane)) return CUDA_SUCCESS;
+            error = "the connection broke";
         }
+        delete std::exchange(fresh.lane, nullptr);
         if (!gone || wire::deadline_in(pause) > deadline)
             return refuse(CUDA_ERROR_DEVICE_UNAVAILABLE, "no GPU: " + error);
         const timespec time{pause.count() / 1000, pause.count() % 1000 * 1'000'000};
         nanosleep(&time, nullptr);
     }
-    if (!see_devices()) return CUDA_ERROR_NO_DEVICE;
-    presence_.show(credentials_.lease);
-    initialised_.store(true, std::memory_order_release);
-    error_.store(CUDA_SUCCESS, std::memory_order_release);
-    return CUDA_SUCCESS;
 }
 
-// With mutex_ held.
-Lane* Session::open_lane(std::string& error, bool& gone) {
-    const uint32_t number = lane_count_.load();
-    if (number == kMaxLanes) {
-        error =
-            std::to_string(kMaxLanes) +
-            " threads of this process use CUDA already. Let threads end that have no more to do there, or "
-            "give their work to fewer";
-        return nullptr;
-    }
-    const wire::Opened opened = wire::open_lane(credentials_, id_, number, wire::deadline_in(kConnectTime));
+Lane* Session::open_lane(const Beginning& of, uint32_t number, std::vector<std::byte>& welcome,
+                         std::string& error, bool& gone) {
+    const wire::Opened opened =
+        wire::open_lane(of.credentials, of.id, number, wire::deadline_in(kConnectTime));
     if (opened.answer != wire::Answer::ok) {
         error = opened.text;
         return nullptr;
     }
     auto* lane = new Lane(wire::stream_socket(opened.fd), opened.fd);
-    std::vector<std::byte> welcome;
     // What accepts a connection and then says nothing must not hold the program for ever.
     wait_at_most(opened.fd, kConnectTime);
     const bool welcomed = lane->receive_welcome(welcome, error, gone);
     wait_at_most(opened.fd, 0s);
-    if (!welcomed || !read_welcome(welcome, error)) {
-        delete lane;
-        return nullptr;
-    }
-    lanes_[number].store(lane);
-    lane_count_.store(number + 1);
-    return lane;
+    if (welcomed) return lane;
+    delete lane;
+    return nullptr;
 }
 
-bool Session::read_welcome(const std::vector<std::byte>& bytes, std::string& error) {
+bool Session::read_welcome(const std::vector<std::byte>& bytes, Beginning& fresh, std::string& error) {
     wire::Reader reader(bytes);
     wire::Welcome welcome{};
     if (!reader.take(welcome) || welcome.protocol_version != wire::kProtocolVersion ||
@@ -143,22 +181,19 @@ bool Session::read_welcome(const std::vector<std::byte>& bytes, std::string& err
             "version on both";
         return false;
     }
-    std::vector<wire::DeviceSnapshot> devices;
+    fresh.devices.clear();
     for (uint32_t i = 0; i < welcome.device_count && i < wire::kMaxDevices; ++i) {
         wire::DeviceSnapshot device;
         if (!reader.take(device)) break;
         device.name[sizeof device.name - 1] = 0;
         device.pci_bus_id[sizeof device.pci_bus_id - 1] = 0;
-        devices.push_back(device);
+        fresh.devices.push_back(device);
     }
-    if (devices.empty() || !reader.finished()) {
+    if (fresh.devices.empty() || !reader.finished()) {
         error = "the GPU server's answer cannot be read";
         return false;
     }
-    if (all_devices_.empty()) {
-        all_devices_ = std::move(devices);
-        driver_version_ = static_cast<int>(welcome.driver_version);
-    }
+    fresh.driver_version = static_cast<int>(welcome.driver_version);
     return true;
 }
 
@@ -177,8 +212,28 @@ bool Session::see_devices() {
 }
 
 // With mutex_ held.
+Lane* Session::another_lane(std::string& error, bool& gone) {
+    const uint32_t number = lane_count_.load();
+    if (number == kMaxLanes) {
+        error =
+            std::to_string(kMaxLanes) +
+            " threads of this process use CUDA already. Let threads end that have no more to do there, or "
+            "give their work to fewer";
+        return nullptr;
+    }
+    std::vector<std::byte> welcome;
+    Beginning seen{credentials_, id_, nullptr, {}, 0};
+    Lane* lane = open_lane(seen, number, welcome, error, gone);
+    if (lane && !read_welcome(welcome, seen, error)) delete std::exchange(lane, nullptr);
+    if (!lane) return nullptr;
+    lanes_[number].store(lane);
+    lane_count_.store(number + 1);
+    return lane;
+}
+
+// With mutex_ held.
 Lane* Session::idle_lane(std::string& error, bool& gone) {
-    if (idle_.empty()) return open_lane(error, gone);
+    if (idle_.empty()) return another_lane(error, gone);
     Lane* lane = idle_.back();
     idle_.pop_back();
     return lane;
@@ -231,13 +286,17 @@ void Session::give_back(Lane* lane) {
 
 void Session::lose(std::string_view reason) {
     int seen = error_.load();
-    while (!wire::is_sticky(static_cast<CUresult>(seen)) &&
-           !error_.compare_exchange_weak(seen, CUDA_ERROR_DEVICE_UNAVAILABLE)) {
-    }
+    do {
+        if (seen == CUDA_ERROR_CONTEXT_IS_DESTROYED) return;  // gkNewLife has closed it
+    } while (!wire::is_sticky(static_cast<CUresult>(seen)) &&
+             !error_.compare_exchange_weak(seen, CUDA_ERROR_DEVICE_UNAVAILABLE));
     if (told_lost_.exchange(true)) return;
-    tell_user("the connection to the GPU server was lost: " + std::string(reason) + ". " + kRestart);
-    const uint32_t count = lane_count_.load();
-    for (uint32_t i = 0; i < count; ++i) lanes_[i].load()->shut();
+    shut_lanes();
+    if (const std::string why = why_gone(); !why.empty()) {
+        tell_user("your GPU has gone: " + why);
+    } else {
+        tell_user("the connection to the GPU server was lost: " + std::string(reason) + ". " + remedy());
+    }
 }
 
 void Session::note(CUresult status, bool context_goes_on) {
@@ -248,7 +307,60 @@ void Session::note(CUresult status, bool context_goes_on) {
     const char* text = gk_error_string(status);
     tell_user(std::string(name ? name : "an error") + " (" + (text ? text : "unknown") +
               "): a kernel failed on the GPU, and every CUDA call of this process fails from now on. " +
-              kRestart);
+              remedy());
+}
+
+void Session::shut_lanes() {
+    const uint32_t count = lane_count_.load();
+    for (uint32_t i = 0; i < count; ++i) lanes_[i].load()->shut();
+}
+
+uint64_t Session::life(int* state) const {
+    if (state) {
+        const int now = error_.load(std::memory_order_acquire);
+        *state = !initialised_.load(std::memory_order_acquire) ? 0
+                 : ended_.load(std::memory_order_acquire)      ? 3
+                                                               : (now == CUDA_SUCCESS ? 1 : 2);
+    }
+    return lives_ended();
+}
+
+// With mutex_ held. Who is about to begin with a slice asks again.
+void Session::begin_from_nothing() {
+    all_devices_.clear();
+    devices_.clear();
+    attempted_ = false;
+    first_result_ = CUDA_SUCCESS;
+    ends_.fetch_add(1);
+}
+
+bool Session::nothing_to_end() {
+    if (lane_count_.load() > 0) return false;  // mutex_ may be held while a thread's lane is opened
+    const std::lock_guard lock(mutex_);
+    if (lane_count_.load() > 0) return false;
+    begin_from_nothing();
+    return true;
+}
+
+void Session::forget_life() {
+    const std::lock_guard lock(mutex_);
+    drop_lanes();
+    presence_.forget();
+    explicit_bzero(credentials_.secret.data(), credentials_.secret.size());
+    credentials_ = {};
+    begin_from_nothing();
+    posted_.store(0);
+    told_lost_.store(false);
+    threads_told_.store(0);
+    error_.store(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    ended_.store(initialised_.load(), std::memory_order_release);
+}
+
+// With mutex_ held. Their numbers go first: the child of a fork looks at them.
+void Session::drop_lanes() {
+    idle_.clear();
+    const uint32_t count = lane_count_.exchange(0);
+    for (uint32_t i = 0; i < count; ++i) delete lanes_[i].exchange(nullptr);
 }
 
 bool Session::flush_all() {
@@ -275,8 +387,12 @@ void Session::tell_forked_child() const {
 // thread of the parent may have held.
 void Session::forget_after_fork() {
     new (&mutex_) std::mutex;
-    // The parent had no GPU yet, and may have waited for one: the child may ask for itself.
-    if (lane_count_.load() == 0 && !forked_) return;
+    new (&beginning_) std::mutex;
+    new (&ending_) std::mutex;
+    Thread::forget_after_fork();
+    const bool ending = Gate::get().forget_after_fork();
+    // The parent had no GPU yet, or no longer, and may have waited for one: the child may ask for itself.
+    if (lane_count_.load() == 0 && !forked_ && !ending) return;
     error_.store(CUDA_ERROR_NOT_INITIALIZED);
     initialised_.store(false);
     forked_ = true;
@@ -285,7 +401,7 @@ void Session::forget_after_fork() {
     const uint32_t count = lane_count_.load();
     for (uint32_t i = 0; i < count; ++i) close(lanes_[i].load()->fd());
     lane_count_.store(0);
-    Thread::forget_lane();
+    ended_ = false;
 }
 
 }  // namespace client

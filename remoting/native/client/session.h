@@ -1,5 +1,9 @@
 // What this process has at the GPU server: one session, many lanes. Never destroyed, because libraries call
-// into the driver while the process exits.
+// into the driver while the process exits; what it holds of one life goes with that (life.h). Its states:
+//
+//   none ──cuInit──► alive ──fault, connection lost──► failed       none, ended: no lane, no session
+//                      ▲ └──────────gkNewLife──────┬──────┘         alive: error() is CUDA_SUCCESS
+//                      └──call without a handle── ended ◄┘          failed: error() is why, until it is ended
 #pragma once
 
 #include <atomic>
@@ -26,11 +30,20 @@ class Session {
 
     static Session& get();
 
-    // cuInit: connects with what the environment says. Once; later calls return what the first one did.
+    // cuInit: begins a life with what the attach point or the environment says. Once a life; later calls
+    // return what the first one did.
     CUresult open();
+    // For calls that need no handle: begins another life where one was ended. Only where no lock is held, and
+    // nothing was looked up.
+    CUresult go_on() { return ended_.load(std::memory_order_acquire) ? begin() : CUDA_SUCCESS; }
+    // gkNewLife and gkLife (life.h).
+    CUresult end_life();
+    uint64_t life(int* state) const;
+    uint64_t lives_ended() const { return ends_.load(std::memory_order_acquire); }
 
     // CUDA_SUCCESS while the worker can be asked; otherwise what every call that needs it returns: not yet
-    // initialised, after a fork, the connection lost, or the error that has ended the context.
+    // initialised, after a fork, the connection lost, the error that has ended the context, or
+    // CUDA_ERROR_CONTEXT_IS_DESTROYED between two lives.
     CUresult error() const {
         const auto status = static_cast<CUresult>(error_.load(std::memory_order_acquire));
         if (status == CUDA_ERROR_NOT_INITIALIZED) tell_forked_child();
@@ -78,19 +91,40 @@ class Session {
     void forget_after_fork();
 
   private:
+    // What a life begins with, before anybody can see it.
+    struct Beginning {
+        wire::Credentials credentials;
+        wire::SessionId id{};
+        Lane* lane = nullptr;
+        std::vector<wire::DeviceSnapshot> devices;  // of the lease
+        int driver_version = 0;
+    };
+
     Session() = default;
-    CUresult connect();
+    CUresult begin();
+    static CUresult connect(Beginning& fresh);
+    static Lane* open_lane(const Beginning& of, uint32_t number, std::vector<std::byte>& welcome,
+                           std::string& error, bool& gone);
+    static bool read_welcome(const std::vector<std::byte>& welcome, Beginning& fresh, std::string& error);
+    void take_over(Beginning& fresh);
     // False when the program's CUDA_VISIBLE_DEVICES leaves it none.
     bool see_devices();
-    bool read_welcome(const std::vector<std::byte>& welcome, std::string& error);
-    Lane* open_lane(std::string& error, bool& gone);
+    Lane* another_lane(std::string& error, bool& gone);
     Lane* idle_lane(std::string& error, bool& gone);
-    CUresult refuse(CUresult status, std::string_view text);
+    void shut_lanes();
+    // Whether there is no life; a beginning one then begins again.
+    bool nothing_to_end();
+    void begin_from_nothing();
+    // With nobody within (life.h).
+    void forget_life();
+    void drop_lanes();
     // Says once in the child of a fork why no call works there. Elsewhere nothing.
     void tell_forked_child() const;
 
     std::atomic<int> error_{CUDA_ERROR_NOT_INITIALIZED};
     std::atomic<bool> initialised_{false};
+    std::atomic<bool> ended_{false};  // a life, and no other has begun
+    std::atomic<uint64_t> ends_{0};   // calls of gkNewLife
     std::atomic<uint64_t> posted_{0};
     std::atomic<bool> told_lost_{false};
     std::atomic<int> threads_told_{0};  // that they can have no lane; kMostTold of them
@@ -101,6 +135,9 @@ class Session {
     Flusher flusher_;
     Presence presence_;
 
+    std::mutex ending_;  // one thread ends a life
+    std::mutex
+        beginning_;     // one thread begins one, and those that want the same wait; never with mutex_ held
     std::mutex mutex_;  // of what follows
     bool attempted_ = false;
     CUresult first_result_ = CUDA_SUCCESS;

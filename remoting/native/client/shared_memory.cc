@@ -154,4 +154,10 @@ void SharedMemory::forget(uint64_t device_address) {
     count_.store(regions_.size(), std::memory_order_release);
 }
 
+void SharedMemory::forget_life() {
+    const std::scoped_lock lock(moving_, mutex_);
+    regions_.clear();
+    count_.store(0, std::memory_order_release);
+}
+
 }  // namespace client

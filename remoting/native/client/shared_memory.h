@@ -39,6 +39,8 @@ class SharedMemory {
     // In no order with other calls, which may wait for the caller; of the call's device, or `everywhere`.
     void show(Call& call, bool everywhere = false);
     void take_changes(Call& call);
+    // All of it is; the gate is closed (life.h).
+    void forget_life();
     // The device memory at this address is gone with its context: the region stays with the host.
     void forget(uint64_t device_address);
 
@@ -63,5 +65,7 @@ class SharedMemory {
 
 // The variable at this address goes with its library. Nothing where cuLibraryGetManaged has not given it out.
 void forget_managed_variable(uint64_t address);
+// All of them. Their pages stay mapped: the program may touch them, and the next life's may lie there.
+void forget_managed_variables();
 
 }  // namespace client

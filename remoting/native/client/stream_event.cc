@@ -152,6 +152,11 @@ std::vector<uint64_t> take_streams_and_events(uint64_t context) {
     return taken;
 }
 
+void forget_streams_and_events() {
+    streams().forget_all();
+    events().forget_all();
+}
+
 }  // namespace client
 
 using namespace client;

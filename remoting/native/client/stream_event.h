@@ -36,6 +36,8 @@ uint64_t context_of_stream(uint64_t wire);
 // Takes what the context owned off the tables; their handles.
 std::vector<uint64_t> take_streams_and_events(uint64_t context);
 
+void forget_streams_and_events();
+
 // An event is about to be recorded by work that is sent now.
 void count_record(CUevent event);
 

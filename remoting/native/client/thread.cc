@@ -2,9 +2,11 @@
 
 #include <pthread.h>
 
-#include <atomic>
+#include <mutex>
+#include <new>
 
 #include "host_calls.h"
+#include "life.h"
 #include "session.h"
 
 namespace client {
@@ -16,30 +18,87 @@ thread_local Thread* current_thread __attribute__((tls_model("initial-exec"))) =
 pthread_key_t key;
 pthread_once_t key_once = PTHREAD_ONCE_INIT;
 
-void thread_ended(void* pointer) {
-    auto* thread = static_cast<Thread*>(pointer);
-    if (thread->lane) Session::get().give_back(thread->lane);
-    const bool in_callback = thread->in_callback;
-    current_thread = nullptr;
-    delete thread;
-    if (in_callback) HostCalls::get().thread_ended_in_function();
+struct All {
+    std::mutex mutex;
+    Thread* first = nullptr;
+    uint64_t last_number = 0;
+};
+
+All& all() {
+    static auto* threads = new All;
+    return *threads;
+}
+
+void after_fork() {
+    Session::get().forget_after_fork();
 }
 
 }  // namespace
 
+Thread::Thread() {
+    const std::lock_guard lock(all().mutex);
+    number = ++all().last_number;
+    next_ = all().first;
+    if (next_) next_->previous_ = this;
+    all().first = this;
+}
+
+Thread::~Thread() {
+    const std::lock_guard lock(all().mutex);
+    (previous_ ? previous_->next_ : all().first) = next_;
+    if (next_) next_->previous_ = previous_;
+}
+
+void Thread::ended(void* pointer) {
+    auto* thread = static_cast<Thread*>(pointer);
+    current_thread = thread;
+    {
+        const Entry entry;
+        if (thread->lane) Session::get().give_back(thread->lane);
+        thread->lane = nullptr;
+    }
+    HostCalls* const served = thread->in_callback ? thread->serves : nullptr;
+    current_thread = nullptr;
+    delete thread;
+    if (served) served->thread_ended_in_function();
+}
+
 Thread& Thread::current() {
-    if (!current_thread) {
-        pthread_once(&key_once, [] { pthread_key_create(&key, thread_ended); });
-        static std::atomic<uint64_t> last{0};
+    if (!current_thread) [[unlikely]] {
+        pthread_once(&key_once, [] {
+            pthread_key_create(&key, &Thread::ended);
+            pthread_atfork(nullptr, nullptr, after_fork);
+        });
         current_thread = new Thread;
-        current_thread->number = ++last;
         pthread_setspecific(key, current_thread);
     }
     return *current_thread;
 }
 
-void Thread::forget_lane() {
-    if (current_thread) current_thread->lane = nullptr;
+bool Thread::any_inside() {
+    const std::lock_guard lock(all().mutex);
+    for (const Thread* thread = all().first; thread; thread = thread->next_) {
+        if (thread->inside.load(std::memory_order_seq_cst)) return true;
+    }
+    return false;
+}
+
+void Thread::forget_life() {
+    const std::lock_guard lock(all().mutex);
+    for (Thread* thread = all().first; thread; thread = thread->next_) {
+        thread->lane = nullptr;
+        thread->told = false;
+        thread->contexts.clear();
+    }
+}
+
+// No lock of the parent's is taken, and nothing allocated.
+void Thread::forget_after_fork() {
+    new (&all().mutex) std::mutex;
+    all().first = current_thread;
+    if (!current_thread) return;
+    current_thread->previous_ = current_thread->next_ = nullptr;
+    current_thread->lane = nullptr;
 }
 
 }  // namespace client

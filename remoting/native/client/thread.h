@@ -1,11 +1,13 @@
 // What CUDA keeps for each thread: the stack of current contexts, and here the lane.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
 namespace client {
 
+class HostCalls;
 class Lane;
 
 struct Thread {
@@ -14,11 +16,25 @@ struct Thread {
     std::vector<uint64_t> contexts;  // handles; the last one is current
     bool in_callback = false;        // it runs a function of the program for a stream
     bool told = false;               // that it cannot have a lane
+    HostCalls* serves = nullptr;     // it calls these functions of the program
+    unsigned entries = 0;            // Entries and what is within them (life.h)
+    std::atomic<bool> inside{false};
 
     // The calling thread's; made on first use, given up when the thread ends.
     static Thread& current();
-    // The calling thread's lane is another process's now.
-    static void forget_lane();
+    // The calling thread's lane is another process's now, which has none of the other threads.
+    static void forget_after_fork();
+    // Whether any is within (life.h).
+    static bool any_inside();
+    // None has a lane or a context any more; nobody is within.
+    static void forget_life();
+
+  private:
+    Thread();
+    ~Thread();
+    static void ended(void* thread);
+
+    Thread *previous_ = nullptr, *next_ = nullptr;  // of all; under the mutex of thread.cc
 };
 
 }  // namespace client

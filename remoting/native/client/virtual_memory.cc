@@ -117,6 +117,10 @@ CUresult place_memory(Call& call, uint64_t base, uint64_t bytes, uint64_t in_use
     return result;
 }
 
+void forget_physicals() {
+    physicals().forget_all();
+}
+
 void take_memory_away(Call& call, uint64_t base, uint64_t bytes, uint64_t handle) {
     const wire::cuMemUnmap_message unmap{base, bytes};
     call.ask(wire::kOp_cuMemUnmap, 0, &unmap, sizeof unmap, nullptr, 0);
@@ -136,7 +140,7 @@ extern "C" {
 CUresult cuMemAddressReserve(CUdeviceptr* ptr, size_t size, size_t alignment, CUdeviceptr addr,
                              unsigned long long flags) {
     Call call;
-    if (CUresult error = call.begin_without_context()) return error;
+    if (CUresult error = call.begin_anew()) return error;
     if (!ptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
     const wire::cuMemAddressReserve_message message{size, alignment, addr, flags};
     return call.ask(wire::kOp_cuMemAddressReserve, 0, &message, sizeof message, ptr, sizeof *ptr);
@@ -152,7 +156,7 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size) {
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* prop,
                      unsigned long long flags) {
     Call call;
-    if (CUresult error = call.begin_without_context()) return error;
+    if (CUresult error = call.begin_anew()) return error;
     if (!handle || size == 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
     if (CUresult error = check_properties(prop)) return error;
     call.use_device(static_cast<uint8_t>(prop->location.id));

@@ -10,6 +10,7 @@ namespace client {
 // Device memory at [base, base + bytes), which `handle` then names. NOT_SUPPORTED where the driver cannot, or
 // where the addresses are taken.
 CUresult place_memory(Call& call, uint64_t base, uint64_t bytes, uint64_t in_use, uint64_t& handle);
+void forget_physicals();
 void take_memory_away(Call& call, uint64_t base, uint64_t bytes, uint64_t handle);
 
 }  // namespace client

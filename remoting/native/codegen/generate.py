@@ -107,12 +107,54 @@ def exported_names(header: Header) -> str:
     return "{\n  global:\n" + names + "  local: *;\n};\n"
 
 
+# Both drivers take these as they are from cuda_abi; they know nothing of a session.
+WITHOUT_SESSION = frozenset(
+    ("cuGetErrorName", "cuGetErrorString", "cuGetExportTable", "cuGetProcAddress", "cuGetProcAddress_v2")
+)
+
+
+def _entered(header: Header) -> Iterable[Function]:
+    return (function for symbol, function in header.functions.items() if symbol not in WITHOUT_SESSION)
+
+
+def entered_names(header: Header) -> str:
+    """The client's own name of what it defines for each function, whose real name is that of its entry."""
+    lines = (
+        f"{function.result} entered_{function.symbol}({parameters(function)});\n"
+        f"#define {function.symbol} entered_{function.symbol}\n"
+        for function in _entered(header)
+    )
+    return "".join([BANNER, '#pragma once\n#include "cuda_abi.h"\nextern "C" {\n', *lines, "}\n"])
+
+
+def entries(header: Header) -> str:
+    """What the forwarding client exports: each function within an Entry (client/life.h)."""
+    lines = [BANNER, '#include "cuda_abi.h"\n#include "life.h"\n\nextern "C" {\n']
+    for function in _entered(header):
+        names = ", ".join(parameter.name for parameter in function.parameters)
+        lines.append(
+            f"{function.result} entered_{function.symbol}({parameters(function)});\n"
+            f"{function.result} {function.symbol}({parameters(function)}) {{\n"
+            f"    const client::Entry entry;\n"
+            f"    return entered_{function.symbol}({names});\n}}\n"
+        )
+    lines.append("}\n")
+    return "".join(lines)
+
+
+def client_names(header: Header) -> str:
+    return exported_names(header).replace("  local:", "    gkLife;\n    gkNewLife;\n  local:")
+
+
 OUTPUTS: dict[str, Callable[[Header], str]] = {
     "unsupported_stubs.cc": stubs,
     "proc_table.inc": proc_table,
     "error_names.inc": error_names,
     "driver_functions.inc": driver_functions,
     "exported_names.map": exported_names,
+    "entered_names.h": entered_names,
+    "client_entries.cc": entries,
+    "client_names.map": client_names,
 }
 
 

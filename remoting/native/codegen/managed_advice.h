@@ -114,6 +114,11 @@ class ManagedAdvice {
         return CUDA_SUCCESS;
     }
 
+    void forget_all() {
+        const std::lock_guard lock(mutex_);
+        known_.clear();
+    }
+
     void forget(uint64_t base) {
         const std::lock_guard lock(mutex_);
         known_.erase(base);

@@ -12,13 +12,24 @@ constexpr int kMaxDevices = 64;
 
 // The primary contexts that this library holds; one count of each for the whole process. Zero at the start,
 // and never destroyed.
-std::atomic<CUcontext> primary_contexts[kMaxDevices];
+Kept<CUcontext> primary_contexts[kMaxDevices];
+std::mutex keeping;
+
+// The device that the thread has chosen in this life.
+int& own_device(const Driver& driver) {
+    ThreadState& thread = this_thread();
+    const uint64_t life = life_of(driver);
+    if (thread.life != life) thread.device = 0;
+    thread.life = life;
+    return thread.device;
+}
 
 }  // namespace
 
 CUresult primary_context(const Driver& driver, int device, CUcontext& context) {
     if (device < 0 || device >= kMaxDevices) return CUDA_ERROR_INVALID_DEVICE;
-    context = primary_contexts[device].load(std::memory_order_acquire);
+    const uint64_t life = life_of(driver);
+    context = primary_contexts[device].get(life);
     if (context) return CUDA_SUCCESS;
     CUdevice handle;
     if (CUresult result = driver.cuDeviceGet(&handle, device); result != CUDA_SUCCESS) return result;
@@ -26,10 +37,12 @@ CUresult primary_context(const Driver& driver, int device, CUcontext& context) {
     if (CUresult result = driver.cuDevicePrimaryCtxRetain(&retained, handle); result != CUDA_SUCCESS) {
         return result;
     }
-    if (primary_contexts[device].compare_exchange_strong(context, retained)) {
-        context = retained;
-    } else {
+    const std::lock_guard lock(keeping);
+    context = primary_contexts[device].get(life);
+    if (context) {
         driver.cuDevicePrimaryCtxRelease_v2(handle);
+    } else {
+        primary_contexts[device].keep(life, context = retained);
     }
     return CUDA_SUCCESS;
 }
@@ -40,7 +53,7 @@ const Driver* use_context(cudaError_t& error) {
     CUcontext context = nullptr;
     CUresult result = driver->cuCtxGetCurrent(&context);
     if (result == CUDA_SUCCESS && !context) {
-        result = primary_context(*driver, this_thread().device, context);
+        result = primary_context(*driver, own_device(*driver), context);
         if (result == CUDA_SUCCESS) result = driver->cuCtxSetCurrent(context);
     }
     if (result == CUDA_SUCCESS) return driver;
@@ -48,12 +61,22 @@ const Driver* use_context(cudaError_t& error) {
     return nullptr;
 }
 
+const Driver* use_context_if_alive(cudaError_t& error) {
+    const Driver* driver = opened_driver();
+    return driver && between_lives(*driver) ? driver : use_context(error);
+}
+
 cudaError_t choose_device(const Driver& driver, int device) {
     CUcontext context;
     CUresult result = primary_context(driver, device, context);
     if (result == CUDA_SUCCESS) result = driver.cuCtxSetCurrent(context);
-    if (result == CUDA_SUCCESS) this_thread().device = device;
+    if (result == CUDA_SUCCESS) own_device(driver) = device;
     return translated(result);
+}
+
+cudaError_t choose_later(const Driver& driver, int device) {
+    own_device(driver) = device;
+    return cudaSuccess;
 }
 
 int current_device(const Driver& driver) {
@@ -63,13 +86,19 @@ int current_device(const Driver& driver) {
         driver.cuCtxGetDevice(&device) == CUDA_SUCCESS) {
         return device;
     }
-    return this_thread().device;
+    return own_device(driver);
 }
 
 cudaError_t reset_device(const Driver& driver, int device) {
+    if (between_lives(driver)) return cudaSuccess;
     if (device < 0 || device >= kMaxDevices) return cudaErrorInvalidDevice;
     const CUresult result = driver.cuDevicePrimaryCtxReset_v2(device);
-    if (primary_contexts[device].exchange(nullptr)) driver.cuDevicePrimaryCtxRelease_v2(device);
+    const uint64_t life = life_of(driver);
+    {
+        const std::lock_guard lock(keeping);
+        if (primary_contexts[device].get(life)) driver.cuDevicePrimaryCtxRelease_v2(device);
+        primary_contexts[device].keep(life, nullptr);
+    }
     driver.cuCtxSetCurrent(nullptr);
     return translated(result);
 }

@@ -47,8 +47,7 @@ cudaError_t cudaSetValidDevices(int* device_arr, int len) {
             CUdevice handle;
             if (driver.cuDeviceGet(&handle, device_arr[i]) != CUDA_SUCCESS) return cudaErrorInvalidDevice;
         }
-        this_thread().device = len ? device_arr[0] : 0;
-        return cudaSuccess;
+        return choose_later(driver, len ? device_arr[0] : 0);
     });
 }
 
@@ -71,7 +70,7 @@ cudaError_t cudaGetDeviceFlags(unsigned int* flags) {
 }
 
 cudaError_t cudaDeviceReset(void) {
-    return call<Need::driver>(
+    return call<Need::context_if_alive>(
         [](const Driver& driver) { return reset_device(driver, current_device(driver)); });
 }
 

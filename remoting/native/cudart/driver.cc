@@ -16,7 +16,8 @@ namespace {
 struct State {
     std::mutex mutex;
     std::atomic<const Driver*> driver{nullptr};
-    std::atomic<bool> initialised{false};
+    std::atomic<uint64_t> initialised_in{0};  // the life, from 1; 0: in none
+    std::atomic<bool> alive_at_fork{false};
     std::atomic<bool> forked{false};
     std::atomic<bool> told_too_old{false};
 };
@@ -31,7 +32,12 @@ State& state() {
 // A lock that another thread held at the fork is held for ever in the child, so nothing there takes one. A
 // parent that had no GPU has left nothing that its child could not start itself.
 void after_fork() {
-    state().forked = state().initialised.load();
+    if (state().alive_at_fork) state().forked = true;
+}
+
+void before_fork() {
+    const Driver* driver = state().driver;
+    state().alive_at_fork = driver && state().initialised_in != 0 && !between_lives(*driver);
 }
 
 const Driver* open_driver(cudaError_t& error) {
@@ -48,13 +54,14 @@ const Driver* open_driver(cudaError_t& error) {
     driver->symbol = reinterpret_cast<decltype(driver->symbol)>(dlsym(library, #symbol));
 #include "driver_functions.inc"
 #undef DRIVER_FUNCTION
+    driver->gkLife = reinterpret_cast<decltype(driver->gkLife)>(dlsym(library, "gkLife"));
     if (!driver->cuInit || !driver->cuCtxGetCurrent || !driver->cuDevicePrimaryCtxRetain ||
         !driver->cuCtxSetCurrent) {
         log_line("libcuda.so.1 is not a CUDA driver");
         error = cudaErrorInsufficientDriver;
         return nullptr;
     }
-    pthread_atfork(nullptr, nullptr, after_fork);
+    pthread_atfork(before_fork, nullptr, after_fork);
     state().driver = driver;
     return driver;
 }
@@ -84,8 +91,9 @@ const Driver* use_driver(cudaError_t& error) {
         return nullptr;
     }
     const Driver* driver = state().driver.load(std::memory_order_acquire);
-    if (driver && state().initialised.load(std::memory_order_acquire)) return driver;
     if (!driver && !(driver = open_driver(error))) return nullptr;
+    const uint64_t life = life_of(*driver);
+    if (state().initialised_in.load(std::memory_order_acquire) == life + 1) return driver;
     const CUresult result = driver->cuInit(0);
     if (result != CUDA_SUCCESS) {
         error = translated(result);
@@ -95,7 +103,7 @@ const Driver* use_driver(cudaError_t& error) {
         error = cudaErrorInsufficientDriver;
         return nullptr;
     }
-    state().initialised.store(true, std::memory_order_release);
+    state().initialised_in.store(life + 1, std::memory_order_release);
     return driver;
 }
 

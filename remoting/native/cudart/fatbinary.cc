@@ -108,15 +108,19 @@ bool for_ever(CUresult result) {
 }  // namespace
 
 CUresult load(const Driver& driver, FatBinary& binary, CUlibrary& library) {
-    library = binary.library.load(std::memory_order_acquire);
-    if (library) return CUDA_SUCCESS;
-    if (CUresult refusal = binary.refusal.load(); refusal != CUDA_SUCCESS) return refusal;
+    const uint64_t life = life_of(driver);
+    const bool shows = binary.shows_managed.load();
+    library = binary.library.get(life);
+    if (library && (!shows || binary.shown.get(life))) return CUDA_SUCCESS;
+    if (CUresult refusal = binary.refusal.get(life); refusal != CUDA_SUCCESS) return refusal;
     std::lock_guard lock(binary.mutex);
-    library = binary.library.load(std::memory_order_acquire);
-    if (library) return CUDA_SUCCESS;
-    const CUresult result = load_image(driver, binary.wrapper, library);
-    if (result == CUDA_SUCCESS) binary.library.store(library, std::memory_order_release);
-    if (for_ever(result)) binary.refusal = result;
+    library = binary.library.get(life);
+    CUresult result = library ? CUDA_SUCCESS : load_image(driver, binary.wrapper, library);
+    if (result == CUDA_SUCCESS) binary.library.keep(life, library);
+    if (for_ever(result)) binary.refusal.keep(life, result);
+    if (result != CUDA_SUCCESS || !shows || binary.shown.get(life)) return result;
+    result = show_managed(driver, binary, library);
+    if (result == CUDA_SUCCESS) binary.shown.keep(life, true);
     return result;
 }
 

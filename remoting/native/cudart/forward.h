@@ -37,13 +37,15 @@ CUresult invoke(CUresult (*function)(Parameters...), Arguments... arguments) {
     return function ? function(as<Parameters>(arguments)...) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-enum class Need { driver, context };
+enum class Need { driver, context, context_if_alive };
 
 // What a call begins with: the driver, with a current context where it needs one.
 template <Need need>
 const Driver* enter(cudaError_t& error) {
     if constexpr (need == Need::context) {
         return use_context(error);
+    } else if constexpr (need == Need::context_if_alive) {
+        return use_context_if_alive(error);
     } else {
         return use_driver(error);
     }

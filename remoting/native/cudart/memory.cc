@@ -15,8 +15,10 @@ cudaError_t cudaMalloc(void** devPtr, size_t size) {
 }
 
 cudaError_t cudaFree(void* devPtr) {
-    return call<Need::context>(
-        [&](const Driver& driver) { return devPtr ? invoke(driver.cuMemFree_v2, devPtr) : CUDA_SUCCESS; });
+    // cudaFree(nullptr) is how programs start CUDA.
+    if (!devPtr) return call<Need::context>([](const Driver&) { return cudaSuccess; });
+    return call<Need::context_if_alive>(
+        [&](const Driver& driver) { return invoke(driver.cuMemFree_v2, devPtr); });
 }
 
 cudaError_t cudaHostAlloc(void** pHost, size_t size, unsigned int flags) {
@@ -32,7 +34,7 @@ cudaError_t cudaMallocHost(void** ptr, size_t size) {
 }
 
 cudaError_t cudaFreeHost(void* ptr) {
-    return call<Need::context>(
+    return call<Need::context_if_alive>(
         [&](const Driver& driver) { return ptr ? invoke(driver.cuMemFreeHost, ptr) : CUDA_SUCCESS; });
 }
 

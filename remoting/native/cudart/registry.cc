@@ -17,7 +17,8 @@ struct Registry {
     std::unordered_map<const void*, Kernel*> kernels;  // by host address
     std::unordered_map<const void*, Variable*> variables;
     std::unordered_map<CUfunction, Kernel*>
-        handles;  // by the driver's handles, of kernels and of their functions
+        handles;        // by the driver's handles, of kernels and of their functions
+    uint64_t life = 0;  // theirs
 };
 
 // Immortal: objects are unregistered by exit handlers, in any order.
@@ -35,7 +36,8 @@ typename Map::mapped_type look_up(const Map& map, const typename Map::key_type& 
 }
 
 cudaError_t handle_of(const Driver& driver, Kernel& kernel, CUkernel& handle) {
-    handle = kernel.handle.load(std::memory_order_acquire);
+    const uint64_t life = life_of(driver);
+    handle = kernel.handle.get(life);
     if (handle) return cudaSuccess;
     CUlibrary library;
     CUresult result = load(driver, *kernel.binary, library);
@@ -44,8 +46,12 @@ cudaError_t handle_of(const Driver& driver, Kernel& kernel, CUkernel& handle) {
     if (result == CUDA_ERROR_NOT_FOUND) return cudaErrorInvalidDeviceFunction;
     if (result != CUDA_SUCCESS) return translated(result);
     std::unique_lock lock(registry().mutex);
+    if (registry().life < life) {
+        registry().handles.clear();
+        registry().life = life;
+    }
     registry().handles[reinterpret_cast<CUfunction>(handle)] = &kernel;
-    kernel.handle.store(handle, std::memory_order_release);
+    kernel.handle.keep(life, handle);
     return cudaSuccess;
 }
 
@@ -134,6 +140,23 @@ cudaError_t find_part(const Driver& driver, const void* symbol, size_t offset, s
     return cudaSuccess;
 }
 
+CUresult show_managed(const Driver& driver, FatBinary& binary, CUlibrary library) {
+    for (const ManagedVariable& managed : binary.managed) {
+        CUdeviceptr address = 0;
+        size_t bytes = 0;
+        const CUresult result =
+            invoke(driver.cuLibraryGetManaged, &address, &bytes, library, managed.name.c_str());
+        if (result != CUDA_SUCCESS) return result;
+        *managed.pointer = reinterpret_cast<void*>(address);
+        std::unique_lock lock(registry().mutex);
+        Variable*& known = registry().variables[*managed.pointer];
+        if (known) continue;
+        known = new Variable{&binary, *managed.pointer, managed.name, managed.bytes};
+        binary.variables.push_back(known);
+    }
+    return CUDA_SUCCESS;
+}
+
 }  // namespace cudart
 
 using namespace cudart;
@@ -155,7 +178,11 @@ void __cudaUnregisterFatBinary(void** fatCubinHandle) {
     FatBinary& binary = binary_of(fatCubinHandle);
     forget(binary);
     const Driver* driver = opened_driver();
-    if (CUlibrary library = binary.library.exchange(nullptr); library && driver) {
+    if (!driver) return;
+    const std::lock_guard lock(binary.mutex);
+    const uint64_t life = life_of(*driver);
+    if (CUlibrary library = binary.library.get(life)) {
+        binary.library.keep(life, nullptr);
         invoke(driver->cuLibraryUnload, library);
     }
     // Kept, a few bytes an object: another thread may be in a call with one of its kernels.
@@ -194,21 +221,8 @@ char __cudaInitModule(void** fatCubinHandle) {
     FatBinary& binary = binary_of(fatCubinHandle);
     const cudaError_t error = call<Need::context>([&](const Driver& driver) {
         CUlibrary library;
-        CUresult result = load(driver, binary, library);
-        for (const ManagedVariable& managed : binary.managed) {
-            CUdeviceptr address = 0;
-            size_t bytes = 0;
-            if (result == CUDA_SUCCESS) {
-                result = invoke(driver.cuLibraryGetManaged, &address, &bytes, library, managed.name.c_str());
-            }
-            if (result != CUDA_SUCCESS) break;
-            *managed.pointer = reinterpret_cast<void*>(address);
-            auto* variable = new Variable{&binary, *managed.pointer, managed.name, managed.bytes};
-            std::unique_lock lock(registry().mutex);
-            binary.variables.push_back(variable);
-            registry().variables[variable->host] = variable;
-        }
-        return result;
+        binary.shows_managed = true;
+        return load(driver, binary, library);
     });
     if (error != cudaSuccess && !binary.managed.empty()) {
         // The program follows a null pointer next: say why.

@@ -21,7 +21,7 @@ struct Kernel {
     FatBinary* binary;
     const void* host;  // the address that stands for it in the program
     std::string name;
-    std::atomic<CUkernel> handle{nullptr};
+    Kept<CUkernel> handle{};
 };
 
 struct Variable {

@@ -19,6 +19,7 @@ struct ThreadState {
     static constexpr int kMaxShapes = 16;
 
     int device = 0;
+    uint64_t life = 0;  // in which it chose the device
     cudaError_t last_error = cudaSuccess;
     int shapes = 0;
     LaunchShape shape[kMaxShapes];

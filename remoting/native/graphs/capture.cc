@@ -256,6 +256,14 @@ void forget_event(uint64_t key) noexcept {
     places().count();
 }
 
+void forget_captures() {
+    std::unordered_map<uint64_t, Place> streams, events;  // go after the lock
+    const Frame frame;
+    streams.swap(places().streams);
+    events.swap(places().events);
+    places().count();
+}
+
 void begin_capture(const Stream& stream, GraphRef graph, bool own_graph, CUstreamCaptureMode mode,
                    const Nodes& after) {
     require(mode <= CU_STREAM_CAPTURE_MODE_RELAXED);

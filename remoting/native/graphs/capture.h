@@ -48,6 +48,7 @@ bool is_captured(const Stream& stream);
 // The thing has gone, or the event was recorded in a stream that is not captured.
 void forget_stream(uint64_t key) noexcept;
 void forget_event(uint64_t key) noexcept;
+void forget_captures();
 
 // For the entry points, which hold the lock.
 void begin_capture(const Stream& stream, GraphRef graph, bool own_graph, CUstreamCaptureMode mode,

@@ -96,4 +96,16 @@ void reset_high(uint8_t device, bool used, bool reserved) {
     if (reserved) figures.reserved_high = figures.reserved;
 }
 
+// What the program was given by graphs goes, too, though no graph is left.
+void forget_allocations() {
+    std::map<CUdeviceptr, AllocationRef> live;
+    {
+        const std::lock_guard lock(book().mutex);
+        live.swap(book().live);
+    }
+    live.clear();
+    const std::lock_guard lock(book().mutex);
+    book().figures.clear();
+}
+
 }  // namespace graphs

@@ -44,5 +44,6 @@ struct MemoryFigures {
 };
 MemoryFigures memory_figures(uint8_t device);
 void reset_high(uint8_t device, bool used, bool reserved);
+void forget_allocations();
 
 }  // namespace graphs

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "failure.h"
 
@@ -40,6 +41,13 @@ class Table {
         auto object = std::move(found->second);
         objects_.erase(found);
         return object;
+    }
+    std::vector<std::shared_ptr<Object>> take_all() {
+        const std::lock_guard lock(mutex_);
+        std::vector<std::shared_ptr<Object>> taken;
+        for (auto& [handle, object] : objects_) taken.push_back(std::move(object));
+        objects_.clear();
+        return taken;
     }
     template <class T, class Handle>
     std::shared_ptr<T> get(Handle handle) const {

@@ -2,7 +2,9 @@
 // program's, a graph's, or that of a launch under way. Its handle is good as long.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <vector>
 
 #include "objects.h"
 
@@ -13,8 +15,20 @@ class UserObject {
     UserObject(void* object, CUhostFn destroy) : object_(object), destroy_(destroy) {}
     ~UserObject() {
         table().remove(handle);
-        destroy_(object_);
+        if (later_) {
+            later_->push_back([destroy = destroy_, object = object_] { destroy(object); });
+        } else {
+            destroy_(object_);
+        }
     }
+    // While one lives, what ends in this thread leaves its function in `told`.
+    class Later {
+      public:
+        explicit Later(std::vector<std::function<void()>>& told) { later_ = &told; }
+        ~Later() { later_ = nullptr; }
+        Later(const Later&) = delete;
+        Later& operator=(const Later&) = delete;
+    };
     UserObject(const UserObject&) = delete;
     UserObject& operator=(const UserObject&) = delete;
     uint64_t handle = 0;
@@ -22,6 +36,7 @@ class UserObject {
   private:
     void* const object_;
     const CUhostFn destroy_;
+    static inline thread_local std::vector<std::function<void()>>* later_ = nullptr;
 };
 
 }  // namespace graphs
