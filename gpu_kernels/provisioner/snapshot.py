@@ -33,12 +33,14 @@ class Use:
 
 def snapshot(attachment: Attachment) -> dict[str, Any]:
     """How it stands, with what is known of its use by now. Never blocks."""
+    changes = attachment.changes  # before the view: what is told is at least as new
     view = attachment.view()
     lease = view.lease if view.state == "attached" else None
     use = _of(attachment, lease)
     place = view.place
     return {
         "id": attachment.kernel_id,
+        "changes": changes,
         "state": view.state,
         "size": view.size,
         "device": lease.device if lease is not None else None,

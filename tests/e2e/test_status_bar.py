@@ -179,6 +179,7 @@ def test_what_ends_soon_and_what_is_refused_is_told(lab, page, rules):
     popup(page).get_by_role("button", name="Attach").click()
     expect(toast(page, "ml101")).to_be_visible()
     expect(popup(page)).to_contain_text("You still have 0.02 V100.")
+    expect(toast(page, "may hold at once")).to_have_count(1)
     shoot(page, "status-bar-refused")
 
 

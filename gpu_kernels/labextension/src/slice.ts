@@ -10,6 +10,8 @@ export interface IPlace {
 
 export interface ISlice {
   id: string;
+  /** How often it had changed: answers may overtake each other. */
+  changes: number;
   state: 'attached' | 'waiting' | 'released' | 'refused';
   size: string;
   device: string | null;
