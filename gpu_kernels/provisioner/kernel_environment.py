@@ -36,11 +36,14 @@ def made(
 
 
 def without_token(env: Mapping[str, str]) -> dict[str, str]:
-    """Without what says to the hub or the pool who somebody is."""
+    """Without what says to the hub or the pool who somebody is, under whatever name it stands there too: the
+    hub gives its token under an older one besides.
+    """
+    tokens = [env[name] for name in TOKEN_VARIABLES if env.get(name)]
     return {
         name: value
         for name, value in env.items()
-        if name not in TOKEN_VARIABLES and not name.startswith("JUPYTERHUB_")
+        if not name.startswith("JUPYTERHUB_") and not any(token in value for token in tokens)
     }
 
 

@@ -257,3 +257,20 @@ async def test_two_kernels_do_not_share_their_connection_info(pool, make_kernel)
     await first.start_kernel()
     await second.start_kernel()
     assert first.provisioner.connection_info["key"] != second.provisioner.connection_info["key"]
+
+
+async def test_a_kernel_that_is_to_get_no_token_gets_it_under_no_name(pool, make_kernel, specs, monkeypatch):
+    monkeypatch.setenv("JPY_API_TOKEN", "student-token")
+    monkeypatch.setenv("JUPYTERHUB_API_URL", "http://hub.example")
+    specs("ours", gives_token=True)
+    specs("theirs", gives_token=False)
+    ours, theirs = make_kernel("ours"), make_kernel("theirs")
+    for kernel in (ours, theirs):
+        await kernel.start_kernel()
+    with_token, without = environment_of(ours), environment_of(theirs)
+    assert with_token["GPU_KERNELS_TOKEN"] == with_token["JPY_API_TOKEN"] == "student-token"
+    gone = {"GPU_KERNELS_TOKEN", "JPY_API_TOKEN", "JUPYTERHUB_API_URL"}
+    assert gone.isdisjoint(without)
+    assert "GPU_KERNELS_LEASE" in without
+    for kernel in (ours, theirs):
+        await kernel.shutdown_kernel(now=True)
