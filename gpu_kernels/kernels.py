@@ -24,6 +24,7 @@ from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelMana
 
 import gpu_kernels.provisioner  # noqa: F401 - now, and not in the event loop when the first kernel starts
 from gpu_kernels.kernel_ports import hold_ports
+from gpu_kernels.priority import yield_as_we_do
 
 
 def start_failed(manager: KernelManager) -> bool:
@@ -50,6 +51,8 @@ class GPUMappingKernelManager(AsyncMappingKernelManager):
         if start_failed(km):
             self._pending_kernels.pop(kernel_id, None)
             await self._end(km)
+        elif pid := getattr(km.provisioner, "pid", None):
+            asyncio.get_running_loop().run_in_executor(None, yield_as_we_do, pid)  # never raises
 
     def _handle_kernel_died(self, kernel_id: str) -> None:
         """Called by the restarter when it gives up."""

@@ -4,10 +4,12 @@ To make it your own, keep the parts "courses and rights" and "GPU slices", and r
 spawner by those of your site: `class Spawner(spawner.GPULabMixin, YourSpawner)`.
 """
 
+import asyncio
 import gc
 import os
 import shutil
 import sqlite3
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy
@@ -153,7 +155,7 @@ c.GPULabMixin.gpu_slice_courses = list(accounts.COURSES)
 
 # --- servers --------------------------------------------------------------------------------------------
 
-c.Spawner.cmd = services.tied(services.yielding(services.server_command()))
+c.Spawner.cmd = services.tied(services.server_command(), yields=lab.servers_yield)
 c.Spawner.args = ["--allow-root"] if os.geteuid() == 0 else []
 c.Spawner.default_url = "/lab"
 c.Spawner.environment = services.server_environment(lab)
@@ -162,9 +164,13 @@ c.Spawner.http_timeout = 300
 c.SimpleLocalProcessSpawner.home_dir_template = str(lab.homes / "{username}")
 
 
-def bring_notebooks(spawner: Any) -> None:
-    """Puts the course's notebooks into the person's home, where theirs does not exist yet."""
-    home = lab.homes / spawner.user.name
+async def bring_notebooks(spawner: Any) -> None:
+    """Puts the course's notebooks into the person's home; in a thread: the hub must not wait for the disk."""
+    await asyncio.to_thread(put_notebooks, lab.homes / spawner.user.name)
+
+
+def put_notebooks(home: Path) -> None:
+    """Where theirs does not exist yet."""
     home.mkdir(exist_ok=True)
     for notebook in (REPOSITORY / "docs" / "notebooks").glob("*.ipynb"):
         if not (home / notebook.name).exists():

@@ -29,6 +29,7 @@ def settings_for(students: int, state: Path) -> Settings:
         state,
         gpus=math.ceil(students / A_GPU_HAS_ROOM_FOR),
         course_thousandths=students * THOUSANDTHS,
+        servers_yield=True,
     )
 
 

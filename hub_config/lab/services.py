@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hub_config.lab.settings import MARKER_VARIABLE, REPOSITORY, SETTINGS_VARIABLE, Settings, python
+from hub_config.lab.tied import YIELDING
 from remoting.paths import NATIVE_VARIABLE
 
 AGENT_SERVICE = "gpu-server"
@@ -16,22 +17,18 @@ CONFIGURATION = REPOSITORY / "hub_config"
 HUB_CONFIGURATION = CONFIGURATION / "jupyterhub_config.py"
 
 
-def tied(command: list[str]) -> list[str]:
-    """The command, ending when the process that starts it ends."""
-    return [python(), "-m", "hub_config.lab.tied", *command]
+def tied(command: list[str], *, yields: bool = False) -> list[str]:
+    """The command, ending when the process that starts it ends.
+
+    `yields`: it goes after hub, proxy and controller where processors are short. When a class begins dozens
+    of servers start at once, and everybody waits for those three.
+    """
+    return [python(), "-m", "hub_config.lab.tied", *([YIELDING] if yields else []), *command]
 
 
 def kept(command: list[str]) -> list[str]:
     """The command, tied, and started again when it dies."""
     return [python(), "-m", "hub_config.lab.kept", *command]
-
-
-def yielding(command: list[str]) -> list[str]:
-    """The command, going after hub, proxy and controller where processors are short.
-
-    When a class begins dozens of servers start at once, and everybody waits for those three.
-    """
-    return ["nice", "-n", "10", *command]
 
 
 def hub_command(configuration: Path = HUB_CONFIGURATION) -> list[str]:

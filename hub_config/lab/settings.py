@@ -29,7 +29,8 @@ class Settings:
     """One lab: a state folder and six ports on a loopback address.
 
     `gpus`, `gpu_memory_mib` and `gpu_class` describe the software GPUs that the agent offers where NVML finds
-    no GPU. Durations are in seconds.
+    no GPU. `servers_yield`: they go after hub, proxy and controller where processors are short, and after
+    everything else on this machine. Durations are in seconds.
     """
 
     state: Path
@@ -45,6 +46,7 @@ class Settings:
     gpus: int = 1
     lease_ttl: int = 60
     course_thousandths: int = 200
+    servers_yield: bool = False
 
     def __post_init__(self) -> None:
         require_loopback(self.address)
@@ -56,7 +58,7 @@ class Settings:
     def in_a_row(cls, state: Path, first_port: int, **others: object) -> Settings:
         """Fixed ports, as `make up` uses them: the browser's port and the five after it."""
         ports = range(first_port, first_port + 6)
-        return cls(state.resolve(), *ports, **others)  # type: ignore[arg-type]
+        return cls(state.resolve(), *ports, **{"servers_yield": True, **others})  # type: ignore[arg-type]
 
     @classmethod
     def on_free_ports(cls, state: Path, **others: object) -> Settings:

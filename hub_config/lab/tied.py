@@ -1,4 +1,4 @@
-"""Runs a command that ends when its parent ends: `python -m hub_config.lab.tied COMMAND...`.
+"""Runs a command that ends when its parent ends: `python -m hub_config.lab.tied [--yielding] COMMAND...`.
 
 The kernel sends SIGTERM to the process when the thread that started it dies, whatever killed it. The command
 replaces this interpreter (exec), so that process ids, signals and exit codes are the command's own.
@@ -11,7 +11,11 @@ import os
 import signal
 import sys
 
+from gpu_kernels.priority import yield_processors
+
 PR_SET_PDEATHSIG = 1
+YIELDING = "--yielding"
+NICENESS = 10
 
 
 def tie_to_parent(parent: int) -> None:
@@ -24,9 +28,12 @@ def tie_to_parent(parent: int) -> None:
 
 
 def main(command: list[str]) -> None:
+    yields, command = command[:1] == [YIELDING], command[command[:1] == [YIELDING] :]
     if not command:
-        sys.exit("usage: python -m hub_config.lab.tied COMMAND...")
+        sys.exit("usage: python -m hub_config.lab.tied [--yielding] COMMAND...")
     tie_to_parent(os.getppid())
+    if yields:
+        yield_processors(NICENESS)
     os.execvp(command[0], command)  # noqa: S606
 
 
