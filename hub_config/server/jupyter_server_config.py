@@ -16,6 +16,9 @@ c.ServerApp.jpserver_extensions = {"gpu_kernels.server": True}
 # "Python 3" is one of ours; the one that ipykernel brings along would stand beside it.
 c.KernelSpecManager.ensure_native_kernel = False
 
+# Language servers that npm has installed are found by asking npm, which takes each server half a second.
+c.LanguageServerManager.node_roots = []
+
 # A login shell would set PATH anew, and lose the `jupyter` of this environment.
 c.ServerApp.terminado_settings = {"shell_command": ["/bin/bash"]}
 
