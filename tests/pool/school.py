@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from gpu_kernels.errors import PoolError
-from gpu_kernels.pool.ledger import Ledger, Timing, Transaction, agents, asking, audit, class_hours
+from gpu_kernels.pool.ledger import Ledger, Timing, Transaction, accounts, agents, asking, audit, class_hours
 from gpu_kernels.pool.ledger.agents import Alive, OfferedGpu
 from gpu_kernels.pool.ledger.rows import ClassHour, Event, Gpu, Lease, Seat, Window
 from gpu_kernels.pool.ledger.states import IN_FORCE
@@ -136,6 +136,11 @@ class School:
         pattern = replace(MORNING, **fields)
         self.now += 1  # no two are confirmed at the same time
         return self.write(lambda tx: class_hours.create(tx, pattern, actor="grace"))
+
+    def may_book(self, course: str, hours: float) -> None:
+        """So many GPU-hours a week, whatever the pool has."""
+        rules = {"class_hours_per_week": hours}
+        self.write(lambda tx: accounts.set_rules(tx, course, rules, actor="root") and None)
 
     def change(self, class_hour: ClassHour, **fields: Any) -> ClassHour:
         return self.write(lambda tx: class_hours.change(tx, class_hour.id, fields, actor="grace"))

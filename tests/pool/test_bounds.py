@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
+from collections import Counter
 from contextlib import ExitStack
 from typing import Any
 
@@ -15,9 +17,10 @@ from gpu_kernels.errors import InvalidRequest, TooMany
 from gpu_kernels.pool.ledger import Caps, keeping
 from gpu_kernels.pool.ledger.keeping import prune
 from gpu_kernels.pool.ledger.rows import Event, Lease
+from gpu_kernels.pool.service.desk import MOST_EACH as MOST_JOBS
 from gpu_kernels.pool.service.pace import MOST_USERS, Pace
 from gpu_kernels.pool.service.waiting import MOST_EACH, Bells
-from tests.pool.controller import Agent, ThreadedController, reserve, token
+from tests.pool.controller import Agent, ThreadedController, error_of, reserve, token
 from tests.pool.rig import Rig
 
 
@@ -126,6 +129,45 @@ async def test_one_user_cannot_hold_all_connections() -> None:
             assert len(bells) == MOST_EACH + 1
     assert len(bells) == 0
     await asyncio.wait_for(bells.close(), 5)
+
+
+async def test_a_users_flood_of_requests_is_refused_and_nobody_elses(
+    controller: ThreadedController, agent: Agent
+) -> None:
+    desk, go_on = controller.app.service.desk, threading.Event()
+
+    async def ask(client: httpx.AsyncClient, name: str) -> httpx.Response:
+        headers = {"Authorization": f"token {token(name)}"}
+        return await client.get(f"{controller.url}/api/v1/leases", headers=headers)
+
+    refused: list[httpx.Response] = []
+    flooded = asyncio.Event()
+
+    def answered(task: asyncio.Task[httpx.Response]) -> None:
+        refused.append(task.result())
+        if len(refused) == 30:
+            flooded.set()
+
+    limits = httpx.Limits(max_connections=200)
+    async with httpx.AsyncClient(timeout=60, trust_env=False, limits=limits) as client:
+        stuck = asyncio.run_coroutine_threadsafe(desk.write(lambda _: go_on.wait(60)), controller._loop)
+        try:
+            flood = [asyncio.create_task(ask(client, "ada")) for _ in range(MOST_JOBS + 30)]
+            for task in flood:
+                task.add_done_callback(answered)
+            await asyncio.wait_for(flooded.wait(), 60)
+            others = [asyncio.create_task(ask(client, name)) for name in ("bob", "eve", "grace")]
+        finally:
+            go_on.set()
+        assert [answer.status_code for answer in await asyncio.gather(*others)] == [200] * 3
+        assert Counter(answer.status_code for answer in await asyncio.gather(*flood)) == {
+            200: MOST_JOBS,
+            409: 30,
+        }
+        assert error_of(refused[0])["code"] == "too_many"
+        assert (await ask(client, "ada")).status_code == 200
+    assert stuck.result(60)
+    assert not desk._each
 
 
 def test_pruning_goes_on_until_nothing_old_is_left(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

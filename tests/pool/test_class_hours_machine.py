@@ -30,6 +30,8 @@ class ClassHours(RuleBasedStateMachine):
         self.servers = ["gpu1", "gpu2"]
         for name in self.servers:
             self.school.server(name, gpus)
+        for course in COURSES:
+            self.school.may_book(course, 100_000)
         self.told: dict[str, int] = {}
         self.school.class_hour(weekdays="1234567", first_date="2027-03-27", last_date="2027-03-30")
 

@@ -14,6 +14,8 @@ from gpu_kernels.pool.ledger.rows import Event
 from gpu_kernels.pool.ledger.sweeping import FENCE_MARGIN_MS, LIFE_OVER, SERVER_LEAVES
 from tests.pool.rig import TIMING, TTL, MemoryRig
 
+DAY = 86_400_000
+
 F = 100_000
 FENCED = int(F * 1.1) + FENCE_MARGIN_MS
 
@@ -134,6 +136,19 @@ class TestLeaving:
         standing(rig, "gpu1", "open", ends_at=rig.now + 10_000)
         rig.pass_time(10_000)
         assert rig.lease(lease)["reason"] == SERVER_LEAVES
+
+    def test_a_time_that_is_over_is_refused_and_the_present_one_is_not(self, rig: MemoryRig) -> None:
+        lease = rig.reserve()
+        for fields in ({"drain_by": rig.now - DAY}, {"ends_at": rig.now - DAY}):
+            with pytest.raises(InvalidRequest, match=r"The time 2027-01-14 .* UTC is over: it is 2027-01-15"):
+                standing(rig, "gpu1", "draining", **fields)
+        rig.sweep()
+        assert rig.state(lease) == "reserved"
+        standing(rig, "gpu1", "draining", drain_by=rig.now, ends_at=rig.now + DAY)
+        rig.sweep()
+        assert rig.state(lease) == "quarantined"
+        rig.now += 2 * DAY
+        standing(rig, "gpu1", "cordoned", ends_at=rig.now - DAY)  # as it was: other things may be changed
 
     @pytest.mark.parametrize(("state", "fields"), [("broken", {}), ("open", {"drain_by": 5})])
     def test_what_makes_no_sense_is_refused(self, rig: MemoryRig, state: str, fields: dict[str, int]) -> None:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from gpu_kernels.errors import AgentReplaced, Conflict, Forbidden, InvalidRequest, UnknownAgent
 from gpu_kernels.pool.ledger.capacity import adopted, takes_slices
-from gpu_kernels.pool.ledger.ending import confirm, ended_of, free_all, revoke
+from gpu_kernels.pool.ledger.ending import ASK_ANEW, confirm, ended_of, free_all, revoke
 from gpu_kernels.pool.ledger.rows import Agent, Gpu, Lease
 from gpu_kernels.pool.ledger.states import HOLDING, State, Who, move
 from gpu_kernels.pool.ledger.sweeping import in_force_of
 from gpu_kernels.pool.ledger.transaction import Transaction
 
-RESTARTED = "The GPU server restarted; what ran on it is lost. Restart the kernel to get a new slice."
-GPU_GONE = "The GPU is gone from its server. Restart the kernel to get a slice of another."
-GONE = "Its GPU server is lost. Restart the kernel to get a slice of another."
+RESTARTED = f"The GPU server restarted; what ran on it is lost.\n{ASK_ANEW}"
+GPU_GONE = f"The GPU is gone from its server.\n{ASK_ANEW}"
+GONE = f"Its GPU server is lost.\n{ASK_ANEW}"
 STANDINGS = ("open", "cordoned", "draining")
+JUST_NOW = 120_000
+"""A time so short ago is the present one, typed or sent a moment ago."""
 WORKING = "active"
 """The state by which an agent's inventory says that a worker serves the lease."""
 
@@ -278,11 +281,30 @@ def set_standing(
     if standing not in STANDINGS:
         raise InvalidRequest(f"A server is {', '.join(STANDINGS)}; not {standing[:40]!r}.")
     if drain_by is not None and standing != "draining":
-        raise InvalidRequest("Only a draining server has a time by which it must be empty.")
+        raise InvalidRequest(
+            "Only a draining server has a time by which it must be empty: leave it out, or drain the server."
+        )
+    _check_to_come(tx, "drain_by", drain_by, agent.drain_by)
+    _check_to_come(tx, "ends_at", ends_at, agent.ends_at)
     agent = tx.change(agent, standing=standing, drain_by=drain_by, ends_at=ends_at)
     tx.event(actor, standing, name, {"drain_by": drain_by, "ends_at": ends_at})
     tx.capacity_changed()
     return agent
+
+
+def _check_to_come(tx: Transaction, name: str, at: int | None, before: int | None) -> None:
+    """Refuse a time that is over: mostly a wrong date, and what is on the server would go at once."""
+    if at is None or at == before or at > tx.now - JUST_NOW:
+        return
+    raise InvalidRequest(
+        f"The time {utc_text(at)} is over: it is {utc_text(tx.now)}. Nothing was changed.\n"
+        "Give a time to come. To empty the server at once, give the present time.",
+        details={"field": name},
+    )
+
+
+def utc_text(at: int) -> str:
+    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def declare_lost(tx: Transaction, name: str, *, actor: str) -> int:

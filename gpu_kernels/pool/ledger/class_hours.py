@@ -21,6 +21,7 @@ from gpu_kernels.errors import (
 )
 from gpu_kernels.pool.ledger.accounts import CourseNames
 from gpu_kernels.pool.ledger.agenda_index import benches, demand_of, span_of, stays
+from gpu_kernels.pool.ledger.class_hours_cap import check_booked
 from gpu_kernels.pool.ledger.class_hours_refusals import LOOK_AROUND, Trial, full
 from gpu_kernels.pool.ledger.rows import ClassHour, Window
 from gpu_kernels.pool.ledger.transaction import Transaction
@@ -70,6 +71,7 @@ def create(tx: Transaction, pattern: Pattern, *, actor: str) -> ClassHour:
         **{name: getattr(pattern, name) for name in Pattern.__slots__},
     )  # fmt: skip
     row = _checked(tx, row)
+    check_booked(tx, row)
     _confirm(tx, row, [])
     tx.event(actor, "class_hour_made", row.id, _said(row))
     return row
@@ -101,6 +103,7 @@ def change(tx: Transaction, class_hour: str, fields: Mapping[str, Any], *, actor
     row = _checked(tx, replace(old, **fields))
     if row.size != old.size:
         _check_not_on(tx, old)
+    check_booked(tx, row, old)
     kept = [w for w in tx.book.windows_of.of(row.id).values() if w.state in ("planned", "open")]
     _confirm(tx, row, kept)
     tx.event(actor, "class_hour_changed", row.id, {"from": _said(old), "to": _said(row)})

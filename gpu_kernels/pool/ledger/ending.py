@@ -17,6 +17,11 @@ from gpu_kernels.pool.ledger.states import LIVE, Place, State, Who, move
 from gpu_kernels.pool.ledger.transaction import Transaction
 
 REPLACED = "Replaced: the same notebook was given another lease."
+ASK_ANEW = (
+    "What was in GPU memory is gone; variables and files stay. The next CUDA call of a notebook asks for "
+    "a new slice."
+)
+"""What whoever lost a slice reads after the reason, which is a line."""
 NOT_RENEWED = "Expired: it was not renewed in time."
 STOPPED_ASKING = "Left the queue: whoever asked stopped waiting."
 NOTHING_FREE = "Left the queue: nothing came free in the time it was to wait."

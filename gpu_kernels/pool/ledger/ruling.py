@@ -22,7 +22,7 @@ def ruling(tx: Transaction, newest: Lease | None = None) -> Callable[[Ask, int],
 
     def binds(ask: Ask, given: int) -> RuleBinds | None:
         rules = tx.book.entitlements.rules(ask.course).of(ask.user, tx.now)
-        if rules == Rules(course_limit=rules.course_limit, longest_life=rules.longest_life, idle=rules.idle):
+        if rules == _beside_requests(rules):
             return None
         if ask.size not in demands:
             demands[ask.size] = _demands(tx, ask.size)
@@ -32,6 +32,16 @@ def ruling(tx: Transaction, newest: Lease | None = None) -> Callable[[Ask, int],
         return check(ask.course, ask.size, demands[ask.size], rules, held, spent)
 
     return binds
+
+
+def _beside_requests(rules: Rules) -> Rules:
+    """Those of the rules that never stand against a request."""
+    return Rules(
+        course_limit=rules.course_limit,
+        class_hours_per_week=rules.class_hours_per_week,
+        longest_life=rules.longest_life,
+        idle=rules.idle,
+    )
 
 
 def longest_life(tx: Transaction, course: str) -> int:

@@ -242,6 +242,8 @@ PROPERTIES: Mapping[str, Property] = {
               "0.02 V100, 0.1 V100", _sizes, ", ".join),
         _rule("paused", "why nothing new is granted at the moment", "a text on one line, or 'none'",
               "The exam is on until 12:00.", _line),
+        _rule("class_hours_per_week", "what a course's class hours may book of a week; 'none': a quarter of "
+              "the pool's GPUs of the class", HOURS, "12", _hours, _write_hours),
         _rule("course_limit", "hard limit of each course below that has no limit of its own",
               f"{GPUS}, or 'none'", "V100: 0.5", _by_class, _write_by_class),
         Property("gpu_grading", "the most that grading runs of the course may hold at once, in an account of "

@@ -38,6 +38,8 @@ LONGEST_PAUSE = 300
 """Characters of what students read of a pause."""
 PERSONAL = ("max_leases", "max_size", "user_hours_per_week", "user_hours_rolling", "sizes")
 """The rules that one user of a course may have otherwise than the others."""
+FROM_ABOVE = ("course_limit", "class_hours_per_week")
+"""What only those who stand above a course say of it."""
 LISTS = ("max_size", "sizes")
 """Those of them that name sizes or classes."""
 
@@ -74,6 +76,7 @@ class Rules:
     idle: int | None = None
     sizes: tuple[Size, ...] | None = None
     paused: str | None = None
+    class_hours_per_week: int | None = None
     course_limit: Mapping[str, int] = field(default_factory=dict)
     overrides: Mapping[str, Override] = field(default_factory=dict)
 
@@ -250,6 +253,12 @@ RULES: Mapping[str, Rule] = {
             _overrides,
         ),
         Rule(
+            "class_hours_per_week",
+            "what a course's class hours may book of a week; a quarter of the GPUs of the class if left out",
+            HOURS,
+            _hours,
+        ),
+        Rule(
             "course_limit",
             "the hard limit of a course below that has no quota of its own of the class",
             BY_CLASS,
@@ -327,7 +336,7 @@ def still_tighter(read: Mapping[str, Any], above: Rules) -> dict[str, Any]:
 
 def _is_looser(name: str, value: Any, above: Rules) -> bool:
     if name != "overrides":
-        return name == "course_limit" or _more(getattr(above, name), value)
+        return name in FROM_ABOVE or _more(getattr(above, name), value)
     if value is None:
         return bool(above.overrides)
     return any(_gives_more(above, user, own) for user, own in value.items())

@@ -27,10 +27,10 @@ from gpu_kernels.errors import (
     UnknownVersion,
 )
 from gpu_kernels.pool.service.authentication import Authenticator
-from gpu_kernels.pool.service.desk import Desk, stopping
+from gpu_kernels.pool.service.desk import WHO, Desk, stopping
 from gpu_kernels.pool.service.groups import GroupReader
 from gpu_kernels.pool.service.history import History
-from gpu_kernels.pool.service.identity import Identity
+from gpu_kernels.pool.service.identity import AGENT, Identity
 from gpu_kernels.pool.service.metrics import Metrics
 from gpu_kernels.pool.service.operations import operation_of, operations_of
 from gpu_kernels.pool.service.pace import Pace
@@ -104,6 +104,8 @@ class Handler(RequestHandler):
             self.identity = await self.service.authenticator.identify(
                 self.request.headers.get("Authorization")
             )
+            # Agents share a token, and each has one report under way.
+            WHO.set(None if self.identity.may_somewhere(AGENT) else self.identity.name)
 
     def data_received(self, chunk: bytes) -> None:
         if len(self._body) + len(chunk) > MAX_BODY:

@@ -8,12 +8,14 @@ import asyncio
 import logging
 import queue
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from gpu_kernels.errors import LedgerUnavailable, PoolUnavailable
+from gpu_kernels.errors import LedgerUnavailable, PoolUnavailable, TooMany
 from gpu_kernels.pool.ledger import Batch, Changes, Job, Ledger, Outcome, Transaction
 from gpu_kernels.pool.ledger.stores import Deposed
 from gpu_kernels.pool.service.feed import Feed, Told, concerning
@@ -23,6 +25,10 @@ T = TypeVar("T")
 log = logging.getLogger("gpu_kernels.pool")
 
 MOST_WAITING = 2000
+MOST_EACH = 100
+"""Jobs of one user that may be under way: the others' are never refused for them."""
+WHO: ContextVar[str | None] = ContextVar("whose_request", default=None)
+"""Whose request is being answered; None for what the service does itself, and for agents."""
 MOST_A_BATCH = 200
 """Jobs that share one commit: all of them wait for the last."""
 
@@ -35,6 +41,15 @@ def stopping() -> PoolUnavailable:
     )
 
 
+def _too_many(who: str) -> TooMany:
+    return TooMany(
+        f"{who} has {MOST_EACH} requests at the GPU pool that are not answered yet; nobody may have more at "
+        "once.\nThis one was not carried out. Try again in a few seconds.",
+        retry_after=2.0,
+        details={"limit": MOST_EACH},
+    )
+
+
 @dataclass(slots=True)
 class _Asked:
     """A job of a batch, or ``apart``: work that needs the ledger's thread and is no job."""
@@ -42,6 +57,7 @@ class _Asked:
     job: Job | None
     loop: asyncio.AbstractEventLoop
     answer: asyncio.Future[Any]
+    who: str | None
     apart: Callable[[], Any] | None = None
 
 
@@ -58,6 +74,7 @@ class Desk:
         self.feed = Feed()
         self._queue: queue.SimpleQueue[_Asked | None] = queue.SimpleQueue()
         self._waiting = 0
+        self._each: Counter[str] = Counter()
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="ledger", daemon=True)
         self._thread.start()
@@ -84,16 +101,21 @@ class Desk:
     async def _ask(self, job: Job | None, apart: Callable[[], Any] | None = None) -> Any:
         if self._waiting >= MOST_WAITING:
             raise LedgerUnavailable(
-                "The GPU pool has more requests than it can handle now.\nTry again in a moment.",
+                "The GPU pool has more requests than it can handle now. This one was not carried out.\n"
+                "Try again in a few seconds.",
                 log_message=f"{self._waiting} transactions are waiting",
                 retry_after=2.0,
             )
         if self._closed:
             raise stopping()
+        if (who := WHO.get()) is not None:
+            if self._each[who] >= MOST_EACH:
+                raise _too_many(who)
+            self._each[who] += 1
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
         self._waiting += 1
-        self._queue.put(_Asked(job, loop, answer, apart))
+        self._queue.put(_Asked(job, loop, answer, who, apart))
         return await answer
 
     def _work(self) -> None:
@@ -147,6 +169,7 @@ class Desk:
     ) -> None:
         """In the event loop: bells first, so that nobody is answered about a change that has not rung."""
         self._waiting -= len(batch)
+        self._each -= Counter(asked.who for asked in batch if asked.who is not None)
         self._bells.ring(lease_topic(lease_id) for lease_id in changes.leases)
         self._bells.ring(agent_topic(name) for name in changes.agents)
         if told:

@@ -28,6 +28,7 @@ from gpu_kernels.errors import (
     PoolError,
     PoolUnavailable,
     TooLarge,
+    TooMany,
     Unauthenticated,
 )
 from gpu_kernels.pool.service.parsing import read_body, read_query
@@ -148,6 +149,6 @@ def _all_errors(
     if scope is not None or who is not None:
         told.append(Forbidden)
     if not anonymous:
-        told += [Unauthenticated, AuthenticationUnavailable]
+        told += [Unauthenticated, AuthenticationUnavailable, TooMany]
     unique = dict.fromkeys([*told, *ALWAYS])
     return tuple(sorted(unique, key=lambda kind: (kind.status, kind.code)))

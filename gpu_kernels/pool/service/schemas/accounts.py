@@ -82,6 +82,10 @@ class Rules(Model):
     overrides: dict[User, Override] | None = Field(
         None, max_length=MOST_OVERRIDES, description="By user, what holds in place of the rules above"
     )
+    class_hours_per_week: Hours | None = Field(
+        None,
+        description="What a course's class hours may book of a week; by default a quarter of its GPUs",
+    )
     course_limit: ByClass | None = Field(
         None, description="The hard limit of a course below without a quota of its own, by class"
     )
