@@ -11,9 +11,11 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 from tornado.web import create_signed_value
 
+from gpu_kernels.pool.service.feed import MOST_EACH
 from spawner.ports import free_port
 from tests.pages.site import PREFIX, SECRET, Site, in_days
 from tests.pool.controller import Agent, ThreadedController, reserve, token
+from tests.provisioner.pool import wait_until
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 ROOT = Path(__file__).parents[2]
@@ -303,3 +305,56 @@ def test_the_pages_away_leave_what_is_typed(open_page, controller, gpu, tmp_path
     page.get_by_role("button", name="Pause", exact=True).click()
     expect(page.get_by_text("This was not sent, because the lab pages could not be reached.")).to_be_visible()
     expect(page.get_by_label("Text for the students")).to_have_value("Back at ten")
+
+
+def readers(controller, who):
+    """How many streams of changes somebody has."""
+    return controller.app.service.desk.feed._readers[who]
+
+
+def test_a_page_that_nobody_sees_leaves_its_connection_to_the_others(
+    open_page, site, lesson, controller, gpu
+):
+    page = open_page(site, "bob", "")
+    is_live(page)
+    assert readers(controller, "bob") == 1
+
+    def look(hidden):
+        page.evaluate(
+            "hidden => {"
+            " Object.defineProperty(document, 'hidden', { get: () => hidden, configurable: true });"
+            " document.dispatchEvent(new Event('visibilitychange')); }",
+            hidden,
+        )
+
+    look(hidden=True)
+    wait_until(lambda: readers(controller, "bob") == 0)
+    with controller.client("bob") as bob:
+        lease = reserve(bob, "while hidden.ipynb", "0.01 V100")
+        look(hidden=False)
+        expect(page.get_by_text("while hidden.ipynb").first).to_be_visible()
+        wait_until(lambda: readers(controller, "bob") == 1)
+        bob.release(lease.id, lease.holder)
+        gpu.carry_out()
+
+
+def test_one_page_too_many_says_so_and_is_live_when_another_is_closed(open_page, site, lesson, controller):
+    streams = []
+    with contextlib.ExitStack() as others:
+        root = site.visitor("root")
+        others.callback(root.http.close)
+        for _ in range(MOST_EACH):
+            stream = others.enter_context(root.http.stream("GET", f"{PREFIX}events?topics=pool"))
+            assert stream.status_code == 200
+            streams.append(stream.iter_lines())  # kept: one that is forgotten is hung up
+            next(streams[-1])
+        page = open_page(site, "root", "pool")
+        expect(page.locator("[data-live-text]")).to_have_text(
+            "Not live: too many pages of yours follow the pool. Close some of them."
+        )
+        expect(page.locator("[data-live-count]")).to_contain_text("tries again by itself")
+        expect(page.get_by_role("heading", name="The pool", exact=True)).to_be_visible()
+        shoot(page, "too-many")
+    wait_until(lambda: readers(controller, "root") == 0)
+    page.get_by_role("button", name="Try now").click()
+    is_live(page)

@@ -1,10 +1,14 @@
 """Each page for those it is for, before a real controller; and what the others are told."""
 
 import re
+from html import unescape
 
+import httpx
 import pytest
 
 from gpu_kernels.errors import CoursePaused, Refused
+from gpu_kernels.pool.service import usage
+from hub_config.pages.handlers import asking
 from tests.pages.site import PREFIX, HubUser, in_days, plain
 from tests.pool.controller import reserve
 
@@ -343,3 +347,61 @@ def test_a_field_says_where_its_rule_does_not_count_and_what_does(visit, control
         assert "These do not count now" not in plain(visit("grace").see("courses/ml101?student=eve"))
         root.set_rules("ml101", {})
         grace.set_course_rules("ml101", {})
+
+
+def test_a_list_that_is_cut_says_so_and_shows_the_way_on(visit, controller, gpu, monkeypatch):
+    monkeypatch.setattr(asking, "A_PAGE", 1)
+    monkeypatch.setattr(asking, "MOST_LEASES", 2)
+    with controller.client("ada") as ada:
+        leases = [reserve(ada, f"cut {number}.ipynb", "0.001 V100") for number in range(2)]
+        for who, address in (("grace", "courses/ml101"), ("root", "pool"), ("root", "servers/gpu1")):
+            assert "There are more than" not in visit(who).see(address).text
+        leases.append(reserve(ada, "cut 2.ipynb", "0.001 V100"))
+        for who, address in (("grace", "courses/ml101"), ("root", "pool"), ("root", "servers/gpu1")):
+            page = visit(who).see(address)
+            assert "There are more than 2 leases. This page counts, draws and lists the newest 2" in plain(
+                page
+            )
+            (way_on,) = set(re.findall(r'href="([^"]*history[^"]*living[^"]*)"', page.text))
+            assert "cut 0.ipynb" not in page.text
+            listed = visit(who).see(unescape(way_on).removeprefix(PREFIX))
+            assert listed.text.count("0.001 V100") == 3
+        for lease in leases:
+            ada.release(lease.id, lease.holder)
+        gpu.carry_out()
+
+
+def test_a_long_table_is_passed_on_as_it_comes(visit, controller, lease, monkeypatch):
+    monkeypatch.setattr(usage, "MOST_ROWS", 1)
+    whole = visit("grace").see("courses/ml101/usage.csv")
+    assert whole.headers["content-type"].startswith("text/csv")
+    assert whole.headers.get("content-length") is None, "it is not known before it has gone out"
+    with controller.client("grace") as grace:
+        assert lines_of(whole.text) == lines_of(grace.usage_table(course="ml101"))
+    assert len(lines_of(whole.text)) > 2
+
+
+def lines_of(table):
+    """Which slices it tells of; what they lasted goes on."""
+    return [line.split(",")[:4] for line in table.splitlines()]
+
+
+def test_a_table_that_breaks_off_does_not_look_whole(visit, controller, lease, monkeypatch):
+    monkeypatch.setattr(usage, "MOST_ROWS", 1)
+    pages, page_of = [], usage._page
+
+    def breaks(*arguments):
+        pages.append(arguments)
+        if len(pages) > 1:
+            raise OSError("the ledger's disk is gone")
+        return page_of(*arguments)
+
+    monkeypatch.setattr(usage, "_page", breaks)
+    with pytest.raises(httpx.RemoteProtocolError):
+        visit("grace").see("courses/ml101/usage.csv")
+
+
+def test_a_table_that_is_refused_is_a_page_in_words(visit):
+    page = visit("ada").see("courses/ml101/usage.csv?from=never")
+    assert page.status_code == 400
+    assert page.headers["content-type"].startswith("text/html")

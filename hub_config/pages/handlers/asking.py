@@ -35,14 +35,21 @@ async def if_allowed(call: Coroutine[Any, Any, T]) -> T | None:
         return None
 
 
-async def leases(pool: AsyncPoolClient, **whose: object) -> list[Answer]:
+class Leases(list[Answer]):
+    """``cut``: there are more than these, and the page says so."""
+
+    cut = False
+
+
+async def leases(pool: AsyncPoolClient, **whose: object) -> Leases:
     """Leases that live, newest first: one's own, or those of ``course=``, ``user=``, or ``all=True``."""
-    found: list[Answer] = []
+    found = Leases()
     after: str | None = None
     while True:
         answer = await lease_page(pool, limit=A_PAGE, after=after, **whose)
         found += answer["leases"]
         after = answer["next"]
+        found.cut = after is not None
         if after is None or len(found) >= MOST_LEASES:
             return found
 

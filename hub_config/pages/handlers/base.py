@@ -16,7 +16,7 @@ from jupyterhub.services.auth import HubOAuthenticated
 from tornado.web import Finish, HTTPError, RequestHandler
 
 from gpu_kernels.client import AsyncPoolClient
-from gpu_kernels.errors import PoolError, PoolUnavailable, Unauthenticated
+from gpu_kernels.errors import PoolError, PoolUnavailable, TooMany, Unauthenticated
 from hub_config.pages.handlers.addresses import Addresses
 from hub_config.pages.handlers.reasons import Reasons
 from hub_config.pages.texts import Language, Texts, noted
@@ -180,6 +180,9 @@ class PageHandler(HubOAuthenticated, RequestHandler):  # type: ignore[misc]
         if isinstance(error, Unauthenticated):
             self.hub_auth.clear_cookie(self)
             self.show_error(403, "signed_out", error.message)
+            return
+        if isinstance(error, TooMany) and self.wants_parts:
+            self.show_error(error.status, "too_many", error.message, error.retry_after)
             return
         away = error.status == 503
         # What the client says of a controller that does not answer is written for notebooks.

@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import ClassVar
 
+from gpu_kernels.client import calls
 from gpu_kernels.pool.policy.roles import graded_course, grading_account
 from hub_config.pages.course_forms import CourseForms
 from hub_config.pages.forms import Outcome
 from hub_config.pages.handlers import asking
-from hub_config.pages.handlers.base import PageHandler
+from hub_config.pages.handlers.download import Download
 from hub_config.pages.handlers.plots import plots
 from hub_config.pages.views import own, students
 from hub_config.pages.views.plots import Picture
@@ -53,6 +54,7 @@ class Course(CourseForms):
             pictures=await self.pictures(name, shares),
             said={said["name"] for said in (account or {}).get("properties", ()) if said["value"]},
             paused=rules.get("paused"),
+            cut=len(leases) if leases.cut else 0,
             shares=shares,
             budgets=[budget for budget in own.budgets([course]) if budget.whose == "course"],
             grading=None if grading is None else grading["name"],
@@ -93,14 +95,14 @@ class Course(CourseForms):
         return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 1
 
 
-class UsageTable(PageHandler):
+class UsageTable(Download):
     """``/courses/NAME/usage.csv``: the controller's table, for a spreadsheet."""
 
     async def get(self, name: str) -> None:
         asked = {key: self.get_query_argument(key, "")[:40] or None for key in ("from", "to")}
-        table = await self.pool.usage_table(
-            since=asked["from"], until=asked["to"], course=name, time_zone=str(self.lab.zone)
+        await self.pass_on(
+            calls.usage_table(
+                since=asked["from"], until=asked["to"], course=name, time_zone=str(self.lab.zone)
+            ),
+            "gpu-usage.csv",
         )
-        self.set_header("Content-Type", "text/csv; charset=UTF-8")
-        self.set_header("Content-Disposition", 'attachment; filename="gpu-usage.csv"')
-        self.finish(table)

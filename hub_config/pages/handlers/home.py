@@ -20,7 +20,7 @@ class Home(FormHandler):
         mine, courses, pool = await asking.together(
             asking.if_allowed(asking.leases(self.pool)), self.pool.courses(), self.pool.pool()
         )
-        leases = mine or []
+        leases = mine or asking.Leases()
         self.show(
             "home.html",
             status=outcome.status,

@@ -48,6 +48,7 @@ class Pool(PageHandler):
             waiting=waiting[:MOST_SHOWN],
             waiting_count=len(waiting),
             reasons=await self.lab.reasons.of(self.pool, self.current_user["name"], (v.id for v in waiting)),
+            cut=len(leases) if leases.cut else 0,
             leases=[view for view in views if not view.waits][:MOST_SHOWN],
             lease_count=len(views) - len(waiting),
             conflicts=servers.conflicts(accounts),
@@ -88,6 +89,7 @@ class Server(FormHandler):
             agent=agent,
             bars=bars,
             legend=servers.legend(bars),
+            cut=len(leases) if leases.cut else 0,
             leases=[own.held(lease) for lease in here][:MOST_SHOWN],
             lease_count=len(here),
         )

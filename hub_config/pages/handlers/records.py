@@ -19,19 +19,26 @@ class RecordsHandler(PageHandler):
 
 class History(RecordsHandler):
     async def get(self) -> None:
-        course, user = self.asked("course"), self.asked("user")
+        course, user, living = self.asked("course"), self.asked("user"), self.asked("living", 1)
         everyone = True if course is None and user is None else None
         answer = await asking.lease_page(
             self.pool,
             limit=A_PAGE,
             after=self.asked("after", 2000),
-            ended=True,
+            ended=None if living else True,
             course=course,
             user=user,
             all=everyone,
         )
         leases = [own.held(lease) for lease in answer["leases"]]
-        self.show("history.html", leases=leases, next=answer["next"], course=course, filtered_user=user)
+        self.show(
+            "history.html",
+            leases=leases,
+            next=answer["next"],
+            course=course,
+            filtered_user=user,
+            living=living,
+        )
 
 
 class Audit(RecordsHandler):

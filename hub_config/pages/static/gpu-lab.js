@@ -31,6 +31,7 @@
 
   class Refused extends Error {}
   class SignedOut extends Error {}
+  class TooMany extends Error {}
 
   async function ask(url, signal, headers = {}) {
     const answer = await fetch(url, { headers: { "X-XSRFToken": token(), ...headers }, signal, redirect: "error" });
@@ -38,6 +39,7 @@
     let kind = "";
     try { kind = (await answer.json()).error.kind; } catch { /* a proxy's page */ }
     if (kind === "signed_out") throw new SignedOut();
+    if (kind === "too_many") throw new TooMany();
     if (kind === "refused" || kind === "not_found") throw new Refused();
     throw new Error(`status ${answer.status}`);
   }
@@ -54,29 +56,36 @@
         if (event.target.matches("[data-live-again]")) this.wake?.();
       });
       document.addEventListener("visibilitychange", () => {
+        if (document.hidden) this.stop?.abort();
         if (!document.hidden) { this.wake?.(); if (this.touched) this.plan(0); }
       });
     }
 
     async run() {
       for (;;) {
+        /* Browsers have six connections to a host: pages that nobody sees leave them to the others. */
+        while (document.hidden) {
+          await new Promise((go) => document.addEventListener("visibilitychange", go, { once: true }));
+        }
+        let why = "sayAway";
         try {
           await this.follow();
         } catch (error) {
           if (error instanceof SignedOut) return tell(text("saySignedOut"), true, false);
           if (error instanceof Refused) return tell(text("sayRefused"), true, false);
+          if (error instanceof TooMany) why = "sayTooMany";
         }
-        await this.rest();
+        if (!document.hidden) await this.rest(why);
       }
     }
 
     /* Until the next try: counts down where it can be seen, longer each time. */
-    async rest() {
+    async rest(why) {
       let left = Math.round(this.pause * (0.75 + Math.random() / 2)) || 1;
       this.pause = Math.min(MOST_S, this.pause * 2);
       let woken = false;
       while (left > 0 && !woken) {
-        tell(text("sayAway"), true, true, text("sayNext", left));
+        tell(text(why), true, true, text("sayNext", left));
         await new Promise((go) => {
           const timer = setTimeout(go, 1000);
           this.wake = () => { woken = true; clearTimeout(timer); go(); };
@@ -88,7 +97,7 @@
     }
 
     async follow() {
-      const stop = new AbortController();
+      const stop = this.stop = new AbortController();
       let alarm = setTimeout(() => stop.abort(), 1000 * SILENCE_S);
       try {
         const url = `${main.dataset.events}?topics=${encodeURIComponent(this.topics)}`;
