@@ -109,12 +109,16 @@ def _swapped(at: str, before: Mapping[str, Any], size: str, timeout: float | Non
         answer = _follow(at, timeout, do="attach", size=size)
     except Interrupted:
         _stay(at, before)
-        raise Interrupted(f"Interrupted: {size} is no longer waited for. {_had(before)}") from None
+        raise Interrupted(
+            f"Interrupted: {size} is no longer waited for. {_had(before)}\n"
+            f"'%gpu attach {size}' asks for it again."
+        ) from None
     if answer["state"] == "waiting":
         _stay(at, before)
         raise Refused(
             f"No slice of {size} came within {timeout:g} s. {answer['text']}\n"
-            f"It is no longer waited for. {_had(before)}"
+            f"It is no longer waited for. {_had(before)}\n"
+            "Try again later, choose a smaller size, or leave out --timeout, which waits until it comes."
         )
     return answer
 

@@ -12,6 +12,7 @@ from typing import Any
 from gpu_kernels import attach
 from gpu_kernels.client import Lease, PoolClient
 from gpu_kernels.durations import duration
+from gpu_kernels.endings import why_ended
 from gpu_kernels.errors import PoolError
 from gpu_kernels.magics.query import AgentSilent, SliceStatus, query, transport
 
@@ -99,9 +100,9 @@ def _without_lease(environ: Mapping[str, str]) -> Report:
 
 
 def _ended(lease: Lease, *, can_ask: bool) -> Report:
-    why = [f"Reason: {lease.reason}."] if lease.reason else []
     now = ASK_AGAIN if can_ask else TRY_AGAIN
-    return Report(f"This kernel's slice of {lease.size} has been taken back.", remarks=[*why, now])
+    why = f"Why: {why_ended(lease.state, lease.reason)}."
+    return Report(f"This kernel's slice of {lease.size} is over.", remarks=[why, now])
 
 
 def _ask_controller(environ: Mapping[str, str], report: Report) -> Lease | None:
@@ -158,12 +159,15 @@ def _gpu_text(part: SliceStatus) -> str:
 
 
 def _lease_text(lease: Lease) -> str:
-    left = "" if lease.expires_in is None else f", for {lease.expires_in:.0f} s more if not renewed"
-    return f"{lease.state}{left}; it is renewed while this kernel lives"
+    now = "in use" if lease.state == "active" else "granted, not used yet"
+    left = "" if lease.expires_in is None else f"; without that it would end in {lease.expires_in:.0f} s"
+    return f"{now}; it is renewed while this kernel lives{left}"
 
 
 def _time_left(lease: Lease) -> str:
-    """Until what ends it first, however it is renewed."""
-    if lease.preempt_in is not None and lease.preempt_in <= (lease.ends_in or lease.preempt_in):
-        return f"{duration(lease.preempt_in)}, then it makes way for a class"
-    return "" if lease.ends_in is None else f"{duration(lease.ends_in)} at most"
+    """Until what ends it, however it is renewed: a class, and its longest life."""
+    most = "" if lease.ends_in is None else f"{duration(lease.ends_in)} at most, however much it is used"
+    if lease.preempt_in is None or (lease.ends_in is not None and lease.ends_in < lease.preempt_in):
+        return most
+    way = f"{duration(lease.preempt_in)}, then it makes way for a class"
+    return f"{way}; {most}" if most else way

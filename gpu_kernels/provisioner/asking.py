@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from gpu_kernels.client import Lease, PoolClient
 from gpu_kernels.errors import GPUKernelsError, PoolError, Refused, TooMany
+from gpu_kernels.provisioner import texts
 from gpu_kernels.provisioner.leasing import AWAY, Life, NoSlice, Wish, give_back, log
 
 LOOK_UP_S = 5.0
@@ -35,7 +36,8 @@ class Withdrawn(GPUKernelsError):
 
 class Asking:
     """``ended`` is called once, in the request's thread: with the lease if it is in force, else with the
-    error. ``moved`` is called when what is known of the place in the line has changed.
+    error. ``moved`` is called when what is known of the place in the line has changed. ``after``: the request
+    of the same slot that this one is to be in place of, so it must not reach the controller before that.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Asking:
         ended: Callable[[Asking, Lease | None, Exception | None], object],
         moved: Callable[[], object],
         patience: float | None = None,
+        after: Asking | None = None,
     ) -> None:
         self.client = client
         self.wish = wish
@@ -61,6 +64,9 @@ class Asking:
         self.trouble: str | None = None
         """Why nothing is known of the place at present."""
         self.why = ""
+        self.answered = threading.Event()
+        """Whether the controller has said anything to it, or it is over."""
+        self._after = after
         self.explain = threading.Event()
         """Set by whoever shows the line to somebody: then the controller is asked for the reason too."""
         self._explained: tuple[int | None, float] | None = None
@@ -104,9 +110,14 @@ class Asking:
             failure = error
         if failure is not None and self.lease is not None and (self.lease.queued or self.lease.in_force):
             give_back(self.client, self.lease, self.wish.holder)
+        self.answered.set()
         self._ended(self, lease, failure)
 
     def _stand_in_line(self) -> Lease:
+        while self._after is not None:
+            self._check_wanted()
+            if self._after.answered.wait(RETRY_S):
+                self._after = None
         while True:
             lease = self._ask()
             said = time.monotonic()
@@ -236,16 +247,13 @@ class Asking:
     def _note(self, lease: Lease) -> None:
         before = self.lease
         self.lease, self.looked_at, self.trouble = lease, time.monotonic(), None
+        self.answered.set()
         if before is None or before.position != lease.position or before.starts_in != lease.starts_in:
             self._moved()
 
 
 def _taken_back(wish: Wish, lease: Lease) -> NoSlice:
-    return NoSlice(
-        f"The pool took the {wish.size} for this kernel back before it started"
-        f" ({lease.reason or lease.state}).\n"
-        "Start the kernel again, or choose 'Python 3' to work without a GPU."
-    )
+    return NoSlice(texts.ended_before_start(wish.size, lease.state, lease.reason))
 
 
 def _not_in_time(wish: Wish, lease: Lease, seconds: float, told: str) -> NoSlice:
@@ -253,6 +261,5 @@ def _not_in_time(wish: Wish, lease: Lease, seconds: float, told: str) -> NoSlice
     return NoSlice(
         f"No slice of {wish.size} became free within {seconds:g} seconds{'' if told else lease.place}.\n"
         f"{why}"
-        "Nothing is reserved. Try again in some minutes, choose a smaller slice,\n"
-        "or choose 'Python 3' to work without a GPU."
+        f"Nothing is reserved. Try again in some minutes, choose a smaller slice,\n{texts.WITHOUT_GPU}"
     )

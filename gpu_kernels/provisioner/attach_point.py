@@ -130,7 +130,11 @@ class AttachPoint:
 
     def _bounded_line(self, seconds: float | None, wanted: str | None) -> Iterator[dict[str, Any]]:
         if not self._waiters.acquire(blocking=False):
-            raise Refused(f"{WAITERS} processes of this kernel wait for its slice already. End some of them.")
+            raise Refused(
+                f"{WAITERS} processes of this kernel wait for its slice already, and no more may at once.\n"
+                "This one does not wait; the kernel's place in the line stays.\n"
+                "End processes that you do not need, or restart the kernel, which ends them all."
+            )
         try:
             yield from self._line(seconds, wanted)
         finally:

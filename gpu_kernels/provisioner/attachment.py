@@ -83,6 +83,8 @@ class Attachment:
         self._watching: list[Callable[[], object]] = []
         self._held: HeldLease | None = None
         self._asking: Asking | None = None
+        self._newest: Asking | None = None
+        """The last one that was started; it may still be on its way though it was given up."""
         self._earlier: list[Asking] = []
         """What the request on its way is in place of: which stand until the controller has answered."""
         self._refusal: Exception | None = None
@@ -169,15 +171,23 @@ class Attachment:
         Raises ``PoolUnavailable`` or ``Unauthenticated`` where this process knows no pool.
         """
         client = leasing.client_of_this_process()
-        asking = Asking(client, wish, self.life, ended=self._asked, moved=self._moved, patience=patience)
         with self._changed:
             if self._ended or (if_idle and (self._held is not None or self._asking is not None)):
                 return
+            asking = Asking(
+                client,
+                wish,
+                self.life,
+                ended=self._asked,
+                moved=self._moved,
+                patience=patience,
+                after=self._newest,
+            )
             asking.for_course = patience is None and self._held is None
             asking.start()  # before it is to be seen: whoever withdraws it waits for its thread
             if self._asking is not None:
                 self._earlier.append(self._asking)
-            self._asking = asking
+            self._asking = self._newest = asking
             self.wish, self._refusal, self._declined = wish, None, None
             self._own, self._given_back_by_user = self._own or wish, False
         self._note_change()

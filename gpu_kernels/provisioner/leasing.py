@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpu_kernels.client import CONTROLLER_VARIABLE, TOKEN_VARIABLES, Lease, PoolClient
+from gpu_kernels.endings import why_ended
 from gpu_kernels.errors import (
     AuthenticationUnavailable,
     GPUKernelsError,
@@ -112,7 +113,7 @@ class HeldLease:
 
     def lost(self, state: str, reason: str) -> None:
         """Called by the keeper when the controller has ended the lease. The kernel goes on without a GPU."""
-        self.gone = reason or state
+        self.gone = why_ended(state, reason)
         # A release (by "change kernel", or of the whole server) was asked for by the user himself.
         level = logging.INFO if state in ("draining", "released") else logging.WARNING
         log.log(

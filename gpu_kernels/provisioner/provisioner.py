@@ -18,7 +18,7 @@ from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from traitlets import Bool, CaselessStrEnum, Float, Unicode, default
 
-from gpu_kernels.provisioner import attachments, kernel_environment
+from gpu_kernels.provisioner import attachments, kernel_environment, texts
 from gpu_kernels.provisioner.attach_point import AttachPoint
 from gpu_kernels.provisioner.attachment import Attachment
 from gpu_kernels.provisioner.identity import identify, printable
@@ -213,7 +213,7 @@ class GPUSliceProvisioner(LocalProvisioner):
         if view.error is not None:
             raise view.error
         if patience is not None and view.lease is None:
-            raise NoSlice(f"{view.text}\nTry again in a minute, or choose 'Python 3' to work without a GPU.")
+            raise NoSlice(texts.no_answer(wish.size, seconds))
 
     async def _keep_for_restart(self, attachment: Attachment) -> None:
         """What the kernel has or waits for stays; a lease that was lost is asked for again, for a moment."""

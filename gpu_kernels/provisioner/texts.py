@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from gpu_kernels.client import Lease
 from gpu_kernels.durations import duration
+from gpu_kernels.endings import why_ended
 
 ASK_AGAIN = "The next CUDA call asks for it again and waits; %gpu wait does so now."
+WITHOUT_GPU = "or choose 'Python 3' to work without a GPU."
 GONE = "What lay in the GPU's memory is gone; your variables and files stay."
 NOT_ASKED = "No slice of a GPU has been asked for yet."
 NOTHING_TO_GIVE_BACK = (
@@ -21,8 +23,29 @@ def attached(lease: Lease) -> str:
     """``0.02 V100, charged to ml101.``"""
     until = ""
     if lease.preempt_in is not None:
-        until = f" It makes way for a class in {duration(lease.preempt_in)}."
+        until = f" {makes_way(lease.preempt_in)}"
     return f"{lease.size}, charged to {lease.course}.{until}"
+
+
+def makes_way(seconds: float) -> str:
+    return (
+        f"It makes way for a class in {duration(seconds)}: save what you need of the GPU's memory before; "
+        "variables and files stay."
+    )
+
+
+def ended_before_start(size: str, state: str, reason: str | None) -> str:
+    return (
+        f"The slice of {size} ended before the kernel could use it ({why_ended(state, reason)}).\n"
+        f"Nothing is reserved now. Start the kernel again, {WITHOUT_GPU}"
+    )
+
+
+def no_answer(size: str, seconds: float) -> str:
+    return (
+        f"The GPU pool did not say within {seconds:g} seconds whether there is a slice of {size}.\n"
+        f"Nothing is reserved. Try again in a minute, {WITHOUT_GPU}"
+    )
 
 
 def waiting(size: str, position: int | None, starts_in: float | None, why: str, trouble: str | None) -> str:
@@ -39,12 +62,13 @@ def waiting(size: str, position: int | None, starts_in: float | None, why: str, 
 
 def given_back(size: str, *, held: bool) -> str:
     if not held:
-        return f"{size} is no longer waited for.\n{ASK_AGAIN}"
+        return f"{size} is no longer waited for: this kernel has left the line, and has no GPU.\n{ASK_AGAIN}"
     return f"The slice of {size} was given back; it costs nothing from now on.\n{GONE}\n{ASK_AGAIN}"
 
 
 def lost(size: str, reason: str) -> str:
-    return f"This kernel has lost its slice of {size}." + (f" {reason.rstrip('.')}." if reason else "")
+    why = f" {reason[0].upper()}{reason[1:].rstrip('.')}." if reason else ""
+    return f"This kernel has lost its slice of {size}.{why}"
 
 
 def taken_back(loss: str) -> str:
@@ -64,4 +88,5 @@ def declined_in_line(refusal: str, waits_for: str) -> str:
 
 
 def no_longer_wanted(size: str, kept: str | None) -> str:
-    return f"{size} is no longer waited for." + (f" You still have {kept}." if kept else "")
+    now = f"You still have {kept}." if kept else ASK_AGAIN
+    return f"{size} is no longer waited for: something else was asked of this kernel meanwhile.\n{now}"

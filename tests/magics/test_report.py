@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import socket
 import subprocess
 import sys
@@ -11,7 +12,9 @@ import pytest
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
-from gpu_kernels.magics import gpu, load_ipython_extension
+from gpu_kernels.client import Lease
+from gpu_kernels.endings import why_ended
+from gpu_kernels.magics import gpu, load_ipython_extension, report
 from gpu_kernels.magics.report import Report, look
 
 
@@ -102,3 +105,34 @@ def test_another_word_is_refused_with_what_there_is():
 def test_loading_it_imports_next_to_nothing():
     code = "import sys, gpu_kernels.magics; print('httpx' in sys.modules, 'IPython' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["False", "False"]
+
+
+def lease(**said: object) -> Lease:
+    """One as the controller tells it, of 0.02 V100 in force."""
+    whole = dict.fromkeys(field.name for field in dataclasses.fields(Lease))
+    return Lease(**{**whole, "state": "active", "size": "0.02 V100", **said})
+
+
+@pytest.mark.parametrize(
+    ("preempt_in", "ends_in", "said"),
+    [
+        (None, None, ""),
+        (None, 7200.0, "2 h at most, however much it is used"),
+        (600.0, 7200.0, "10 min, then it makes way for a class; 2 h at most, however much it is used"),
+        (600.0, None, "10 min, then it makes way for a class"),
+        (7200.0, 600.0, "10 min at most, however much it is used"),
+    ],
+)
+def test_the_time_left_names_the_class_and_the_longest_life(preempt_in, ends_in, said):
+    assert report._time_left(lease(preempt_in=preempt_in, ends_in=ends_in)) == said
+
+
+@pytest.mark.parametrize("state", ["active", "reserved"])
+def test_no_state_of_the_ledger_is_shown_as_it_is_called_there(state):
+    assert state not in report._lease_text(lease(state=state, expires_in=30.0))
+
+
+@pytest.mark.parametrize("state", ["draining", "expired", "freed", "quarantined", "released", "revoked"])
+def test_why_a_lease_is_over_is_said_in_words(state):
+    assert state not in why_ended(state, None)
+    assert why_ended(state, "Taken back: maintenance.\nAdvice.") == "Taken back: maintenance"

@@ -185,7 +185,8 @@ def test_who_crosses_the_class_is_told_when_it_makes_way(school):
     assert gone.state == "freed"
     assert gone.reason == (
         "Taken back: the class hour of ml101 began at 10:00, and this slice was granted until then.\n"
-        "Restart the kernel to get another one; what was in GPU memory is gone."
+        "What was in GPU memory is gone; variables and files stay. The next CUDA call of a notebook asks "
+        "for a new slice."
     )
 
 

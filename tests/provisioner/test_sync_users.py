@@ -72,7 +72,7 @@ def test_gpu_magic_tells_what_the_controller_knows_of_the_lease(pool, run_notebo
     assert text.startswith("A slice of 0.02 V100")
     assert "0.02 V100, 655 MiB, 2 % of a GPU's time" in text
     assert "server-1, tcp://127.0.0.1:1" in text
-    assert "reserved, for" in text
+    assert "granted, not used yet; it is renewed while this kernel lives" in text
     assert "ml101" in text
     assert "The GPU server at tcp://127.0.0.1:1 does not answer" in text
 
@@ -83,6 +83,6 @@ def test_gpu_magic_tells_that_the_slice_was_taken_back(pool, run_notebook):
         f"PoolClient({pool.url!r}, 'admin-token').revoke(os.environ['GPU_KERNELS_LEASE'], 'maintenance')"
     )
     _, text = run_notebook(revoke + ";", "%gpu")
-    assert text.startswith("This kernel's slice of 0.02 V100 has been taken back.")
+    assert text.startswith("This kernel's slice of 0.02 V100 is over.")
     assert "maintenance" in text
     assert "%gpu wait" in text

@@ -191,7 +191,11 @@ def drop_account(tx: Transaction, name: str, *, actor: str) -> None:
         )
     waiting = sum(lease.course == name for lease in tx.book.waiting)
     if waiting:
-        raise Conflict(f"{name} cannot be removed: {waiting} requests of it wait.", retry_after=60.0)
+        raise Conflict(
+            f"{name} cannot be removed: {waiting} requests of it wait.\n"
+            "Take them back, or wait until they are over.",
+            retry_after=60.0,
+        )
     _trial_tree(tx).drop_account(name)
     for quota in list(tx.book.quotas_of.of(name).values()):
         tx.drop(quota)

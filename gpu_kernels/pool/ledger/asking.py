@@ -82,7 +82,7 @@ def _check_living(tx: Transaction, user: str, *, but: bool) -> None:
     if living >= tx.caps.living:
         raise TooMany(
             f"You already have {living} leases, and nobody may have more than {tx.caps.living} at once.\n"
-            "Shut kernels down that you do not need.",
+            "Shut down kernels that you do not need, or choose 'Python 3' to work without a GPU.",
             details={"held": living, "limit": tx.caps.living},
         )
 
@@ -313,8 +313,16 @@ def owned(tx: Transaction, user: str, lease_id: str) -> Lease:
     """The user's lease; another user's is as unknown as one that does not exist."""
     lease = find(tx, lease_id)
     if lease is None or lease.user != user:
-        raise UnknownLease(f"There is no lease {lease_id[:40]!r} of yours.")
+        raise unknown(lease_id)
     return lease
+
+
+def unknown(lease_id: str) -> UnknownLease:
+    """What who does not own a lease reads, whether or not there is one."""
+    return UnknownLease(
+        f"There is no lease {lease_id[:40]!r} of yours.\n"
+        "It ended so long ago that it is forgotten, or is somebody else's. Look at the list of yours."
+    )
 
 
 def _body_hash(wish: Wish, course: str) -> str:

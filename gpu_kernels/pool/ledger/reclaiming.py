@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_kernels.pool.ledger.ending import revoke
+from gpu_kernels.pool.ledger.ending import ASK_ANEW, revoke
 from gpu_kernels.pool.ledger.rows import Lease
 from gpu_kernels.pool.ledger.ruling import idle_after, idle_for
 from gpu_kernels.pool.ledger.scene import ask, scene_of
@@ -12,10 +12,7 @@ from gpu_kernels.pool.ledger.states import Who
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy.queue import GPUS, QUOTA, decide
 
-IDLE = (
-    "Taken back: it had run nothing for {minutes} minutes, and others were waiting.\n"
-    "Restart the kernel to get a new slice; what was in GPU memory is gone."
-)
+IDLE = f"Taken back: it had run nothing for {{minutes}} minutes, and others were waiting.\n{ASK_ANEW}"
 
 
 def reclaim(tx: Transaction, most: int) -> int:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from zlib import crc32
 
 from gpu_kernels.pool.ledger.ending import (
+    ASK_ANEW,
     NOT_RENEWED,
     NOTHING_FREE,
     REPLACED,
@@ -22,14 +23,8 @@ from gpu_kernels.pool.ledger.states import IN_FORCE, Place, Who
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.ledger.windows import advance, stays_longer
 
-LIFE_OVER = (
-    "Taken back: it had reached the longest life that a slice may have.\n"
-    "Restart the kernel to get a new one; what was in GPU memory is gone."
-)
-SERVER_LEAVES = (
-    "Taken back: its GPU server is being taken out of service.\n"
-    "Restart the kernel to get a slice of another server; what was in GPU memory is gone."
-)
+LIFE_OVER = f"Taken back: it had reached the longest life that a slice may have.\n{ASK_ANEW}"
+SERVER_LEAVES = f"Taken back: its GPU server is being taken out of service.\n{ASK_ANEW}"
 SWEEP_BATCH = 200
 """At most so many leases end in one transaction, so that a mass expiry does not hold up everything else."""
 SPREAD = 0.1

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpu_kernels.durations import duration
 from gpu_kernels.errors import Forbidden, InvalidRequest, UnknownCourse
-from gpu_kernels.pool.ledger.ending import revoke
+from gpu_kernels.pool.ledger.ending import ASK_ANEW, revoke
 from gpu_kernels.pool.ledger.rows import Lease, TaughtRules
 from gpu_kernels.pool.ledger.ruling import idle_for
 from gpu_kernels.pool.ledger.states import Who
@@ -20,10 +20,7 @@ LONGEST_RULES = 64 * 1024
 """Bytes of JSON: they are read anew on many changes, and each change of them stands in the audit trail."""
 MOST_NAMED_USERS = 5
 """Of those to whom too much would be given, named in a refusal."""
-ENDED_IDLE = (
-    "Taken back by {actor}: it had run nothing for {lasted}.\n"
-    "Your variables are still there; what was in GPU memory is gone. The next CUDA call asks for a new slice."
-)
+ENDED_IDLE = f"Taken back by {{actor}}: it had run nothing for {{lasted}}.\n{ASK_ANEW}"
 
 
 def teach(tx: Transaction, name: str, rules: Mapping[str, Any], *, actor: str) -> None:

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 
 from gpu_kernels.pool.ledger.agenda_index import benches, demand_of, lost_seats, stays
-from gpu_kernels.pool.ledger.ending import revoke
+from gpu_kernels.pool.ledger.ending import ASK_ANEW, revoke
 from gpu_kernels.pool.ledger.rows import ClassHour, Lease, Seat, Window
 from gpu_kernels.pool.ledger.states import IN_FORCE, Who
 from gpu_kernels.pool.ledger.transaction import Transaction
@@ -341,9 +341,9 @@ def _makes_way(tx: Transaction, gpu_id: int) -> str:
             return (
                 f"Taken back: the class hour of {span.course} began at {since}, and this slice was granted "
                 "until then.\n"
-                "Restart the kernel to get another one; what was in GPU memory is gone."
+                f"{ASK_ANEW}"
             )
-    return "Taken back: a class hour began.\nRestart the kernel to get another slice."
+    return f"Taken back: a class hour began.\n{ASK_ANEW}"
 
 
 def retell(tx: Transaction, gpus: Iterable[int]) -> None:

@@ -96,8 +96,9 @@ def _spent(binds: RuleBinds, zone: ZoneInfo) -> str:
         when = wall_clock(binds.until, zone)
         renewed = "It begins anew on" if binds.window is None else "The first of it is back on"
         lines.append(f"{renewed} {when}.")
-    again = "Try again then" if binds.until is not None else "Ask your instructor when there is one"
-    lines.append(f"{again}, ask your instructor for a larger one, {WITHOUT_GPU}")
+        lines.append(f"Try again then, ask your instructor for a larger one, {WITHOUT_GPU}")
+    else:
+        lines.append(f"Ask your instructor for one, {WITHOUT_GPU}")
     return "\n".join(lines)
 
 

@@ -66,7 +66,9 @@ class Leases(LeaseHandler):
             self.require(ADMIN_POOL)
         elif query.course is not None:
             if not self.may_see(query.course):
-                raise Forbidden(f"{self.identity.name} may not see who holds what of {query.course}.")
+                raise Forbidden(
+                    f"{self.identity.name} may not see who holds what of {query.course}; its instructors may."
+                )
         else:
             self.require_somewhere(USE)
             user, own = self.identity.name, True
@@ -152,7 +154,7 @@ class OneLease(LeaseHandler):
         def look(tx: Transaction) -> View:
             lease = asking.find(tx, lease_id)
             if lease is None or not (lease.user == user or self.may_see(lease.course)):
-                raise UnknownLease(f"There is no lease {lease_id[:40]!r} of yours.")
+                raise asking.unknown(lease_id)
             if not self.may_see(lease.course):
                 self.require(USE, course=lease.course, server=lease.server)
             return reading.lease_view(tx, lease)
@@ -254,7 +256,10 @@ class Revoke(LeaseHandler):
         def revoke(tx: Transaction) -> View:
             lease = asking.find(tx, lease_id)
             if not identity.may(ADMIN_POOL) and not (lease is not None and identity.teaches(lease.course)):
-                raise Forbidden(f"{actor} may not take this lease back: it is of no course of theirs.")
+                raise Forbidden(
+                    f"{actor} may not take this lease back; instructors of its course may, and its owner may "
+                    "give it back."
+                )
             if lease is None:
                 raise UnknownLease(f"There is no lease {lease_id[:40]!r}.")
             if lease.state in LIVE:

@@ -6,6 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
+from gpu_kernels.durations import duration
 from gpu_kernels.errors import TooMany
 
 MOST_USERS = 10_000
@@ -25,10 +26,11 @@ class Pace:
         left, at = self._left.get(user, (self._most, now))
         left = min(self._most, left + (now - at) * self._most / 60)
         if left < 1:
+            again = max(1.0, (1 - left) * 60 / self._most)
             raise TooMany(
-                f"You asked the GPU pool for this more than {self._most:g} times in a minute.\n"
-                "Try again in a moment.",
-                retry_after=max(1.0, (1 - left) * 60 / self._most),
+                f"You asked the GPU pool for this more than {self._most:g} times in a minute, and nobody may "
+                f"oftener.\nNothing was done this time. Try again in {duration(again)}.",
+                retry_after=again,
                 details={"a_minute": self._most},
             )
         self._left[user] = (left - 1, now)

@@ -33,7 +33,8 @@ class Bells:
         """An event that is set when ``topic`` rings. Raises ``TooMany`` when ``who`` waits too often."""
         if self._each[who] >= MOST_EACH:
             raise TooMany(
-                f"{who} waits for {MOST_EACH} answers of the GPU pool already.\nTry again in a moment.",
+                f"{who} waits for {MOST_EACH} answers of the GPU pool already; nobody may for more at once.\n"
+                "What waits goes on waiting. Try again in a few seconds, when one of them is there.",
                 retry_after=5.0,
                 details={"limit": MOST_EACH},
             )

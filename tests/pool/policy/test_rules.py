@@ -267,7 +267,7 @@ def test_a_budget_of_nothing_never_comes_back_by_itself() -> None:
     )
     assert binds is not None
     assert binds.until is None
-    assert "Ask your instructor when there is one" in refusal(binds, SIZE, SATURDAY, BERLIN).message
+    assert "Ask your instructor for one" in refusal(binds, SIZE, SATURDAY, BERLIN).message
 
 
 def test_a_course_refuses_sizes_that_it_does_not_offer() -> None:
