@@ -135,7 +135,8 @@ def test_a_students_hour(lab, page, pool_of, course):
 
     notebook.shows(notebook.run("%gpu release"), "was given back")
     course(user_hours_per_week=0.0)
-    notebook.shows(notebook.run("%gpu wait"), "Your GPU budget in ml101 is used up", "Ask your instructor for one")
+    refused = notebook.run("%gpu wait")
+    notebook.shows(refused, "Your GPU budget in ml101 is used up", "Ask your instructor for one")
     shoot(page, "hour-9-budget")
 
     page.goto(f"{lab.settings.url}/hub/home")

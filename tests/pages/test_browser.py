@@ -352,7 +352,7 @@ def test_one_page_too_many_says_so_and_is_live_when_another_is_closed(open_page,
         expect(page.locator("[data-live-text]")).to_have_text(
             "Not live: too many pages of yours follow the pool. Close some of them."
         )
-        expect(page.locator("[data-live-count]")).to_contain_text("tries again by itself")
+        expect(page.locator("[data-live-count]")).to_contain_text("Next try in")
         expect(page.get_by_role("heading", name="The pool", exact=True)).to_be_visible()
         shoot(page, "too-many")
     wait_until(lambda: readers(controller, "root") == 0)

@@ -1,0 +1,46 @@
+"""What a lab page that is open shows while the hub is killed: real processes, SIGKILL.
+
+Screenshots are left in tests/output.
+"""
+
+from playwright.sync_api import expect
+
+from hub_config.lab import accounts
+from hub_config.lab.supervisor import wait
+from spawner.ports import is_free
+from tests.e2e.test_browser import page, pytestmark, shoot
+from tests.e2e.test_lab_pages import arrive, is_live, pages
+
+__all__ = ["page", "pages", "pytestmark"]
+
+
+def says_that_it_is_away(page):
+    line = page.locator("[data-live-text]")
+    expect(line).to_contain_text("Not live: the GPU pool cannot be reached from here.")
+    expect(page.locator("[data-live-count]")).to_contain_text("Next try in")
+    expect(page.get_by_role("button", name="Try now")).to_be_visible()
+
+
+def test_a_page_outlives_the_hub_that_is_killed_and_started_again(lab, page, pages):
+    arrive(lab, page, accounts.INSTRUCTOR, f"{pages}/courses/{accounts.COURSE}")
+    is_live(page)
+    field = page.get_by_label("Text for the students")
+    field.fill("Back at ten")
+    lab.hub.kill()
+    try:
+        says_that_it_is_away(page)
+        page.get_by_role("button", name="Pause", exact=True).click()
+        trouble = page.get_by_text("This was not sent, because the lab pages could not be reached.")
+        expect(trouble).to_be_visible()
+        expect(field).to_have_value("Back at ten")
+        shoot(page, "pages-hub-killed")
+    finally:
+        ports = [port for what, port in lab.settings.ports().items() if what != "the GPU server agent"]
+        wait(lambda: all(is_free(lab.settings.address, p) for p in ports), 60, "what the hub had goes on")
+        lab.start_hub()
+    page.get_by_role("button", name="Try now").click()
+    is_live(page)
+    expect(field).to_have_value("Back at ten")
+    page.get_by_role("button", name="Pause", exact=True).click()
+    expect(page.locator("#done")).to_contain_text("The course is paused")
+    wait(lambda: lab.gpus(), 60, "the agent did not come back")
