@@ -35,8 +35,17 @@ def complete(_: Any, event: Any) -> list[str]:
     return matches(event.line)
 
 
+def before_a_cell(_: Any = None) -> None:
+    """Where the program's life on its GPU has failed, this cell begins another. Never raises."""
+    from gpu_kernels.magics.life import go_on_after_failure
+
+    for line in go_on_after_failure():
+        print(line)
+
+
 def load_ipython_extension(shell: Any) -> None:
     """Called by IPython when the extension is loaded."""
     shell.register_magic_function(gpu, magic_kind="line_cell", magic_name="gpu")
+    shell.events.register("pre_run_cell", before_a_cell)
     for name in ("%gpu", "%%gpu"):
         shell.set_hook("complete_command", complete, str_key=name)

@@ -10,7 +10,7 @@ from typing import Any
 from gpu_kernels import attach, units
 from gpu_kernels.errors import InvalidSize
 from gpu_kernels.magics.failures import CellFailed, Interrupted, Refused
-from gpu_kernels.magics.life import begin_anew, can_begin_anew
+from gpu_kernels.magics.life import begin_anew, can_begin_anew, has_failed
 from gpu_kernels.magics.live import Line, Live
 from gpu_kernels.magics.report import NO_GPU, Report, look
 from remoting.environment import LEASE_VARIABLES
@@ -180,7 +180,7 @@ def _begun(before: Mapping[str, Any], answer: Mapping[str, Any]) -> list[str]:
     _note_in_environment(answer)
     if before["state"] != "attached":
         return begin_anew()
-    if before.get("lease") == answer.get("lease"):
+    if before.get("lease") == answer.get("lease") and not has_failed():
         return []
     return ["What lay in the old slice's memory is gone; your variables stay.", *begin_anew()]
 

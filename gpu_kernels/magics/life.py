@@ -14,8 +14,16 @@ import sys
 import threading
 from typing import Any
 
+from gpu_kernels import attach
+
 LIBRARY = "libcuda.so.1"
 NEW_LIFE = "gkNewLife"
+FAILED = 2
+"""What ``gkLife`` calls a life in which every call fails: its slice was taken, or a kernel went wrong."""
+BEGINS_ANEW = (
+    "Your program had lost its GPU, and begins anew with the next CUDA call: what lay in the GPU's memory\n"
+    "is gone, your variables stay."
+)
 RESTART = "restart the kernel before you use it again (menu Kernel, Restart Kernel)."
 ONE_LIFE = (
     "This program still has its old connection, and this runtime cannot begin another: restart the kernel "
@@ -40,6 +48,23 @@ def begin_anew() -> list[str]:
     getattr(library, NEW_LIFE)()
     _forget_numbas_handles()
     return remarks
+
+
+def has_failed() -> bool:
+    """Whether this process's CUDA calls all fail until it begins anew."""
+    library = _loaded()
+    if library is None or not hasattr(library, NEW_LIFE):
+        return False
+    state = ctypes.c_int()
+    library.gkLife(ctypes.byref(state))
+    return state.value == FAILED
+
+
+def go_on_after_failure() -> list[str]:
+    """Before a cell runs: begin anew where that is of use; what the student must know of it."""
+    if attach.address() is None or not has_failed():
+        return []
+    return [BEGINS_ANEW, *begin_anew()]
 
 
 def _loaded() -> Any | None:

@@ -110,6 +110,9 @@ class AttachPoint:
         attachment, do = self._attachment, request.get("do")
         if do == "status":
             yield answer_of(attachment.view())
+        elif do == "check":
+            attachment.check()
+            yield answer_of(attachment.view())
         elif do == "release":
             attachment.release()
             yield answer_of(attachment.view())
@@ -126,7 +129,7 @@ class AttachPoint:
                 raise Refused("The request names no size, such as '0.05 V100'.")
             yield from self._bounded_line(seconds, attachment.attach(size))
         else:
-            raise Refused("The request is none of status, wait, attach, release and keep.")
+            raise Refused("The request is none of status, check, wait, attach, release and keep.")
 
     def _bounded_line(self, seconds: float | None, wanted: str | None) -> Iterator[dict[str, Any]]:
         if not self._waiters.acquire(blocking=False):

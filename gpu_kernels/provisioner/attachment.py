@@ -192,6 +192,13 @@ class Attachment:
             self._own, self._given_back_by_user = self._own or wish, False
         self._note_change()
 
+    def check(self) -> None:
+        """Find out now whether the slice was taken back. Blocks for a call."""
+        with self._changed:
+            held = self._held
+        if held is not None:
+            held.still_in_force()
+
     def want(self) -> None:
         """See to it that the kernel has its slice, or stands in the line for it. Blocks for a call.
 

@@ -34,12 +34,12 @@ const char* remedy() {
                : "Restart the kernel (or the program) to get a working GPU again.";
 }
 
-// Why the slice has gone, if it has: the attach point knows, and answers at once or not in time.
+// Why the slice has gone, if it has: the attach point asks, and answers soon or not in time.
 std::string why_gone() {
     if (!wire::has_attach_point()) return {};
-    int ticks = 4;
+    int ticks = 8;
     const wire::AttachAnswer answer =
-        wire::ask_attach_point("status", [&](const wire::Waits* waits) { return !waits && --ticks > 0; });
+        wire::ask_attach_point("check", [&](const wire::Waits* waits) { return !waits && --ticks > 0; });
     return answer.attached == wire::Attached::no ? answer.text : std::string();
 }
 
