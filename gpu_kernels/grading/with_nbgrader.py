@@ -54,7 +54,7 @@ def autograde(
     from traitlets.config import Config
 
     os.chdir(folder)
-    _bound_output()
+    too_much = _bound_output()
     app = _app().instance(config=Config(config))
     arguments = [assignment, f"--student={student}"]
     arguments += [f"--Execute.kernel_name={kernel}"] if kernel else []
@@ -62,7 +62,12 @@ def autograde(
     arguments += ["--force"] if again else []
     app.initialize(arguments)
     app.config.merge(Config(config))
-    app.start()
+    try:
+        app.start()
+    except SystemExit:
+        if too_much:
+            raise notebook.TooMuch(notebook.TOO_MUCH_SHOWN) from None
+        raise
     return 0
 
 
@@ -76,9 +81,18 @@ def forget(assignment: str, student: str, folder: str) -> None:
         rmtree(written)
 
 
-def _bound_output() -> None:
+def _bound_output() -> list[int]:
+    """Have nbgrader's client end what shows too much; the list grows where it did."""
     from nbgrader.preprocessors import Execute  # type: ignore[import-not-found, unused-ignore]
 
-    Execute.shown = 0
-    Execute.ending = None
-    Execute.process_message = notebook.BoundedClient.process_message
+    ended: list[int] = []
+
+    def process_message(client: Any, *told: Any, **named: Any) -> Any:
+        try:
+            return notebook.BoundedClient.process_message(client, *told, **named)
+        except notebook.TooMuch:
+            ended.append(client.shown)
+            raise
+
+    Execute.shown, Execute.ending, Execute.process_message = 0, None, process_message
+    return ended

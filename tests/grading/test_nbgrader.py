@@ -160,6 +160,17 @@ def test_no_grade_stays_of_a_run_whose_slice_was_taken_back(course, lab, tmp_pat
     assert course.scores() == {"ada": 2.0}
 
 
+def test_a_student_who_prints_without_end_fails_alone(course):
+    course.hand_in("ada", "def square(x): return x * x")
+    course.hand_in("eve", "while True: print('x' * 1_000_000)")
+    done = course.grade()
+    assert done.returncode == Exit.FAILED, done.stdout + done.stderr
+    assert "eve/ps1: failed: It shows more than 32 MiB in all." in done.stdout
+    assert "ada/ps1: done" in done.stdout
+    assert not course.autograded("eve").exists()
+    assert course.scores()["ada"] == 2.0
+
+
 def test_what_nbgrader_cannot_grade_is_said_with_the_student(course):
     course.hand_in("ada", "def square(x): return x * x")
     shutil.rmtree(course.folder / "source")
