@@ -195,3 +195,25 @@ def test_without_a_stream_it_is_asked_for_and_without_an_answer_it_is_called_old
     page.unroute_all()
     page.evaluate("window.dispatchEvent(new Event('online'))")
     expect(item(page)).not_to_contain_text("not up to date")
+
+
+HIDE = """hidden => {
+    Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});
+    document.dispatchEvent(new Event('visibilitychange'));
+}"""
+
+
+@needs_the_extension
+def test_a_page_out_of_sight_listens_to_nothing_and_catches_up_when_it_is_seen_again(lab, page, person):
+    open_fresh_lab(lab, page, "ana")
+    open_notebook(page)
+    expect(item(page)).to_contain_text("MiB")
+    with page.expect_event("requestfailed", lambda request: "/gpu-lab/api/events" in request.url):
+        page.evaluate(HIDE, True)
+    with person("ana") as ana:
+        ana.open_lab()
+        (session,) = ana.sessions()
+        ana.server_fetch("POST", f"gpu-lab/api/kernels/{session['kernel']['id']}/release")
+    with page.expect_request("**/gpu-lab/api/events*"):
+        page.evaluate(HIDE, False)
+    expect(item(page)).to_have_text("No GPU slice")
