@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.lab_load.loop_watch import LATE_MS, OURS, REPOSITORY
+from benchmarks.lab_load.loop_watch import OURS, REPOSITORY
 
 TOLD_FRAMES = 4
 
@@ -54,7 +54,9 @@ class Loops:
     processes: int = 0
     callbacks: int = 0
     busy: float = 0.0
-    late: list[int] = field(default_factory=lambda: [0] * (len(LATE_MS) + 1))
+    lived: float = 0.0
+    behind: float = 0.0
+    """Seconds in which who asked had to wait for more than a tenth of one."""
     latest: float = 0.0
     blocks: list[Block] = field(default_factory=list)
 
@@ -69,7 +71,8 @@ class Loops:
             self.processes += 1
             self.callbacks += line["callbacks"]
             self.busy += line["busy"]
-            self.late = [a + b for a, b in zip(self.late, line["late"], strict=True)]
+            self.lived += line["lived"]
+            self.behind += line["behind"]
             self.latest = max(self.latest, line["latest"])
 
     @property
@@ -84,10 +87,10 @@ class Loops:
     def unseen(self) -> float:
         return max((block.unseen for block in self.blocks), default=0.0)
 
-    def late_beyond(self, ms: int) -> float:
-        """The part of all beats that came later than that."""
-        total = sum(self.late)
-        return sum(self.late[LATE_MS.index(ms) + 1 :]) / total if total else 0.0
+    @property
+    def held_up(self) -> float:
+        """The part of the time in which who asked had to wait for more than a tenth of a second."""
+        return self.behind / self.lived if self.lived else 0.0
 
 
 def read(folder: Path) -> dict[str, Loops]:

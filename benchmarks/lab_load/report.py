@@ -61,7 +61,7 @@ def figures(outcome: Outcome) -> list[Figure]:
             Figure(f"{kind}: loop blocked by us, longest", loops.ours, "s", "lower", aim),
             Figure(f"{kind}: loop blocked, longest", loops.longest, "s", "lower"),
             Figure(f"{kind}: loop blocked by who knows, longest", loops.unseen, "s", "lower"),
-            Figure(f"{kind}: beats more than 100 ms late", 100 * loops.late_beyond(100), "%", "lower"),
+            Figure(f"{kind}: time with more than 100 ms to wait", 100 * loops.held_up, "%", "lower"),
         ]
     return found
 
@@ -102,12 +102,12 @@ def processors(outcome: Outcome) -> str:
 def loops(outcome: Outcome) -> str:
     rows = [
         "milliseconds that an event loop stood still, less what it waited for a processor",
-        f"{'process':12} {'longest':>8} {'by us':>8} {'unseen':>8} {'> 100 ms late':>14} {'latest beat':>12}",
+        f"{'process':12} {'longest':>8} {'by us':>8} {'unseen':>8} {'> 100 ms wait':>14} {'latest beat':>12}",
     ]
     for kind, each in outcome.loops.items():
         rows.append(
             f"{kind:12} {each.longest * 1000:8.0f} {each.ours * 1000:8.0f} {each.unseen * 1000:8.0f} "
-            f"{each.late_beyond(100):14.2%} {each.latest * 1000:12.0f}"
+            f"{each.held_up:14.2%} {each.latest * 1000:12.0f}"
         )
     for kind, each in outcome.loops.items():
         by_us = sorted((block for block in each.blocks if block.ours), key=lambda block: -block.ours)
