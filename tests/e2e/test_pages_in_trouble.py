@@ -1,4 +1,4 @@
-"""What a lab page that is open shows while the hub is killed: real processes, SIGKILL.
+"""What a lab page that is open shows while the hub, or the controller, is killed: real processes, SIGKILL.
 
 Screenshots are left in tests/output.
 """
@@ -9,6 +9,7 @@ from hub_config.lab import accounts
 from hub_config.lab.supervisor import wait
 from spawner.ports import is_free
 from tests.e2e.test_browser import page, pytestmark, shoot
+from tests.e2e.test_faults import the_process
 from tests.e2e.test_lab_pages import arrive, is_live, pages
 
 __all__ = ["page", "pages", "pytestmark"]
@@ -44,3 +45,20 @@ def test_a_page_outlives_the_hub_that_is_killed_and_started_again(lab, page, pag
     page.get_by_role("button", name="Pause", exact=True).click()
     expect(page.locator("#done")).to_contain_text("The course is paused")
     wait(lambda: lab.gpus(), 60, "the agent did not come back")
+
+
+def test_a_page_goes_on_by_itself_when_the_controller_is_killed(lab, page, pages):
+    arrive(lab, page, accounts.ADMIN, f"{pages}/pool")
+    is_live(page)
+    page.evaluate(
+        """() => {
+            const line = document.querySelector("[data-live-text]");
+            window.told = [];
+            new MutationObserver(() => told.push(line.textContent)).observe(line, { childList: true });
+        }"""
+    )
+    the_process(lab, "gpu_kernels.pool").kill()  # what starts it again does so in a moment
+    away = "() => told.some(text => text.startsWith('Not live: the GPU pool cannot be reached'))"
+    wait(lambda: page.evaluate(away), 60, "the page does not notice that the controller is gone")
+    is_live(page)
+    expect(page.get_by_role("heading", name="The pool", exact=True)).to_be_visible()
