@@ -198,7 +198,7 @@ class TestInThreads:
         assert reasons == ["Taken back: exam"]
 
     def test_it_is_renewed_for_as_long_as_the_block_runs(self, tmp_path: Path) -> None:
-        # Six seconds, though two were enough: a machine that stands still for a second or two must not cost the lease.
+        # Six seconds, though two were enough: a machine that stands still a while must not cost the lease.
         with ThreadedController(tmp_path / "state", lease_ttl=6.0) as controller:
             Agent(controller.client("gpu-server")).register()
             ada = controller.client("ada")
