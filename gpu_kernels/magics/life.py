@@ -82,6 +82,8 @@ def _libraries_that_cannot() -> list[str]:
         names.append("PyTorch")
     if "cupy" in sys.modules:
         names.append("CuPy")
+    if "triton" in sys.modules:
+        names.append("Triton")
     return [f"{name} cannot go on with another slice: {RESTART}" for name in names]
 
 
