@@ -166,7 +166,9 @@ CUresult Call::synchronize(uint16_t opcode, uint8_t flags, const void* message, 
                            size_t out_bytes) {
     const CUresult result = ask(opcode, flags, message, bytes, out, out_bytes);
     if (result == CUDA_SUCCESS) results_visible(opcode == wire::kOp_cuCtxSynchronize);
-    return result;
+    // What was to be seen may not have come: the life has ended meanwhile.
+    const bool ends = result == CUDA_SUCCESS && Session::get().error() == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    return ends ? CUDA_ERROR_CONTEXT_IS_DESTROYED : result;
 }
 
 CUresult Call::copy_in(uint64_t address, const void* from, uint64_t bytes, uint64_t stream, bool whole) {

@@ -63,6 +63,14 @@ CUresult Session::open() {
     return first_result_;
 }
 
+// Another thread may have ended the new life already, before this one is within again.
+CUresult Session::go_on() {
+    while (ended_.load(std::memory_order_acquire)) {
+        if (CUresult error = begin()) return error;
+    }
+    return CUDA_SUCCESS;
+}
+
 // A thread that waits for its slice, or for another thread that does, holds up neither other calls nor the
 // end of a life. What it was given is of no use when a life has ended since it asked: the slice may be
 // another one.
@@ -251,7 +259,8 @@ Lane* Session::lane() {
     }
     if (thread.lane && is_main_thread()) thread.lane->watch_for_interrupts();
     // Each thread once, and not all of thousands: the text is the same for each.
-    if (!thread.lane && !std::exchange(thread.told, true) && threads_told_.fetch_add(1) < kMostTold)
+    const bool ends = error_.load() == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (!thread.lane && !ends && !std::exchange(thread.told, true) && threads_told_.fetch_add(1) < kMostTold)
         tell_user("this thread cannot use the GPU: " + error);
     return thread.lane;
 }

@@ -35,7 +35,7 @@ class Session {
     CUresult open();
     // For calls that need no handle: begins another life where one was ended. Only where no lock is held, and
     // nothing was looked up.
-    CUresult go_on() { return ended_.load(std::memory_order_acquire) ? begin() : CUDA_SUCCESS; }
+    CUresult go_on();
     // gkNewLife and gkLife (life.h).
     CUresult end_life();
     uint64_t life(int* state) const;
