@@ -254,7 +254,8 @@ Lane* Session::lane() {
     bool gone = false;
     {
         const std::lock_guard lock(mutex_);
-        if (forked_) return nullptr;
+        // gkNewLife waits for whoever opens a lane, so that only one may be at it when a life ends.
+        if (forked_ || error_.load() == CUDA_ERROR_CONTEXT_IS_DESTROYED) return nullptr;
         thread.lane = idle_lane(error, gone);
     }
     if (thread.lane && is_main_thread()) thread.lane->watch_for_interrupts();
