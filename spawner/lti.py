@@ -22,9 +22,10 @@ LEARNER, INSTRUCTOR = "learner", "instructor"
 LONGEST_COURSE = 100
 
 _CLAIM = "https://purl.imsglobal.org/spec/lti/claim/"
+_LIKE_A_DIGEST = re.compile(r"-[0-9a-f]{8}$")
 _TEACHING = ("instructor", "teachingassistant", "contentdeveloper")
 _IN_THIS_COURSE = re.compile(
-    r"(http://purl\.imsglobal\.org/vocab/lis/v2/membership(/\w+)?#|urn:lti:role:ims/lis/)?(?P<role>\w+)(/\w+)?"
+    r"(http://purl\.imsglobal\.org/vocab/lis/v2/membership(/(?P<main>\w+))?#|urn:lti:role:ims/lis/)?(?P<role>\w+)(/\w+)?"
 )
 """A role in the course that the launch is from. A person may be an instructor of the institution and a
 learner in this course: roles of the institution or the system do not count.
@@ -46,10 +47,10 @@ def groups_of_launch(claims: Mapping[str, Any]) -> list[str]:
 
 def course_name(context: str) -> str:
     """What a course is called here, by the id that the learning platform gave it. An id that cannot be a name
-    as it is gets a digest besides: two courses never have the same name.
+    as it is, or that ends like one with a digest, gets a digest besides: two courses never have the same name.
     """
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", context).strip("-")[:LONGEST_COURSE]
-    if name == context or not name:
+    if not name or (name == context and not _LIKE_A_DIGEST.search(name)):
         return name
     return f"{name}-{hashlib.sha256(context.encode(errors='surrogatepass')).hexdigest()[:8]}"
 
@@ -75,4 +76,6 @@ def join_course(authenticator: Any, handler: Any, auth_model: dict[str, Any]) ->
 
 def _teaches(text: object) -> bool:
     match = _IN_THIS_COURSE.fullmatch(str(text).strip())
-    return match is not None and match["role"].casefold() in _TEACHING
+    if match is None or match["role"].casefold() not in _TEACHING:
+        return False
+    return match["main"] is None or match["main"].casefold() in _TEACHING  # a learner who instructs is a learner

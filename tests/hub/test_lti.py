@@ -32,6 +32,11 @@ def launch(course: object, *roles: str) -> dict[str, Any]:
             ["lti-4711-instructor"],
         ),
         (launch("ML 101/a=b", f"{MEMBER}Learner"), ["lti-ML-101-a-b-63ab5344-learner"]),
+        (launch("a-b-c8687a08", f"{MEMBER}Learner"), ["lti-a-b-c8687a08-315128a4-learner"]),
+        (
+            launch("4711", "http://purl.imsglobal.org/vocab/lis/v2/membership/Learner#Instructor"),
+            ["lti-4711-learner"],
+        ),
         (launch(4711), ["lti-4711-learner"]),
         (launch("///"), []),
         (launch(None), []),

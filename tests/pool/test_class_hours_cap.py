@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_kernels.errors import Forbidden, TooMany
+from gpu_kernels.errors import Forbidden, InvalidRequest, TooMany
 from gpu_kernels.pool.ledger import accounts, class_hours, teaching
 from tests.pool.school import MORNING, School
 
@@ -49,10 +49,26 @@ def test_nobody_books_the_pool_for_half_of_each_day(school: School) -> None:
 
 
 def test_class_hours_of_other_months_are_not_added_up(school: School) -> None:
-    book(school, replace(WHOLE_DAYS, last_date="2027-03-31"))
-    book(school, replace(WHOLE_DAYS, first_date="2027-04-01"))
+    book(school, replace(WHOLE_DAYS, last_date="2027-03-28"))
+    book(school, replace(WHOLE_DAYS, first_date="2027-03-29"))
     with pytest.raises(TooMany):
         book(school, replace(MORNING, weekdays="6", minutes=180, first_date="2027-03-20"))
+
+
+def test_single_days_of_a_week_are_added_up(school: School) -> None:
+    days = [f"2027-03-{day:02}" for day in range(8, 15)]
+    whole = replace(MORNING, seats=10, weekdays="1234567", start="08:00", minutes=720)
+    for day in days[:3]:
+        book(school, replace(whole, first_date=day, last_date=day))
+    for day in days[3:]:
+        with pytest.raises(TooMany, match="48 GPU-hours a week"):
+            book(school, replace(whole, first_date=day, last_date=day))
+
+
+def test_a_grading_account_has_no_class_hours(school: School) -> None:
+    school.write(lambda tx: accounts.put_account(tx, "ml101-grading", kind="course", actor="root"))
+    with pytest.raises(InvalidRequest, match="Book them for ml101"):
+        book(school, replace(MORNING, course="ml101-grading"))
 
 
 def test_who_stands_above_says_how_much(school: School) -> None:

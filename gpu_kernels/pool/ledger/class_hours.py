@@ -29,6 +29,7 @@ from gpu_kernels.pool.ledger.windows import HORIZON, close, give_up, put_seats, 
 from gpu_kernels.pool.policy import calendar, refusals
 from gpu_kernels.pool.policy.agenda import Agenda
 from gpu_kernels.pool.policy.agenda_model import FOREVER, Demand, Plan, Seating
+from gpu_kernels.pool.policy.roles import graded_course
 from gpu_kernels.pool.policy.seating import make_room, settle
 from gpu_kernels.units import parse_size
 
@@ -64,6 +65,11 @@ def create(tx: Transaction, pattern: Pattern, *, actor: str) -> ClassHour:
         raise UnknownCourse(
             f"There is no course {pattern.course[:100]} in the GPU pool.",
             details={"course": pattern.course[:255]},
+        )
+    if (taught := graded_course(pattern.course)) is not None:
+        raise InvalidRequest(
+            f"{pattern.course} is a grading account and has no class hours. Book them for {taught}.",
+            details={"field": "course"},
         )
     _check_number(tx, pattern.course)
     row = ClassHour(

@@ -5,7 +5,7 @@ pool away from all others by booking it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import date
+from datetime import date, timedelta
 
 from gpu_kernels.errors import TooMany
 from gpu_kernels.pool.ledger.rows import ClassHour
@@ -84,17 +84,24 @@ def _others(tx: Transaction, row: ClassHour, *, all_classes: bool) -> list[Class
         if other.course == row.course
         and other.id != row.id
         and other.cancelled_at is None
-        and other.first_date <= row.last_date
-        and row.first_date <= other.last_date
+        and _weeks(other)[0] <= _weeks(row)[1]
+        and _weeks(row)[0] <= _weeks(other)[1]
         and (all_classes or gpu_class is None or parse_size(other.size).gpu_class in (None, gpu_class))
     ]
 
 
 def _fullest(tx: Transaction, row: ClassHour, others: Iterable[ClassHour]) -> int:
     """What others take of a week at the most while ``row`` goes on: that only rises where one begins."""
-    weeks = [(other.first_date, other.last_date, a_week(tx, other)) for other in others]
-    begins = {row.first_date, *(first for first, _, _ in weeks if first >= row.first_date)}
+    weeks = [(*_weeks(other), a_week(tx, other)) for other in others]
+    own = _weeks(row)[0]
+    begins = {own, *(first for first, _, _ in weeks if first >= own)}
     return max(sum(taken for first, last, taken in weeks if first <= day <= last) for day in begins)
+
+
+def _weeks(row: ClassHour) -> tuple[date, date]:
+    """The Mondays of its first and its last week: what is in the same week counts together, on whatever days."""
+    first, last = date.fromisoformat(row.first_date), date.fromisoformat(row.last_date)
+    return first - timedelta(days=first.weekday()), last - timedelta(days=last.weekday())
 
 
 def _no_more(asked: int, row: ClassHour, had: int, before: ClassHour) -> bool:
