@@ -117,7 +117,9 @@ class Asking:
         while self._after is not None:
             self._check_wanted()
             if self._after.answered.wait(RETRY_S):
-                self._after = None
+                # What was withdrawn before its own turn had asked nothing: then it is the turn of what that
+                # waited for, which may be on its way still. Its thread writes this no more once it is over.
+                self._after = self._after._after
         while True:
             lease = self._ask()
             said = time.monotonic()

@@ -87,6 +87,8 @@ class Attachment:
         """The last one that was started; it may still be on its way though it was given up."""
         self._earlier: list[Asking] = []
         """What the request on its way is in place of: which stand until the controller has answered."""
+        self._left: list[Asking] = []
+        """Of these, what the controller has ended while its answer to the newest was still on its way."""
         self._refusal: Exception | None = None
         self._own: Wish | None = None
         """For what it was granted last, or is started for: what is asked for where nothing else is said."""
@@ -320,10 +322,10 @@ class Attachment:
         with self._changed:
             asking = self._asking
             if asking is not None and asking.lease is not None:
-                left = self._take_earlier()
+                left = [*self._left, *self._take_earlier()]
                 for before in left:
                     if before.lease is not None and before.lease.created_at == asking.lease.created_at:
-                        asking.since = before.since
+                        asking.since = min(asking.since, before.since)
         for before in left:
             before.withdraw()
         self._note_change()
@@ -337,11 +339,15 @@ class Attachment:
                 self._asking = None
             elif expected:
                 self._earlier.remove(asking)
+                if lease is None:
+                    self._left.append(asking)
             old = None
             if expected and lease is not None:
                 old = self._hold(asking, lease)
             elif current and error is not None:
                 self._refuse(asking.wish, error)
+            if self._asking is None:
+                self._left = []
         if not expected and lease is not None:
             leasing.give_back(asking.client, lease, asking.wish.holder)
         if old is not None and lease is not None and old.lease_id != lease.id:
@@ -358,7 +364,7 @@ class Attachment:
         return old
 
     def _take_earlier(self) -> list[Asking]:
-        earlier, self._earlier = self._earlier, []
+        earlier, self._earlier, self._left = self._earlier, [], []
         return earlier
 
     def _own_again(self) -> Wish | None:

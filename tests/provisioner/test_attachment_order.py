@@ -1,0 +1,102 @@
+"""Requests of one kernel that are on their way at once: none overtakes another, and none is forgotten."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from gpu_kernels.client import Slot
+from gpu_kernels.provisioner import leasing
+from gpu_kernels.provisioner.attachment import Attachment
+from gpu_kernels.provisioner.identity import Identity
+from gpu_kernels.provisioner.leasing import Wish
+from tests.provisioner.pool import settled, wait_until
+
+
+class SlowOnTheWay:
+    """A student's client whose requests for some sizes are held up before the controller has them, until
+    they are let through.
+    """
+
+    def __init__(self, client, *sizes: str) -> None:
+        self._client = client
+        self.sent: list[str] = []
+        self.through = {size: threading.Event() for size in sizes}
+
+    def __getattr__(self, name: str):
+        return getattr(self._client, name)
+
+    def ask(self, size: str, **request):
+        self.sent.append(request["key"])
+        if size in self.through:
+            self.through.pop(size).wait(60)
+        return self._client.ask(size, **request)
+
+
+class SlowOnTheWayBack:
+    """A student's client whose answers to requests for a size are held up until they are let through."""
+
+    def __init__(self, client, size: str) -> None:
+        self._client, self._size = client, size
+        self.through = threading.Event()
+
+    def __getattr__(self, name: str):
+        return getattr(self._client, name)
+
+    def ask(self, size: str, **request):
+        lease = self._client.ask(size, **request)
+        if size == self._size:
+            self.through.wait(60)
+        return lease
+
+
+@pytest.fixture
+def asking(pool, monkeypatch):
+    """``asking(client, size)``: an attachment that asks through it for a slice."""
+    made = []
+
+    def ask(client, size: str) -> Attachment:
+        monkeypatch.setattr(leasing, "client_of_this_process", lambda: client)
+        made.append(attachment := Attachment("kernel-1", lambda: True))
+        attachment.ask(Wish(size, None, Identity(None, Slot("", "a"), "first"), "kernel-1", {}))
+        return attachment
+
+    yield ask
+    for attachment in made:
+        attachment.end()
+
+
+def test_who_asks_again_after_a_withdrawn_request_waits_for_the_one_before_that(asking, pool):
+    slow = SlowOnTheWay(pool.student, "0.02 V100")
+    let_through = slow.through["0.02 V100"]
+    attachment = asking(slow, "0.02 V100")
+    first = attachment._asking
+    wait_until(lambda: slow.sent == ["first"])
+    attachment.attach("0.05 V100")
+    second = attachment._asking
+    attachment.release()
+    assert second.finished(60)
+    attachment.want()
+    third = attachment._asking
+    wait_until(lambda: third._after is first or len(slow.sent) > 1)
+    assert slow.sent == ["first"]
+    let_through.set()
+    assert settled(attachment, 60).state == "attached"
+    assert attachment.view().lease.in_force
+    assert [lease.id for lease in pool.in_force()] == [attachment.view().lease.id]
+
+
+def test_a_smaller_size_waits_since_the_first_did_though_that_is_told_of_its_end_before(asking, pool):
+    pool.limit(5000)
+    pool.student.ask("1 V100", key="b", slot=Slot("", "b"), holder="blocker")
+    slow = SlowOnTheWayBack(pool.student, "0.02 V100")
+    attachment = asking(slow, "0.05 V100")
+    first = attachment._asking
+    wait_until(lambda: first.position is not None)
+    attachment.attach("0.02 V100")
+    second = attachment._asking
+    assert first.finished(60)  # the controller has ended it: the second has its place
+    slow.through.set()
+    wait_until(lambda: second.since == first.since)
+    assert attachment.view().place.size == "0.02 V100"
