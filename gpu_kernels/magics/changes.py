@@ -93,14 +93,24 @@ def run_with(size: str | None, timeout: float | None, cell: str, shell: Any) -> 
 
 
 def _go_back(at: str, before: Mapping[str, Any]) -> str:
-    """To the slice that there was or was waited for, or to none; what became of it."""
+    """To the slice that there was or was waited for, or to none; what became of it. Where that is refused or
+    takes too long, the kernel has the cell's slice still, and the program its life on it.
+    """
+    during = now = _asked(at, do="status")
     if before["state"] in ("attached", "waiting"):
         answer = _asked(at, do="attach", size=before["size"], seconds=GOES_BACK_WITHIN_S)
+        now = answer if answer["state"] == "attached" else _asked(at, do="status")
     else:
-        answer = _asked(at, do="release")
-    _note_in_environment(answer)
-    stands = f"The kernel has {answer['size']} again." if answer["state"] == "attached" else answer["text"]
-    return "\n".join([str(stands), *begin_anew()])
+        answer = now = _asked(at, do="release")
+    _note_in_environment(now)
+    if answer["state"] == "attached" or (now["state"] == "attached" and now["lease"] != during.get("lease")):
+        stands = f"The kernel has {now['size']} again."
+    elif "wanted" in now:
+        stands = f"The kernel still has {now['size']}, until {before['size']} is there. {answer['text']}"
+    else:
+        stands = str(answer["text"])
+    keeps = now["state"] == "attached" and now["lease"] == during.get("lease")
+    return "\n".join([stands, *([] if keeps else begin_anew())])
 
 
 def _swapped(at: str, before: Mapping[str, Any], size: str, timeout: float | None) -> dict[str, Any]:

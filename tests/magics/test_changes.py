@@ -11,9 +11,9 @@ import pytest
 from IPython.core.error import UsageError
 
 from gpu_kernels.client import Slot
-from gpu_kernels.magics import gpu, life
+from gpu_kernels.magics import changes, gpu, life
 from gpu_kernels.magics.failures import CellFailed, Interrupted, Refused
-from tests.provisioner.pool import wait_until
+from tests.provisioner.pool import COURSE, wait_until
 
 IN_LINE = r"Waiting for 0\.02 V100: number 1 in the queue|You are next in the line for 0\.02 V100"
 
@@ -133,6 +133,46 @@ def test_a_cell_has_the_larger_slice_and_the_kernel_the_smaller_one_afterwards(a
     assert "0.1 V100" in shell.user_ns["during"]
     has(pool, "0.02 V100")
     assert attached.view().size == "0.02 V100"
+
+
+@pytest.fixture
+def lives(monkeypatch) -> list[str]:
+    """The slice of each life that this process began."""
+    began: list[str] = []
+    monkeypatch.setattr(
+        changes, "begin_anew", lambda: began.append(os.environ.get("GPU_KERNELS_LEASE", "none")) or []
+    )
+    return began
+
+
+def test_a_cell_whose_slice_stays_since_going_back_is_refused_keeps_its_life(
+    attached, pool, shell, lives, capsys
+):
+    shell.user_ns["refuse"] = lambda: pool.admin.set_rules(COURSE, {"sizes": ["0.1 V100"]})
+    try:
+        shell.run_cell_magic("gpu", "0.1", "refuse()")
+    finally:
+        pool.admin.set_rules(COURSE, {})
+    assert re.search(r"0\.02 V100(?s:.*)You still have 0\.1 V100\.", capsys.readouterr().out)
+    assert lives == [attached.view().lease.id] == [os.environ["GPU_KERNELS_LEASE"]]
+    assert attached.view().size == "0.1 V100"
+
+
+def test_a_cell_whose_slice_stays_while_the_way_back_is_waited_for_keeps_its_life(
+    attached, pool, shell, lives, capsys, monkeypatch
+):
+    monkeypatch.setattr(changes, "GOES_BACK_WITHIN_S", 0.0)
+    pool.limit(5000)
+
+    def fill() -> None:
+        wait_until(lambda: sizes(pool) == ["0.1 V100"])
+        pool.student.ask("0.9 V100", key="b", slot=Slot("", "b"), holder="blocker")
+
+    shell.user_ns["fill"] = fill
+    shell.run_cell_magic("gpu", "0.1", "fill()")
+    assert "The kernel still has 0.1 V100, until 0.02 V100 is there." in capsys.readouterr().out
+    assert lives == [attached.view().lease.id] == [os.environ["GPU_KERNELS_LEASE"]]
+    assert attached.view().place.size == "0.02 V100"
 
 
 @pytest.mark.parametrize("cell", ["1/0", "raise KeyboardInterrupt", "raise SystemError", "this is no Python"])
