@@ -47,7 +47,7 @@ def groups_of_launch(claims: Mapping[str, Any]) -> list[str]:
 
 def course_name(context: str) -> str:
     """What a course is called here, by the id that the learning platform gave it. An id that cannot be a name
-    as it is, or that ends like one with a digest, gets a digest besides: two courses never have the same name.
+    as it is, or that ends as if with a digest, gets a digest besides: two courses never have the same name.
     """
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", context).strip("-")[:LONGEST_COURSE]
     if not name or (name == context and not _LIKE_A_DIGEST.search(name)):
@@ -78,4 +78,5 @@ def _teaches(text: object) -> bool:
     match = _IN_THIS_COURSE.fullmatch(str(text).strip())
     if match is None or match["role"].casefold() not in _TEACHING:
         return False
-    return match["main"] is None or match["main"].casefold() in _TEACHING  # a learner who instructs is a learner
+    # Of a sub-role the main role counts: a learner who instructs others is a learner.
+    return match["main"] is None or match["main"].casefold() in _TEACHING

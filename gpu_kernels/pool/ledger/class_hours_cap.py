@@ -99,7 +99,7 @@ def _fullest(tx: Transaction, row: ClassHour, others: Iterable[ClassHour]) -> in
 
 
 def _weeks(row: ClassHour) -> tuple[date, date]:
-    """The Mondays of its first and its last week: what is in the same week counts together, on whatever days."""
+    """The Mondays of its first and its last week: what shares a week counts together, on whatever days."""
     first, last = date.fromisoformat(row.first_date), date.fromisoformat(row.last_date)
     return first - timedelta(days=first.weekday()), last - timedelta(days=last.weekday())
 

@@ -41,7 +41,9 @@ CUresult Call::connect_lane() {
     if (Thread::current().in_callback) return CUDA_ERROR_NOT_PERMITTED;
     lane_ = Thread::current().lane;
     if (!lane_) lane_ = session.lane();
-    return lane_ ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;
+    if (lane_) return CUDA_SUCCESS;
+    const CUresult error = session.error();  // the life may have ended meanwhile
+    return error ? error : CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 
 CUresult Call::begin() {

@@ -25,6 +25,8 @@ class Flusher {
 
     // After an append to `lane`, by its owner. False when the connection is broken.
     bool schedule(Session& session, Lane& lane);
+    // In the child of a fork, which has none of the parent's threads.
+    void forget_after_fork() { state_.store(kNotStarted); }
 
   private:
     void wake(Session& session);

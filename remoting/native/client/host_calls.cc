@@ -165,6 +165,8 @@ void HostCalls::serve(uint64_t done) {
         if (prepare(reply)) {
             run(static_cast<CUresult>(reply.status));
             after_call();
+        } else if (!is_present()) {
+            continue;  // the life has ended: next() tells this one too, with all that are left
         }
         end_call(done);
     }

@@ -85,7 +85,7 @@ std::vector<std::function<void()>> take_down() {
 CUresult Session::end_life() {
     Thread& thread = Thread::current();
     if (thread.in_callback || thread.entries) return CUDA_ERROR_NOT_PERMITTED;
-    const std::lock_guard one(ending_);
+    std::unique_lock one(ending_);
     {
         const Entry entry;
         if (forked_) return CUDA_ERROR_NOT_INITIALIZED;
@@ -96,7 +96,10 @@ CUresult Session::end_life() {
     const std::vector<std::function<void()>> told = take_down();
     forget_life();
     Gate::get().open();
+    one.unlock();
+    thread.in_callback = true;  // they may call nothing of CUDA, this one least of all
     for (const auto& tell : told) tell();
+    thread.in_callback = false;
     return CUDA_SUCCESS;
 }
 

@@ -108,16 +108,16 @@ void Session::take_over(Beginning& fresh) {
     id_ = fresh.id;
     all_devices_ = std::move(fresh.devices);
     driver_version_ = fresh.driver_version;
-    lanes_[0].store(fresh.lane);
-    lane_count_.store(1);
-    idle_.push_back(fresh.lane);
     if (!see_devices()) {
         first_result_ = CUDA_ERROR_NO_DEVICE;
-        drop_lanes();
+        delete std::exchange(fresh.lane, nullptr);
         return;
     }
     presence_.show(credentials_.lease);
     error_.store(CUDA_SUCCESS, std::memory_order_release);
+    idle_.push_back(fresh.lane);
+    lanes_[0].store(fresh.lane);
+    lane_count_.store(1);  // from here on there is a life to end, which looks at nothing but this first
     ended_.store(false, std::memory_order_release);
     initialised_.store(true, std::memory_order_release);
 }
@@ -401,6 +401,7 @@ void Session::forget_after_fork() {
     new (&ending_) std::mutex;
     Thread::forget_after_fork();
     const bool ending = Gate::get().forget_after_fork();
+    flusher_.forget_after_fork();
     // The parent had no GPU yet, or no longer, and may have waited for one: the child may ask for itself.
     if (lane_count_.load() == 0 && !forked_ && !ending) return;
     error_.store(CUDA_ERROR_NOT_INITIALIZED);

@@ -149,8 +149,15 @@ CUresult show_managed(const Driver& driver, FatBinary& binary, CUlibrary library
         if (result != CUDA_SUCCESS) return result;
         *managed.pointer = reinterpret_cast<void*>(address);
         std::unique_lock lock(registry().mutex);
-        Variable*& known = registry().variables[*managed.pointer];
-        if (known) continue;
+        auto& variables = registry().variables;
+        const auto is_this = [&](const Variable& one) {
+            return one.binary == &binary && one.name == managed.name;
+        };
+        // In another life it may stand where another variable stood before.
+        std::erase_if(variables,
+                      [&](const auto& one) { return one.first != *managed.pointer && is_this(*one.second); });
+        Variable*& known = variables[*managed.pointer];
+        if (known && is_this(*known)) continue;
         known = new Variable{&binary, *managed.pointer, managed.name, managed.bytes};
         binary.variables.push_back(known);
     }
@@ -179,7 +186,9 @@ void __cudaUnregisterFatBinary(void** fatCubinHandle) {
     forget(binary);
     const Driver* driver = opened_driver();
     if (!driver) return;
-    const std::lock_guard lock(binary.mutex);
+    // At exit: who loads it may have been interrupted by the exit, or be gone. It then goes with the session.
+    const std::unique_lock lock(binary.mutex, std::try_to_lock);
+    if (!lock) return;
     const uint64_t life = life_of(*driver);
     if (CUlibrary library = binary.library.get(life)) {
         binary.library.keep(life, nullptr);
