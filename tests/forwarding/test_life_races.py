@@ -70,3 +70,23 @@ def test_a_function_that_is_told_at_the_end_of_a_life_can_end_none(software: Cli
         works(c)
     """)
     assert out == "800 709\n"
+
+
+def test_a_function_of_a_graphs_object_that_lasts_holds_up_no_other_threads_life(software: Client) -> None:
+    out = software.check("""
+        c = Cuda()
+        c.use_context()
+        FUNCTION = ctypes.CFUNCTYPE(None, POINTER)
+        within, go = threading.Event(), threading.Event()
+        function = FUNCTION(lambda data: (within.set(), go.wait()))
+        object = c.out("cuUserObjectCreate", POINTER(77), function, UINT(1), UINT(1))
+        thread = threading.Thread(target=lambda: c.call("cuUserObjectRelease", U64(object), UINT(1)))
+        thread.start()
+        within.wait()
+        new_life(c)
+        works(c)
+        go.set()
+        thread.join()
+        print("went on")
+    """)
+    assert out == "went on\n"

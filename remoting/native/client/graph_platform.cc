@@ -10,6 +10,7 @@
 #include "memory_map.h"
 #include "session.h"
 #include "stream_event.h"
+#include "thread.h"
 
 namespace client {
 namespace {
@@ -61,6 +62,11 @@ graphs::Stream as_captured(CUstream handle, bool per_thread) {
 namespace graphs::platform {
 
 using namespace client;
+
+void tell(std::span<const std::function<void()>> told) {
+    auto& to_tell = Thread::current().to_tell;
+    to_tell.insert(to_tell.end(), told.begin(), told.end());
+}
 
 CUresult ready() {
     return Session::get().error();

@@ -93,13 +93,12 @@ CUresult Session::end_life() {
         error_.store(CUDA_ERROR_CONTEXT_IS_DESTROYED, std::memory_order_seq_cst);
     }
     Gate::get().close([] { Session::get().shut_lanes(); });
-    const std::vector<std::function<void()>> told = take_down();
+    std::vector<std::function<void()>> told = take_down();
     forget_life();
     Gate::get().open();
     one.unlock();
-    thread.in_callback = true;  // they may call nothing of CUDA, this one least of all
-    for (const auto& tell : told) tell();
-    thread.in_callback = false;
+    thread.to_tell = std::move(told);
+    thread.tell();
     return CUDA_SUCCESS;
 }
 

@@ -13,8 +13,9 @@
 //     (handles.h, graphs/objects.h): one of an earlier life is found in no table, and no message names it.
 // It comes to an end, because those within wait for nothing but the worker, whose connections are shut again
 // and again until they have left; a new thread's connection, which has a time limit; and each other. What may
-// last for ever is done outside: waiting for a slice (Outside), and functions of the program that streams
-// call. Functions that graphs' objects have for their end are called when the gate is open again.
+// last for ever is done outside: waiting for a slice (Outside), functions of the program that streams call,
+// and those that graphs' objects have for their end, which are called when the thread has left, or the gate
+// is open again.
 #pragma once
 
 #include <atomic>
@@ -55,7 +56,10 @@ class Entry {
         if (thread_.entries++ == 0) Gate::get().enter(thread_);
     }
     ~Entry() {
-        if (--thread_.entries == 0) Gate::get().leave(thread_);
+        if (--thread_.entries > 0) return;
+        Gate::get().leave(thread_);
+        if (!thread_.to_tell.empty()) [[unlikely]]
+            thread_.tell();
     }
     Entry(const Entry&) = delete;
     Entry& operator=(const Entry&) = delete;

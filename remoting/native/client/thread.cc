@@ -4,6 +4,7 @@
 
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include "host_calls.h"
 #include "life.h"
@@ -47,6 +48,13 @@ Thread::~Thread() {
     const std::lock_guard lock(all().mutex);
     (previous_ ? previous_->next_ : all().first) = next_;
     if (next_) next_->previous_ = previous_;
+}
+
+void Thread::tell() {
+    const std::vector<std::function<void()>> told = std::exchange(to_tell, {});
+    const bool before = std::exchange(in_callback, true);  // they may call nothing of CUDA
+    for (const auto& one : told) one();
+    in_callback = before;
 }
 
 void Thread::ended(void* pointer) {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace client {
@@ -19,11 +20,14 @@ struct Thread {
     HostCalls* serves = nullptr;     // it calls these functions of the program
     unsigned entries = 0;            // Entries and what is within them (life.h)
     std::atomic<bool> inside{false};
+    std::vector<std::function<void()>> to_tell;  // functions of the program, for when it has left
 
     // The calling thread's; made on first use, given up when the thread ends.
     static Thread& current();
     // The calling thread's lane is another process's now, which has none of the other threads.
     static void forget_after_fork();
+    // Calls what is to be told. A function that lasts holds up neither a life's end nor other threads' calls.
+    void tell();
     // Whether any is within (life.h).
     static bool any_inside();
     // None has a lane or a context any more; nobody is within.

@@ -1,6 +1,9 @@
 #include "frame.h"
 
+#include <functional>
 #include <utility>
+
+#include "user_object.h"
 
 namespace graphs {
 namespace {
@@ -20,6 +23,13 @@ Frame::Frame() : lock_(mutex()) {
 Frame::~Frame() {
     discarded = nullptr;
     lock_.unlock();
+    if (discarded_.empty() || UserObject::collects()) return;
+    std::vector<std::function<void()>> told;
+    {
+        const UserObject::Later later(told);
+        discarded_.clear();
+    }
+    if (!told.empty()) platform::tell(told);
 }
 
 void Frame::discard(std::shared_ptr<void> last) {

@@ -14,7 +14,7 @@ namespace graphs {
 class Frame {
   public:
     Frame();
-    ~Frame();  // gives the lock back, then lets go of what was discarded
+    ~Frame();  // gives the lock back, then lets go of what was discarded, and last tells the program
     Frame(const Frame&) = delete;
     Frame& operator=(const Frame&) = delete;
 

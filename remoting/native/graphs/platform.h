@@ -2,6 +2,7 @@
 // these functions. All may throw Failure; none may call an entry point of graphs.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -50,6 +51,8 @@ void require_device(CUdevice device);
 uint8_t device();  // of the current context
 CUdeviceptr allocate(uint8_t device, size_t bytes);
 void free(uint8_t device, CUdeviceptr address) noexcept;
+// Calls the program's own functions, which may last, now or when the entry point has ended.
+void tell(std::span<const std::function<void()>> told);
 std::shared_ptr<Replay> make_replay(uint64_t exec, std::span<const Step> steps, uint64_t flags);
 
 }  // namespace platform

@@ -29,6 +29,8 @@ class UserObject {
         Later(const Later&) = delete;
         Later& operator=(const Later&) = delete;
     };
+    // Whether a Later lives in this thread.
+    static bool collects() { return later_ != nullptr; }
     UserObject(const UserObject&) = delete;
     UserObject& operator=(const UserObject&) = delete;
     uint64_t handle = 0;

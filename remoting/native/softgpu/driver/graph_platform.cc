@@ -89,6 +89,10 @@ namespace graphs::platform {
 using namespace softgpu;
 using namespace softgpu::driver;
 
+void tell(std::span<const std::function<void()>> told) {
+    for (const auto& one : told) one();
+}
+
 CUresult ready() {
     return Driver::live() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
