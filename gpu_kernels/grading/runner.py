@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -15,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from gpu_kernels.errors import GPUKernelsError
-from gpu_kernels.grading.submissions import Report, Submission, Verdict
+from gpu_kernels.grading.submissions import LONGEST_TEXT, RESULTS, Report, Submission, Verdict
 
 WORKER = [sys.executable, "-P", "-m", "gpu_kernels.grading.worker"]
 ENDS_WITHIN_S = 15.0
 LOG_TAIL = 4000
+LONGEST_ANSWER = 1 << 20
 
 
 class WorkerFailed(GPUKernelsError):
@@ -78,13 +81,17 @@ class Runner:
         began = time.monotonic()
         try:
             answer = self.ask(submission.task, submission.name)
-            return Verdict(**{**answer, "seconds": time.monotonic() - began})
+            return _believed(answer, submission, time.monotonic() - began)
         except WorkerFailed as error:
             return Verdict("failed", error.message, seconds=time.monotonic() - began)
+        except OSError as error:  # its folder or its log was taken away, perhaps by itself
+            return Verdict("failed", f"It could not be run: {error}", seconds=time.monotonic() - began)
 
-    def ask(self, task: Mapping[str, Any], name: str) -> Any:
-        """What a worker answers to a task. Raises ``WorkerFailed``."""
-        with tempfile.TemporaryDirectory(prefix="gpu-grade-") as folder:
+    def ask(self, task: Mapping[str, Any], name: str) -> dict[str, Any]:
+        """What a worker answers to a task: any JSON object, since a submission may have written it. Raises
+        ``WorkerFailed``.
+        """
+        with tempfile.TemporaryDirectory(prefix="gpu-grade-", ignore_cleanup_errors=True) as folder:
             answer, log_path = Path(folder) / "answer.json", self._log_path(name, Path(folder))
             with log_path.open("wb") as log:
                 process = self._start([*WORKER, str(answer)], log)
@@ -97,9 +104,7 @@ class Runner:
                 finally:
                     with self._lock:
                         self._running.discard(process)
-            said: Any = None
-            with suppress(OSError, ValueError):
-                said = json.loads(answer.read_text())
+            said = _read(answer)
             if said is not None and not (late and said.get("result") != "done"):
                 return said
             if late:
@@ -136,6 +141,29 @@ class Runner:
             process.terminate()
         for process in running:
             _end(process)
+
+
+def _read(answer: Path) -> dict[str, Any] | None:
+    """The JSON object in a file of a worker's; None where there is none. Whatever was put there instead must
+    neither hold this up nor fill its memory.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
+    with suppress(OSError, ValueError, RecursionError), open(os.open(answer, flags), "rb") as file:
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            text = file.read(LONGEST_ANSWER + 1)
+            said = json.loads(text) if len(text) <= LONGEST_ANSWER else None
+            return said if isinstance(said, dict) else None
+    return None
+
+
+def _believed(answer: Mapping[str, Any], submission: Submission, seconds: float) -> Verdict:
+    """Raises ``WorkerFailed`` for what no worker answers."""
+    result, text, errors = (answer.get(name) for name in ("result", "text", "errors"))
+    if result not in RESULTS or not isinstance(text, str) or type(errors) is not int:
+        raise WorkerFailed("Its worker's answer is none: the submission may have meddled with it.")
+    if result == "done" and submission.written is not None and not submission.written.is_file():
+        raise WorkerFailed("It is said to be done, but its result is not there.")
+    return Verdict(result, text[:LONGEST_TEXT], errors, seconds)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -11,8 +11,11 @@ from typing import Any, Literal
 from gpu_kernels.errors import InvalidRequest
 
 Result = Literal["done", "refused", "reclaimed", "failed", "skipped"]
+RESULTS: tuple[Result, ...] = ("done", "refused", "reclaimed", "failed")
+"""What a worker may answer."""
 LATER: tuple[Result, ...] = ("refused", "reclaimed")
 """What the same command may do later."""
+LONGEST_TEXT = 2000
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpu_kernels import units
-from gpu_kernels.client import TOKEN_VARIABLES
 from gpu_kernels.errors import InvalidSize
 from gpu_kernels.provisioner.attachment import View
+from gpu_kernels.provisioner.leasing import names_of_tokens
 from remoting.environment import SOFTWARE, attachable_environment, client_environment, without_gpu
 
 REFUSAL_VARIABLE = "GPU_KERNELS_REFUSAL"
@@ -36,14 +36,12 @@ def made(
 
 
 def without_token(env: Mapping[str, str]) -> dict[str, str]:
-    """Without what says to the hub or the pool who somebody is, under whatever name it stands there too: the
-    hub gives its token under an older one besides.
-    """
-    tokens = [env[name] for name in TOKEN_VARIABLES if env.get(name)]
+    """Without what says to the hub or the pool who somebody is."""
+    tokens = names_of_tokens(env)
     return {
         name: value
         for name, value in env.items()
-        if not name.startswith("JUPYTERHUB_") and not any(token in value for token in tokens)
+        if not name.startswith("JUPYTERHUB_") and name not in tokens
     }
 
 

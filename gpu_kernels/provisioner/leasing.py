@@ -8,6 +8,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -168,10 +169,36 @@ def client_of_this_process() -> PoolClient:
 
     Raises ``PoolUnavailable`` or ``Unauthenticated`` where the environment describes none.
     """
-    described = tuple(os.environ.get(name) for name in (CONTROLLER_VARIABLE, *TOKEN_VARIABLES))
+    described = _described()
     if described not in _clients:
         _clients.setdefault(described, PoolClient.from_environment(timeout=CALL_TIMEOUT_S))
     return _clients[described]
+
+
+def keep_token() -> None:
+    """Leave the token to this process's client alone: what is started from now on, by whatever provisioner,
+    inherits none. Raises nothing where there is no pool.
+    """
+    with suppress(PoolError):
+        client = client_of_this_process()
+        without = (os.environ.get(CONTROLLER_VARIABLE), *(None for _ in TOKEN_VARIABLES))
+        _clients[without] = client
+    for name in names_of_tokens(os.environ):
+        del os.environ[name]
+    for name in TOKEN_VARIABLES:
+        os.environ.pop(name, None)
+
+
+def names_of_tokens(env: Mapping[str, str]) -> list[str]:
+    """What holds a token for the pool or the hub, under whatever name: the hub gives its token under an older
+    one besides.
+    """
+    tokens = [env[name] for name in TOKEN_VARIABLES if env.get(name)]
+    return [name for name, value in env.items() if any(token in value for token in tokens)]
+
+
+def _described() -> tuple[str | None, ...]:
+    return tuple(os.environ.get(name) for name in (CONTROLLER_VARIABLE, *TOKEN_VARIABLES))
 
 
 def hold(

@@ -100,6 +100,44 @@ def test_no_more_run_at_once_than_the_account_has_room_for(lab, write, tmp_path)
     assert "2 to run, 1 at once" in done.stdout
 
 
+def test_no_kernel_that_a_notebook_names_itself_gets_the_token(lab, write, tmp_path):
+    notebook = write("ps1.ipynb", "import os; print([n for n, v in os.environ.items() if 'iris-token' in v])")
+    done = lab.gpu(
+        "grade", "--course", COURSE, str(notebook), f"--output={tmp_path / 'graded'}",
+        within=300, JPY_API_TOKEN="iris-token", GPU_KERNELS_TOKEN="iris-token",
+    )  # fmt: skip
+    assert done.returncode == Exit.OK, done.stdout + done.stderr
+    assert shown(tmp_path / "graded/ps1.ipynb") == "[]\n"
+
+
+MEDDLES = """
+import glob, os, signal
+parent = os.getppid()
+answer = open(f"/proc/{parent}/cmdline").read().split("\\0")[-2]
+{put}
+os.kill(parent, signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize(
+    "put",
+    [
+        "open(answer, 'w').write('[]')",
+        'open(answer, \'w\').write(\'{"result": "done", "x": 1}\')',
+        'open(answer, \'w\').write(\'{"result": "done", "text": "", "errors": 0}\')',
+        "open(answer, 'w').write('[' * 100_000)",
+        "os.mkfifo(answer)",
+    ],
+)
+def test_what_a_submission_answers_in_its_workers_place_is_not_believed(lab, write, tmp_path, put):
+    eve, ada = write("eve/ps1.ipynb", MEDDLES.replace("{put}", put)), write("ada/ps1.ipynb", "print('ran')")
+    done = grade(lab, str(eve), str(ada), f"--output={tmp_path / 'graded'}")
+    assert done.returncode == Exit.FAILED, done.stdout + done.stderr
+    assert "eve/ps1.ipynb: failed: It" in done.stdout
+    assert "ada/ps1.ipynb: done" in done.stdout
+    assert "1 done, 0 to do later, 1 failed" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("cell", "option", "why"),
     [
