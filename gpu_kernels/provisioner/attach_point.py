@@ -44,7 +44,7 @@ class AttachPoint:
         self._closing = threading.Event()
         self._places = threading.BoundedSemaphore(CONNECTIONS)
         self._waiters = threading.BoundedSemaphore(WAITERS)
-        self._listening = sockets.Listening(f"gpu-{attachment.kernel_id}.sock", CONNECTIONS)
+        self._listening = sockets.Listening(attachment.kernel_id, CONNECTIONS)
         self._thread = threading.Thread(target=self._accept, name="gpu-attach-point", daemon=True)
         self._thread.start()
 

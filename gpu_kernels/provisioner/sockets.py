@@ -2,12 +2,16 @@
 
 A socket appears under its name only once it listens. So one of ours that refuses connections has no owner any
 more, and may be removed by whoever comes next; there is no moment at which that would hit one that lives.
+
+That holds on one machine. Where homes are shared, a socket of another one refuses connections here whether it
+lives or not, so a name says on which machine, since which start of it, somebody listens there. Others' stay.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import re
 import shutil
@@ -17,15 +21,16 @@ import struct
 import tempfile
 import threading
 import time
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
 from jupyter_core.paths import jupyter_runtime_dir
 
-LONGEST_PATH = 100
-"""A Unix socket's path has 107 bytes at most."""
-OWN_FOLDER = "gpu-kernels-"
-OWN_NAME = "attach.sock"
+LONGEST_PATH = 107
+"""Of a Unix socket, in bytes."""
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+OWN_NAME = "sock"
 LOOKED_AT_MOST = 10_000
 """Entries of a folder that are looked at: others may fill the one for temporary files."""
 UNFINISHED_S = 3600.0
@@ -38,12 +43,12 @@ _sweeping = threading.Lock()
 class Listening:
     """A listening socket, its path, and the folder that was made for it alone, if one was."""
 
-    def __init__(self, name: str, backlog: int) -> None:
-        """In the server's runtime folder; where that is too deep, or no place for sockets, in a folder of its
-        own. Raises ``OSError``.
+    def __init__(self, kernel_id: str, backlog: int) -> None:
+        """For a kernel, in the server's runtime folder; where that is too deep, or no place for sockets, in a
+        folder of its own. Raises ``OSError``.
         """
         self._folder: Path | None = None
-        folder = Path(jupyter_runtime_dir())
+        folder, name = Path(jupyter_runtime_dir()), f"{_prefix()}{kernel_id}.sock"
         if len(os.fsencode(folder / _unfinished(name))) <= LONGEST_PATH:
             with contextlib.suppress(OSError):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -52,7 +57,7 @@ class Listening:
                 self.socket = _bound(self.path, backlog)
                 return
         _sweep_once(Path(tempfile.gettempdir()))
-        self._folder = Path(tempfile.mkdtemp(prefix=OWN_FOLDER))
+        self._folder = Path(tempfile.mkdtemp(prefix=_prefix()))
         self.path = self._folder / OWN_NAME
         try:
             self.socket = _bound(self.path, backlog)
@@ -70,11 +75,25 @@ class Listening:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
+@cache
+def machine() -> str:
+    """Eight hex digits for this machine since it was started; containers on it have the same."""
+    try:
+        named = BOOT_ID.read_bytes().strip()
+    except OSError:
+        named = os.fsencode(os.uname().nodename)
+    return hashlib.sha256(named).hexdigest()[:8]
+
+
 def is_ours(connection: socket.socket) -> bool:
     """Whether a process of this user is at the other end."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _, user, _ = struct.unpack("3i", credentials)
     return bool(user == os.getuid())
+
+
+def _prefix() -> str:
+    return f"gpu-{machine()}-"
 
 
 def _unfinished(name: str) -> str:
@@ -100,7 +119,9 @@ def _bound(path: Path, backlog: int) -> socket.socket:
 
 
 def _sweep_once(folder: Path) -> None:
-    """Remove what servers that were killed left in ``folder``; once in the life of this process."""
+    """Remove what servers that were killed on this machine left in ``folder``; once in the life of this
+    process.
+    """
     with _sweeping:
         if folder in _swept:
             return
@@ -113,13 +134,13 @@ def _sweep_once(folder: Path) -> None:
 
 def _remove_if_left(path: Path) -> None:
     name = path.name
-    if re.fullmatch(r"gpu-.+\.sock", name):
+    if re.fullmatch(rf"{_prefix()}.+\.sock", name):
         if _is_left(path):
             path.unlink()
-    elif re.fullmatch(r"\.gpu-.+\.sock\.new", name):
+    elif re.fullmatch(rf"\.{_prefix()}.+\.sock\.new", name):
         if _is_left(path) and time.time() - path.lstat().st_mtime > UNFINISHED_S:
             path.unlink()
-    elif name.startswith(OWN_FOLDER) and stat.S_ISDIR(path.lstat().st_mode) and _is_left(path / OWN_NAME):
+    elif name.startswith(_prefix()) and stat.S_ISDIR(path.lstat().st_mode) and _is_left(path / OWN_NAME):
         (path / OWN_NAME).unlink()
         path.rmdir()
 

@@ -59,7 +59,7 @@ def test_who_comes_after_a_lack_of_threads_is_answered(point, monkeypatch):
 @pytest.mark.parametrize("what", ["file", "link", "folder"])
 def test_what_lies_at_the_sockets_path_is_no_trouble(tmp_path, monkeypatch, what):
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
-    at, kept = tmp_path / "gpu-kernel-1.sock", tmp_path / "kept"
+    at, kept = tmp_path / f"gpu-{sockets.machine()}-kernel-1.sock", tmp_path / "kept"
     kept.write_text("mine")
     if what == "folder":
         (at / "inner").mkdir(parents=True)
@@ -85,9 +85,9 @@ LEFT_BY_A_KILLED_SERVER = """
 """
 
 
-def left_by_a_killed_server() -> list[Path]:
+def left_by_a_killed_server(program: str = LEFT_BY_A_KILLED_SERVER) -> list[Path]:
     ended = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(LEFT_BY_A_KILLED_SERVER)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, text=True
     )
     assert ended.returncode == -signal.SIGKILL
     return [Path(path) for path in ended.stdout.split()]
@@ -109,13 +109,14 @@ def test_what_a_killed_server_left_is_removed_and_nothing_of_those_who_live(tmp_
     sockets._swept.clear()
     for path in left_by_a_killed_server():
         assert path.is_socket()
-    others = {name: tmp_path / name for name in ("gpu-notes.sock", "kernel-1.json", "gpu-full.sock")}
-    others["gpu-notes.sock"].write_text("a student's file")
+    notes, full = (f"gpu-{sockets.machine()}-{name}.sock" for name in ("notes", "full"))
+    others = {name: tmp_path / name for name in (notes, "kernel-1.json", full)}
+    others[notes].write_text("a student's file")
     others["kernel-1.json"].write_text("{}")
     with socket.socket(socket.AF_UNIX) as busy, socket.socket(socket.AF_UNIX) as waiting:
-        busy.bind(str(others["gpu-full.sock"]))
+        busy.bind(str(others[full]))
         busy.listen(0)  # its backlog is full with one: it lives, but takes no more now
-        waiting.connect(str(others["gpu-full.sock"]))
+        waiting.connect(str(others[full]))
         point = AttachPoint(Attachment("kernel-1", lambda: True))
         assert not any(path.exists() for path in left)
         assert all(path.exists() for path in others.values())
@@ -132,11 +133,39 @@ def test_where_the_runtime_folder_is_too_deep_a_killed_servers_folders_are_remov
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setattr(tempfile, "tempdir", None)
     left = left_by_a_killed_server()
-    (temporary / "gpu-kernels-mine").mkdir()
-    (temporary / "gpu-kernels-mine" / "notes").write_text("a student's file")
+    assert [path.parent.parent for path in left] == [temporary] * 2
+    mine = temporary / f"gpu-{sockets.machine()}-mine"
+    mine.mkdir()
+    (mine / "notes").write_text("a student's file")
     point = AttachPoint(Attachment("kernel-1", lambda: True))
     assert not any(path.parent.exists() for path in left)
-    assert (temporary / "gpu-kernels-mine" / "notes").exists()
+    assert (mine / "notes").exists()
     assert status(point) == "released"
     point.close()
-    assert [path.name for path in temporary.iterdir()] == ["gpu-kernels-mine"]
+    assert [path.name for path in temporary.iterdir()] == [mine.name]
+
+
+LISTENS_ON_ANOTHER_MACHINE = (
+    """
+    from gpu_kernels.provisioner import sockets
+
+    sockets.machine = lambda: "0badcafe"
+"""
+    + LEFT_BY_A_KILLED_SERVER
+)
+
+
+@pytest.mark.usefixtures("first_of_its_process")
+@pytest.mark.parametrize("runtime", ["", "deep" * 30])
+def test_sockets_of_another_machine_stay_where_homes_are_shared(tmp_path, monkeypatch, runtime):
+    """They refuse connections here, also while they live: who listens is on the other one."""
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / runtime))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    theirs = left_by_a_killed_server(LISTENS_ON_ANOTHER_MACHINE)
+    ours = left_by_a_killed_server()
+    point = AttachPoint(Attachment("kernel-1", lambda: True))
+    assert all(path.is_socket() for path in theirs)
+    assert not any(path.exists() for path in ours)
+    assert status(point) == "released"
+    point.close()
