@@ -21,6 +21,7 @@ from gpu_kernels.errors import GPUKernelsError, InvalidRequest, UnknownCourse
 from gpu_kernels.grading.runner import Runner
 from gpu_kernels.grading.submissions import LATER, Report, Submission, Verdict, of_assignment, of_notebooks
 from gpu_kernels.pool.policy.roles import graded_course, grading_account
+from gpu_kernels.provisioner.identity import printable
 from gpu_kernels.units import THOUSANDTHS, Size, parse_size
 from kernelspecs import install, spec_name
 from remoting.environment import COURSE, without_gpu
@@ -191,6 +192,7 @@ def _submissions(
                 "wait_s": options.wait,
                 "course": account,
                 "gives_token": False,
+                "keeps_size": True,
             }
         },
     }
@@ -223,8 +225,8 @@ class _Teller:
 
     def __call__(self, submission: Submission, verdict: Verdict) -> None:
         self._told += 1
-        lines = _text(verdict).splitlines()
-        print(f"[{self._told}/{self._number}] {submission.name}: {lines[0]}", flush=True)
+        lines = [printable(line) for line in _text(verdict).splitlines()]  # a submission may have written it
+        print(f"[{self._told}/{self._number}] {printable(submission.name)}: {lines[0]}", flush=True)
         for line in lines[1:]:
             print(f"    {line}", flush=True)
 
@@ -244,7 +246,7 @@ def _close(report: Report) -> int:
     later, failed = report.count(*LATER), report.count("failed")
     print(f"{report.count('done', 'skipped')} done, {later} to do later, {failed} failed")
     for word, results in (("to do later", LATER), ("failed", ("failed",))):
-        names = [name for name, verdict in report.verdicts.items() if verdict.result in results]
+        names = [printable(name) for name, verdict in report.verdicts.items() if verdict.result in results]
         if names:
             more = f" and {len(names) - LARGEST_NAMED} more" if len(names) > LARGEST_NAMED else ""
             print(f"{word}: {', '.join(names[:LARGEST_NAMED])}{more}", file=sys.stderr)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_kernels.errors import GPUKernelsError
+from gpu_kernels.grading import strays
 from gpu_kernels.grading.submissions import LONGEST_TEXT, RESULTS, Report, Submission, Verdict
 
 WORKER = [sys.executable, "-P", "-m", "gpu_kernels.grading.worker"]
@@ -44,6 +45,8 @@ class Runner:
         self._running: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
         self._stopped = False
+        strays.come_to_us()
+        self._not_ours = set(strays.children())
 
     def run(
         self,
@@ -102,8 +105,9 @@ class Runner:
                     late = True
                     _end(process)
                 finally:
-                    with self._lock:
+                    with self._lock:  # no worker is started meanwhile that would look like a stray
                         self._running.discard(process)
+                        strays.end({*self._not_ours, *(other.pid for other in self._running)})
             said = _read(answer)
             if said is not None and not (late and said.get("result") != "done"):
                 return said

@@ -5,7 +5,8 @@ from __future__ import annotations
 import glob
 import os
 import re
-from contextlib import suppress
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from gpu_kernels.errors import GPUKernelsError
@@ -48,9 +49,13 @@ def autograde(
     timeout: int | None,
     again: bool,
     config: dict[str, Any],
+    writes: Callable[[Path], object],
     **_: Any,
 ) -> int:
-    """As ``nbgrader autograde ASSIGNMENT --student STUDENT``. Raises ``SystemExit`` where nbgrader failed."""
+    """As ``nbgrader autograde ASSIGNMENT --student STUDENT``. Raises ``SystemExit`` where nbgrader failed.
+
+    ``writes`` is told the folder of the result before anything is written there.
+    """
     from traitlets.config import Config
 
     os.chdir(folder)
@@ -62,6 +67,8 @@ def autograde(
     arguments += ["--force"] if again else []
     app.initialize(arguments)
     app.config.merge(Config(config))
+    place = app.coursedir.format_path(app.coursedir.autograded_directory, student, assignment)
+    writes(Path(os.path.abspath(place)))
     try:
         app.start()
     except SystemExit:
@@ -69,16 +76,6 @@ def autograde(
             raise notebook.TooMuch(notebook.TOO_MUCH_SHOWN) from None
         raise
     return 0
-
-
-def forget(assignment: str, student: str, folder: str) -> None:
-    """Take away what an autograding wrote that does not count, so that the next one does it anew."""
-    from nbgrader.utils import rmtree  # type: ignore[import-not-found, unused-ignore]
-
-    coursedir = _app().instance().coursedir
-    written = coursedir.format_path(coursedir.autograded_directory, student, assignment)
-    with suppress(FileNotFoundError):
-        rmtree(written)
 
 
 def _bound_output() -> list[int]:

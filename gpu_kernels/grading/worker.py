@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_kernels.errors import GPUKernelsError
+from gpu_kernels.grading import strays
 from gpu_kernels.grading.slices import Slices
 from gpu_kernels.grading.submissions import LONGEST_TEXT, Verdict
 from gpu_kernels.provisioner.leasing import keep_token
@@ -33,10 +34,43 @@ def main() -> None:
         except GPUKernelsError as error:
             answer = {"error": error.message}
     else:
+        strays.come_to_us()
         answer = asdict(judged(task))
+        strays.end()  # before the verdict is written, lest they write another
     draft = verdict.with_suffix(".new")
     draft.write_text(json.dumps(answer))
     os.replace(draft, verdict)
+
+
+class Written:
+    """What a run is to write, and whether it has: what an earlier one wrote stays until then."""
+
+    def __init__(self) -> None:
+        self._path: Path | None = None
+        self._before: tuple[int, int] | None = None
+
+    def at(self, path: Path) -> None:
+        """Called before it begins to write."""
+        self._path, self._before = path, _stamp(path)
+
+    def forget(self) -> None:
+        """Take away what does not count, so that the next run does it anew."""
+        if self._path is None or _stamp(self._path) in (None, self._before):
+            return
+        if not self._path.is_dir():
+            self._path.unlink(missing_ok=True)
+            return
+        from nbgrader.utils import rmtree  # type: ignore[import-not-found, unused-ignore]
+
+        rmtree(str(self._path))
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_ctime_ns
 
 
 def judged(task: dict[str, Any]) -> Verdict:
@@ -44,9 +78,10 @@ def judged(task: dict[str, Any]) -> Verdict:
     keep_token()  # a submission names its kernel itself, and not each one is ours
     failure: Exception | None = None
     errors = 0
+    written = Written()
     with Slices() as slices:
         try:
-            errors = _run(task)
+            errors = _run(task, written)
         except SystemExit as error:
             if error.code not in (0, None):
                 failure = RuntimeError("nbgrader could not grade it; its log says why.")
@@ -54,33 +89,24 @@ def judged(task: dict[str, Any]) -> Verdict:
             traceback.print_exc()
             failure = error
         of_slices = slices.verdict(failure)
-    if of_slices is not None and of_slices.result == "reclaimed":
-        _forget(task)
     if of_slices is not None:
+        written.forget()
         return Verdict(of_slices.result, of_slices.text[:LONGEST_TEXT])
     if failure is not None:
         return Verdict("failed", (str(failure) or type(failure).__name__)[:LONGEST_TEXT])
     return Verdict("done", errors=errors)
 
 
-def _run(task: dict[str, Any]) -> int:
+def _run(task: dict[str, Any], written: Written) -> int:
     told = {key: value for key, value in task.items() if key != "kind"}
     if task["kind"] == "notebook":
         from gpu_kernels.grading import notebook
 
+        written.at(Path(task["written"]))
         return notebook.execute(**told)
     from gpu_kernels.grading import with_nbgrader
 
-    return with_nbgrader.autograde(**told)
-
-
-def _forget(task: dict[str, Any]) -> None:
-    if task["kind"] == "notebook":
-        Path(task["written"]).unlink(missing_ok=True)
-        return
-    from gpu_kernels.grading import with_nbgrader
-
-    with_nbgrader.forget(task["assignment"], task["student"], task["folder"])
+    return with_nbgrader.autograde(**told, writes=written.at)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gpu_kernels import units
 from gpu_kernels.client import Lease
-from gpu_kernels.errors import GPUKernelsError, PoolError
+from gpu_kernels.errors import GPUKernelsError, InvalidSize, PoolError
 from gpu_kernels.provisioner import leasing, texts
 from gpu_kernels.provisioner.asking import Asking, Withdrawn
 from gpu_kernels.provisioner.leasing import HeldLease, Life, Wish
@@ -67,12 +67,20 @@ class View:
 
 
 class Attachment:
-    """One for each kernel of ours. ``changed`` is called after each change, with nothing held."""
+    """One for each kernel of ours. ``changed`` is called after each change, with nothing held.
+
+    ``keeps_size``: no other is asked for than the kernel is started with.
+    """
 
     def __init__(
-        self, kernel_id: str, alive: Callable[[], bool], changed: Callable[[Attachment], object] | None = None
+        self,
+        kernel_id: str,
+        alive: Callable[[], bool],
+        changed: Callable[[Attachment], object] | None = None,
+        keeps_size: bool = False,
     ) -> None:
         self.kernel_id = kernel_id
+        self._keeps_size = keeps_size
         self.life = Life(alive)
         self.wish: Wish | None = None
         self.use: Use | None = None
@@ -222,6 +230,8 @@ class Attachment:
         exact = str(units.parse_size(size))
         with self._changed:
             held, asking, wish = self._held, self._asking, self.wish
+        if self._keeps_size and (wish is None or exact != str(units.parse_size(wish.size))):
+            raise InvalidSize(texts.KEEPS_SIZE)
         if wish is None or (asking is not None and asking.wish.size == exact):
             return exact
         if held is not None and held.lease.size == exact:

@@ -99,6 +99,13 @@ class GPUSliceProvisioner(LocalProvisioner):
         student.""",
     )  # type: ignore[assignment]
 
+    keeps_size: bool = Bool(
+        False,
+        config=True,
+        help="""Whether the kernel stays with `size`, and is refused another one (`%gpu attach`). `jupyter gpu
+        grade` says yes: a submission must not take what the others are to be run with.""",
+    )  # type: ignore[assignment]
+
     _attachment: Attachment | None = None
     _attach_point: AttachPoint | None = None
     _started = False
@@ -199,7 +206,7 @@ class GPUSliceProvisioner(LocalProvisioner):
             await asyncio.to_thread(self._attachment.resume, self._wish(os.environ), lease["id"])
 
     def _attached(self) -> Attachment:
-        attachment = Attachment(self._holder, self._alive, attachments.changed)
+        attachment = Attachment(self._holder, self._alive, attachments.changed, self.keeps_size)
         attachments.add(attachment)
         return attachment
 

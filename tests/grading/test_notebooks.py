@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from gpu_kernels.cli.exits import Exit
 from gpu_kernels.client import PoolClient
+from gpu_kernels.grading import worker
+from gpu_kernels.provisioner.leasing import NoSlice
 from tests.cli.lab import COURSE, Lab, wait_until
 from tests.grading.conftest import ACCOUNT, Write, runs, shown, waits_for
 
@@ -119,23 +123,72 @@ os.kill(parent, signal.SIGKILL)
 """
 
 
-@pytest.mark.parametrize(
-    "put",
-    [
-        "open(answer, 'w').write('[]')",
-        'open(answer, \'w\').write(\'{"result": "done", "x": 1}\')',
-        'open(answer, \'w\').write(\'{"result": "done", "text": "", "errors": 0}\')',
-        "open(answer, 'w').write('[' * 100_000)",
-        "os.mkfifo(answer)",
-    ],
-)
-def test_what_a_submission_answers_in_its_workers_place_is_not_believed(lab, write, tmp_path, put):
-    eve, ada = write("eve/ps1.ipynb", MEDDLES.replace("{put}", put)), write("ada/ps1.ipynb", "print('ran')")
-    done = grade(lab, str(eve), str(ada), f"--output={tmp_path / 'graded'}")
+ANSWERS = [
+    "open(answer, 'w').write('[]')",
+    'open(answer, \'w\').write(\'{"result": "done", "x": 1}\')',
+    'open(answer, \'w\').write(\'{"result": "done", "text": "", "errors": 0}\')',
+    "open(answer, 'w').write('[' * 100_000)",
+    "os.mkfifo(answer)",
+]
+
+
+def test_what_a_submission_answers_in_its_workers_place_is_not_believed(lab, write, tmp_path):
+    lab.admin.set_limit(ACCOUNT, {"V100": 200})
+    hostile = [write(f"eve{n}/ps1.ipynb", MEDDLES.replace("{put}", put)) for n, put in enumerate(ANSWERS)]
+    ada = write("ada/ps1.ipynb", "print('ran')")
+    done = grade(lab, *map(str, hostile), str(ada), f"--output={tmp_path / 'graded'}", "--parallel=6")
     assert done.returncode == Exit.FAILED, done.stdout + done.stderr
-    assert "eve/ps1.ipynb: failed: It" in done.stdout
+    for n in range(len(ANSWERS)):
+        assert f"eve{n}/ps1.ipynb: failed: It" in done.stdout
     assert "ada/ps1.ipynb: done" in done.stdout
-    assert "1 done, 0 to do later, 1 failed" in done.stdout
+
+
+def test_what_a_submission_starts_ends_with_it_and_its_text_commands_no_terminal(lab, write, tmp_path):
+    noted = tmp_path / "pids"
+    outlives = (
+        "import subprocess\n"
+        "left = subprocess.Popen(['sleep', '1000'], start_new_session=True)\n"
+        f"open({str(noted)!r}, 'a').write(f'{{left.pid}} ')\n"
+    )
+    kills = (
+        f"{outlives}import os, signal\n"
+        "print = open('/proc/%d/fd/1' % os.getppid(), 'a').write('\\x1b]0;mine\\x07') and 0\n"
+        "os.kill(os.getppid(), signal.SIGKILL)"
+    )
+    ada, eve = write("ada/ps1.ipynb", outlives), write("eve/ps1.ipynb", kills)
+    done = grade(lab, str(ada), str(eve), f"--output={tmp_path / 'graded'}")
+    assert "ada/ps1.ipynb: done" in done.stdout, done.stdout + done.stderr
+    assert "eve/ps1.ipynb: failed: " in done.stdout
+    assert "?]0;mine?" in done.stdout
+    assert "\x1b" not in done.stdout + done.stderr
+    left = noted.read_text().split()
+    assert len(left) == 2
+    assert not [pid for pid in left if os.path.exists(f"/proc/{pid}")]
+
+
+def test_a_submission_cannot_take_a_larger_slice(lab, write, tmp_path):
+    done = grade(lab, str(write("ps1.ipynb", "%gpu attach 0.1 V100")), f"--output={tmp_path / 'graded'}")
+    assert done.returncode == Exit.OK, done.stdout + done.stderr
+    text = json.dumps(nbformat.read(tmp_path / "graded/ps1.ipynb", as_version=4))
+    assert "This kernel keeps its size: it runs to be graded." in text
+
+
+@pytest.mark.parametrize("wrote", [True, False])
+def test_a_refused_run_takes_away_what_it_wrote_and_nothing_older(tmp_path, monkeypatch, wrote):
+    result = tmp_path / "result.ipynb"
+    result.write_text("an older run's")
+
+    def run(told: object, written: worker.Written) -> int:
+        written.at(result)
+        if wrote:
+            (tmp_path / "draft").write_text("this run's")
+            os.replace(tmp_path / "draft", result)
+        raise NoSlice("none is free")
+
+    monkeypatch.setattr(worker, "_run", run)
+    monkeypatch.setattr(worker, "keep_token", lambda: None)
+    assert worker.judged({}).result == "refused"
+    assert result.exists() is not wrote
 
 
 @pytest.mark.parametrize(
