@@ -178,6 +178,9 @@ def _environment(account: str) -> dict[str, str]:
     environment = without_gpu(os.environ) | {COURSE: account, "GPU_KERNELS_START": "patient"}
     for name in ("JPY_SESSION_NAME", "JPY_PARENT_PID"):
         environment.pop(name, None)
+    # nbgrader starts alembic by its name, and nobody needs to have activated the environment of this Python.
+    commands = [os.path.dirname(sys.executable), environment.get("PATH", os.defpath)]
+    environment["PATH"] = os.pathsep.join(commands)
     return environment
 
 

@@ -43,7 +43,11 @@ class Course:
         self.folder = folder
         self.lab = lab
         path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), str(BESIDE)]))
-        self.env = {"PYTHONPATH": path, "JUPYTER_CONFIG_DIR": str(folder / "no-config")}
+        # nbgrader starts alembic by its name.
+        commands = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        self.env = {
+            "PYTHONPATH": path, "JUPYTER_CONFIG_DIR": str(folder / "no-config"), "PATH": commands,
+        }  # fmt: skip
 
     def make(self) -> None:
         folder = self.folder
