@@ -23,6 +23,7 @@ from gpu_kernels.provisioner.snapshot import snapshot
 from gpu_kernels.server import course
 from gpu_kernels.server.asking import Asker
 from gpu_kernels.server.streams import Streams, told
+from gpu_kernels.until_gone import UntilGone
 
 MAX_BODY = 4096
 HEARTBEAT_S = 15.0
@@ -134,28 +135,17 @@ class Change(Handler):
         self.finish(snapshot(attachment))
 
 
-class Events(Handler):
+class Events(UntilGone, Handler):
     """``kernels`` and a ``slice`` for each at the beginning, then ``slice`` when one has changed, and
     ``gone`` when one has ended.
     """
 
     _track_activity = False
-    _task: asyncio.Task[None] | None = None
 
     @authenticated
     @authorized
     async def get(self) -> None:
-        self._task = asyncio.ensure_future(self._tell())
-        try:
-            await self._task
-        except asyncio.CancelledError:
-            if not self._task.cancelled():
-                raise
-
-    def on_connection_close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-        super().on_connection_close()
+        await self.until_gone(self._tell())
 
     async def _tell(self) -> None:
         stream = self.streams.open()

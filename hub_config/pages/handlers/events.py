@@ -15,6 +15,7 @@ from tornado.iostream import StreamClosedError
 
 from gpu_kernels.client.exchange import Controllers, client_arguments, unreachable
 from gpu_kernels.client.following import Event, Following
+from gpu_kernels.until_gone import UntilGone
 from hub_config.pages.handlers.base import TIMEOUT_S, PageHandler
 
 log = logging.getLogger("hub_config.pages")
@@ -22,9 +23,7 @@ MOST_TOPICS = 400
 FLUSH_WITHIN_S = 30.0
 
 
-class Events(PageHandler):
-    _task: asyncio.Task[None] | None = None
-
+class Events(UntilGone, PageHandler):
     @property
     def wants_parts(self) -> bool:
         """It is a script that asks, never a person."""
@@ -35,17 +34,7 @@ class Events(PageHandler):
         last = self.request.headers.get("Last-Event-ID", "")
         after = int(last) if last.isascii() and last.isdigit() and len(last) < 19 else None
         following = Following(Controllers(self.lab.controller), (topics,), after, TIMEOUT_S)
-        self._task = asyncio.ensure_future(self._pass_on(following))
-        try:
-            await self._task
-        except asyncio.CancelledError:
-            if self._task.cancelled():
-                return  # the visitor has gone
-            raise
-
-    def on_connection_close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        await self.until_gone(self._pass_on(following))
 
     async def _pass_on(self, following: Following) -> None:
         arguments = client_arguments({"Authorization": f"token {self.token}"}, verify=True)

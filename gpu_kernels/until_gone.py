@@ -1,0 +1,30 @@
+"""Answers that last for as long as somebody reads them: streams of events, long tables."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from tornado.web import RequestHandler
+
+
+class UntilGone(RequestHandler):
+    """Base of a tornado handler whose answer may last, and ends when its reader has gone."""
+
+    _answer: asyncio.Task[None] | None = None
+
+    async def until_gone(self, answer: Coroutine[Any, Any, None]) -> None:
+        """Run ``answer`` to its end, or cancel it when the connection closes. Called in ``get``."""
+        self._answer = asyncio.ensure_future(answer)
+        try:
+            await self._answer
+        except asyncio.CancelledError:
+            if not self._answer.cancelled():
+                raise
+
+    def on_connection_close(self) -> None:
+        """Called by tornado when the reader has gone."""
+        if self._answer is not None:
+            self._answer.cancel()
+        super().on_connection_close()
