@@ -3,7 +3,8 @@
 A lease lives for its time to live after each renewal, by the controller's clock. The keeper renews every
 third of it, so that two failed rounds in a row lose nothing. A lease is renewed only while whoever needs it
 says that he still does (``Kept.wanted``): a kernel that died for good is not kept alive by its server,
-whatever the server forgot to call.
+whatever the server forgot to call. Where several hold one lease (two starts of one notebook's kernel), it is
+renewed while one of them wants it, in whatever order they came to hold it: the pool alone knows whose it is.
 
 The keeper is a thread and owns no event loop, since a Jupyter client may run each of a kernel's hooks in
 another loop, and none in between. After a fork the child keeps nothing: the leases are its parent's.
@@ -64,28 +65,31 @@ class Keeper:
 
     def _reset(self) -> None:
         self._changed = threading.Condition()
-        self._kept: dict[str, tuple[Renewer, Kept]] = {}
+        self._kept: dict[str, list[tuple[Renewer, Kept]]] = {}
         self._thread: threading.Thread | None = None
         self._outage = False
 
     def keep(self, client: Renewer, kept: Kept) -> None:
-        """Renew ``kept`` through ``client`` from now on, instead of an earlier one of the same lease."""
+        """Renew ``kept`` through ``client`` from now on."""
         with self._changed:
-            self._kept[kept.lease_id] = (client, kept)
+            self._kept.setdefault(kept.lease_id, []).append((client, kept))
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="gpu-lease-keeper", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
 
     def forget(self, kept: Kept) -> None:
-        """Renew ``kept`` no longer. Ignored if it is not kept, or its lease passed to another since."""
+        """Renew ``kept`` no longer; who else holds the lease keeps it. Ignored if it is not kept."""
         with self._changed:
-            if self._is_kept(kept):
-                del self._kept[kept.lease_id]
-                self._changed.notify_all()
+            holders = self._kept.get(kept.lease_id, [])
+            holders[:] = [(client, other) for client, other in holders if other is not kept]
+            if not holders:
+                self._kept.pop(kept.lease_id, None)
+            self._changed.notify_all()
 
-    def _is_kept(self, kept: Kept) -> bool:
-        return self._kept.get(kept.lease_id, (None, None))[1] is kept
+    def _holders(self) -> list[tuple[Renewer, Kept]]:
+        with self._changed:
+            return [holder for holders in self._kept.values() for holder in holders]
 
     def keeps(self) -> list[str]:
         """The ids of the leases kept now."""
@@ -110,21 +114,22 @@ class Keeper:
             self.round()
 
     def _period(self) -> float:
-        shortest = min((kept.ttl for _, kept in self._kept.values()), default=0.0)
+        shortest = min((kept.ttl for _, kept in self._holders()), default=0.0)
         return max(shortest / ROUNDS_A_LIFE, SHORTEST_PERIOD_S)
 
     def round(self) -> None:
         """Renew everything that is wanted, once. Never raises: an outage is logged when it begins and when
         it ends.
         """
-        with self._changed:
-            entries = list(self._kept.values())
-        by_client: dict[int, tuple[Renewer, list[Kept]]] = {}
-        for client, kept in entries:
+        wanted: dict[str, tuple[Renewer, Kept]] = {}
+        for client, kept in self._holders():
             if kept.wanted():
-                by_client.setdefault(id(client), (client, []))[1].append(kept)
+                wanted[kept.lease_id] = (client, kept)
             else:
                 self.forget(kept)
+        by_client: dict[int, tuple[Renewer, list[Kept]]] = {}
+        for client, kept in wanted.values():
+            by_client.setdefault(id(client), (client, []))[1].append(kept)
         for client, group in by_client.values():
             self._renew(client, group)
 
@@ -140,15 +145,13 @@ class Keeper:
         if self._outage:
             log.info("GPU leases are renewed again.")
             self._outage = False
-        mine = {kept.lease_id: kept for kept in group}
+        mine = {kept.lease_id for kept in group}
         for gone in answer.lost:
-            kept = mine.get(gone.id)
-            if kept is None:
+            if gone.id not in mine:
                 continue
             with self._changed:
-                still_kept = self._is_kept(kept)
-                self.forget(kept)
-            if still_kept:
+                holders = self._kept.pop(gone.id, [])
+            for _, kept in holders:
                 kept.lost(gone.state, gone.reason or "")
 
 

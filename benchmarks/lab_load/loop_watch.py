@@ -93,7 +93,9 @@ class LoopWatch:
             self._callbacks += 1
             self._busy += wall
             if wall > LONG_S:
-                self._keep(handle, wall, self._own_clock() - own, time.thread_time() - cpu)
+                # The clocks are read one after the other: what passes in between is nobody's.
+                own = min(self._own_clock() - own, wall)
+                self._keep(handle, wall, own, time.thread_time() - cpu)
             if self._stacks:
                 self._stacks = Counter()
 

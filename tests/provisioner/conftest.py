@@ -39,7 +39,7 @@ def forget_all(keeper: Keeper) -> None:
     for attachment in attachments.all():
         attachments.remove(attachment)
         attachment.end()
-    for _, kept in list(keeper._kept.values()):
+    for _, kept in keeper._holders():
         keeper.forget(kept)
 
 

@@ -128,15 +128,40 @@ def test_a_lease_given_back_during_the_call_is_not_reported_lost(keeper):
     assert a.losses == []
 
 
-def test_a_lease_that_passed_to_another_kernel_is_kept_when_the_first_lets_go(keeper):
+@pytest.mark.parametrize("first_to_let_go", [0, 1])
+def test_a_lease_that_two_kernels_hold_is_kept_until_both_have_let_go(keeper, first_to_let_go):
     pool = PoolThatRenews()
-    first, second = Needed("a"), Needed("a")
-    keeper.keep(pool, first)
-    keeper.keep(pool, second)
-    keeper.forget(first)
+    holders = [Needed("a"), Needed("a")]
+    for holder in holders:
+        keeper.keep(pool, holder)
+    keeper.forget(holders.pop(first_to_let_go))
     assert keeper.keeps() == ["a"]
-    keeper.forget(second)
+    keeper.round()
+    assert pool.calls == [[("a", 1)]]
+    keeper.forget(holders.pop())
     assert keeper.keeps() == []
+
+
+@pytest.mark.parametrize("dead", [0, 1])
+def test_a_lease_that_two_kernels_hold_is_renewed_once_and_while_one_of_them_lives(keeper, dead):
+    pool = PoolThatRenews()
+    holders = [Needed("a"), Needed("a")]
+    for holder in holders:
+        keeper.keep(pool, holder)
+    keeper.round()
+    holders[dead].needed = False
+    keeper.round()
+    assert pool.calls == [[("a", 1)], [("a", 1)]]
+
+
+def test_both_kernels_that_hold_a_lease_are_told_once_that_it_is_lost(keeper):
+    pool = PoolThatRenews(gone={"a": Lost("a", "revoked", "maintenance")})
+    holders = [Needed("a"), Needed("a")]
+    for holder in holders:
+        keeper.keep(pool, holder)
+    keeper.round()
+    keeper.round()
+    assert [holder.losses for holder in holders] == [[("revoked", "maintenance")]] * 2
 
 
 def test_an_outage_loses_no_lease_and_is_logged_when_it_begins_and_when_it_ends(keeper, caplog):
