@@ -145,7 +145,10 @@ class PoolController(PoolSettings):
                 history=history,
                 bells=bells,
                 authenticator=Authenticator(
-                    self._token_source(), self.token_cache, patterns=Patterns.of(self.course_groups)
+                    self._token_source(),
+                    self.token_cache,
+                    outage_seconds=self.hub_outage if self.under_hub else 0.0,
+                    patterns=Patterns.of(self.course_groups),
                 ),
                 groups=self._group_reader(desk),
                 proofs=proofs,

@@ -174,6 +174,15 @@ class PoolSettings(Application):
         15.0,
         help="Seconds for which the hub's word on a token is believed; it delays revocation by as much.",
     ).tag(config=True)
+    hub_outage = Float(
+        3600.0,
+        min=0.0,
+        help="""Seconds for which the hub's last word on a token counts while the hub does not answer.
+
+        Kernels keep their slices for as long; less than lease_ttl, and they lose them when the hub is
+        started again. A token that is revoked meanwhile goes on too.
+        """,
+    ).tag(config=True)
     keep_days = Float(
         90.0, help="Days for which ended leases and the audit trail are kept; accounts are kept for good."
     ).tag(config=True)

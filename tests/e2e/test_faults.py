@@ -1,10 +1,12 @@
 """Whatever is killed, nothing is lost, doubled or leaked. Real processes, SIGKILL."""
 
 import signal
+import time
 
 import psutil
 import pytest
 
+from gpu_kernels.pool.settings import PoolSettings
 from hub_config.lab.processes import marked
 from hub_config.lab.student_path import SPEC
 from hub_config.lab.supervisor import answers, wait
@@ -13,6 +15,7 @@ from tests.e2e.conftest import LEASE_TTL
 pytestmark = [pytest.mark.hub, pytest.mark.native]
 
 SOON = 30.0
+TOKEN_CACHE = PoolSettings.token_cache.default_value
 COMPUTE = """
 import numpy as np
 from numba import cuda
@@ -88,6 +91,26 @@ def test_a_killed_controller_forgets_no_lease_and_doubles_none(lab, at_work):
     assert sum(gpu["used_mib"] for gpu in lab.gpus()) == after.mib
     assert channel.execute(COMPUTE).text.strip() == "10"
     channel.close()
+
+
+def test_a_hub_that_stands_still_costs_nobody_a_slice(lab, at_work):
+    """Longer than a lease lives and than the hub's word on a token counts while it answers."""
+    _, channel = start_and_compute(at_work("ana"))
+    before = the_lease(lab)
+    hub = the_process(lab, "jupyterhub")
+    away_since = time.monotonic()
+    hub.suspend()
+    try:
+        wait(
+            lambda: time.monotonic() - away_since > TOKEN_CACHE + 2 * LEASE_TTL, 60, "the clock stands still"
+        )
+        after = the_lease(lab)
+        assert (after.id, after.epoch, after.state) == (before.id, before.epoch, "active")
+        assert channel.execute(COMPUTE).text.strip() == "10"
+    finally:
+        hub.resume()
+    channel.close()
+    wait(lambda: answers(f"{lab.settings.url}/hub/health"), SOON, "the hub does not go on")
 
 
 def test_a_killed_agent_takes_its_workers_along_and_its_leases_end(lab, at_work):

@@ -18,6 +18,7 @@ from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
 
 from gpu_kernels.errors import AuthenticationUnavailable, Unauthenticated
+from gpu_kernels.pool.service import authentication
 from gpu_kernels.pool.service.authentication import Authenticator, HubTokens, InsecureFile, TokenFile
 from gpu_kernels.pool.service.identity import (
     ADMIN_POOL,
@@ -169,7 +170,7 @@ class CountingSource:
 
     def __init__(self) -> None:
         self.asked = 0
-        self.away = False
+        self.away = self.revoked = False
         self.slow = asyncio.Event()
         self.slow.set()
 
@@ -178,7 +179,7 @@ class CountingSource:
         await self.slow.wait()
         if self.away:
             raise AuthenticationUnavailable("away")
-        return None if token == "bad" else Identity(token, frozenset(), frozenset())
+        return None if token == "bad" or self.revoked else Identity(token, frozenset(), frozenset())
 
 
 class TestMemory:
@@ -212,6 +213,42 @@ class TestMemory:
             await authenticator.identify("token t")
         source.away = False
         assert (await authenticator.identify("token t")).name == "t"
+
+    async def test_who_was_known_goes_on_while_the_source_is_away(self) -> None:
+        source, now = CountingSource(), [0.0]
+        authenticator = Authenticator(source, 15.0, outage_seconds=3600.0, clock=lambda: now[0])
+        await authenticator.identify("token t")
+        source.away, now[0] = True, 3599.0
+        assert (await authenticator.identify("token t")).name == "t"
+        with pytest.raises(AuthenticationUnavailable):
+            await authenticator.identify("token unknown")
+        now[0] = 3600.0
+        with pytest.raises(AuthenticationUnavailable):
+            await authenticator.identify("token t")
+
+    async def test_who_was_known_does_not_wait_for_a_source_that_stands_still(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(authentication, "WITHIN_S", 0.01)
+        source, now = CountingSource(), [0.0]
+        authenticator = Authenticator(source, 15.0, outage_seconds=3600.0, clock=lambda: now[0])
+        await authenticator.identify("token t")
+        source.slow.clear()
+        now[0] = 100.0
+        for _ in range(3):
+            assert (await authenticator.identify("token t")).name == "t"
+        assert source.asked == 2, "one question is on its way"
+        source.slow.set()
+
+    async def test_a_token_that_is_taken_back_ends_with_the_sources_word(self) -> None:
+        source, now = CountingSource(), [0.0]
+        authenticator = Authenticator(source, 15.0, outage_seconds=3600.0, clock=lambda: now[0])
+        await authenticator.identify("token t")
+        source.revoked, now[0] = True, 15.0
+        for away in (False, True):
+            source.away = away
+            with pytest.raises(Unauthenticated):
+                await authenticator.identify("token t")
 
     async def test_wrong_tokens_do_not_fill_the_memory(self) -> None:
         authenticator = Authenticator(CountingSource(), 15.0, most=3)

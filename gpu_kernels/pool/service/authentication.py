@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import os
 import stat
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +20,11 @@ from gpu_kernels.errors import AuthenticationUnavailable, GPUKernelsError, Unaut
 from gpu_kernels.pool.policy.roles import PLAIN, Patterns
 from gpu_kernels.pool.service.identity import ADMIN_POOL, Identity
 
+log = logging.getLogger("gpu_kernels.pool")
+
 MAX_TOKEN = 4096
+WITHIN_S = 2.0
+"""How long one who was known a moment ago waits for the source's word; clients wait for ten."""
 
 
 class TokenSource(Protocol):
@@ -142,6 +147,10 @@ class Authenticator:
     """Identifies tokens, asking the source once a token and remembering the answer shortly. ``patterns``:
     what the names of groups mean.
 
+    While the source cannot be asked, its last good word on a token counts for ``outage_seconds``: leases are
+    renewed with tokens, and agents report with one, so nobody must lose a slice because the hub is started
+    again. What the source refuses ends at once, and a token that it has not vouched for is let in by nobody.
+
     The memory is bounded, keeps digests and no tokens, and shares one question among requests that come
     together.
     """
@@ -151,17 +160,19 @@ class Authenticator:
         source: TokenSource,
         keep_seconds: float,
         *,
+        outage_seconds: float = 0.0,
         patterns: Patterns = PLAIN,
         most: int = 10_000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._source = source
-        self._keep = keep_seconds
+        self._keep, self._outage = keep_seconds, outage_seconds
         self._patterns = patterns
         self._most = most
         self._clock = clock
         self._known: OrderedDict[bytes, tuple[float, Identity | None]] = OrderedDict()
         self._asking: dict[bytes, asyncio.Task[Identity | None]] = {}
+        self._away = False
 
     async def identify(self, header: str | None) -> Identity:
         """The identity of an ``Authorization`` header. Raises ``Unauthenticated`` or what the source
@@ -170,8 +181,13 @@ class Authenticator:
         token = _token(header)
         digest = hashlib.sha256(token.encode()).digest()
         at, identity = self._known.get(digest, (float("-inf"), None))
-        if self._clock() - at >= self._keep:
-            identity = await self._ask_once(digest, lambda: self._identify(token))
+        age = self._clock() - at
+        if age >= self._keep:
+            task = self._ask_once(digest, token)
+            if identity is None or age >= self._outage:
+                identity = await asyncio.shield(task)
+            elif await self._answered(task):
+                identity = task.result()
         if identity is None:
             raise Unauthenticated(
                 "The GPU pool does not know this token, or it has expired.\n"
@@ -179,29 +195,46 @@ class Authenticator:
             )
         return identity
 
+    def _ask_once(self, digest: bytes, token: str) -> asyncio.Task[Identity | None]:
+        task = self._asking.get(digest)
+        if task is None:
+            task = self._asking[digest] = asyncio.ensure_future(self._identify(token))
+            task.add_done_callback(lambda done: self._remember(digest, done))
+        return task
+
     async def _identify(self, token: str) -> Identity | None:
         identity = await self._source.identify(token)
         return None if identity is None else replace(identity, patterns=self._patterns)
 
-    async def _ask_once(
-        self, digest: bytes, ask: Callable[[], Awaitable[Identity | None]]
-    ) -> Identity | None:
-        task = self._asking.get(digest)
-        if task is None:
-            task = asyncio.ensure_future(ask())
-            assert task is not None
-            self._asking[digest] = task
-            task.add_done_callback(lambda done: self._remember(digest, done))
-        return await asyncio.shield(task)
-
     def _remember(self, digest: bytes, done: asyncio.Task[Identity | None]) -> None:
         del self._asking[digest]
-        if done.cancelled() or done.exception() is not None:
+        if done.cancelled():
             return
+        if (error := done.exception()) is not None:
+            if isinstance(error, AuthenticationUnavailable):
+                self._note_away(error.log_message)
+            return
+        self._away = False
         self._known[digest] = (self._clock(), done.result())
         self._known.move_to_end(digest)
         while len(self._known) > self._most:
             self._known.popitem(last=False)
+
+    async def _answered(self, task: asyncio.Task[Identity | None]) -> bool:
+        """Whether the source says something, and shortly. Once it has not, nobody waits for it until it does
+        again: agents and keepers have little time.
+        """
+        if not self._away:
+            await asyncio.wait({task}, timeout=WITHIN_S)
+        if not task.done():
+            self._note_away("the hub takes long to say whose tokens they are")
+            return False
+        return not (task.cancelled() or isinstance(task.exception(), AuthenticationUnavailable))
+
+    def _note_away(self, why: str) -> None:
+        if not self._away:
+            log.warning("%s; its last word counts for %g s", why, self._outage)
+        self._away = True
 
 
 def _token(header: str | None) -> str:
