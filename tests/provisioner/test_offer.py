@@ -55,6 +55,44 @@ def test_only_the_sizes_on_offer_are_shown_and_all_kernels_that_ask_for_none(man
     assert sorted(manager.get_all_specs()) == ["plain"]
 
 
+CLASSES = {"V100": 500, "A100": None}
+
+
+@pytest.mark.parametrize(
+    ("size", "offer"),
+    [
+        ("0.5 V100", Offer("ml101", None, (), most=CLASSES)),
+        ("4 A100", Offer("ml101", None, (), most=CLASSES)),
+        ("1 GPU", Offer("ml101", None, (), most=CLASSES)),
+        ("16384 MiB V100", Offer("ml101", None, (), most=CLASSES, memory={"V100": 32768})),
+        ("0.1 V100", Offer("ml101", None, (), most=CLASSES, largest={"V100": 100})),
+        ("0.5 A100", Offer("ml101", None, (), most=CLASSES, largest={"V100": 100})),
+        ("0.1 V100", Offer("ml101", ("0.1 GPU",), (), most=CLASSES)),
+    ],
+)
+def test_what_the_course_may_have_is_offered(size, offer):
+    assert offer.offers(size)
+
+
+@pytest.mark.parametrize(
+    ("size", "offer"),
+    [
+        ("1 V100", Offer("ml101", None, (), most=CLASSES)),
+        ("0.02 H100", Offer("ml101", None, (), most=CLASSES)),
+        ("0.02 V100", Offer("ml101", None, (), most={"V100": 0})),
+        ("1 GPU", Offer("ml101", None, (), most={"V100": 500})),
+        ("20000 MiB V100", Offer("ml101", None, (), most=CLASSES, memory={"V100": 32768})),
+        ("0.2 V100", Offer("ml101", None, (), most=CLASSES, largest={"V100": 100})),
+        ("2 A100", Offer("ml101", None, (), most=CLASSES, largest={"": 1000})),
+        ("0.2 GPU", Offer("ml101", None, (), most=CLASSES, largest={"V100": 100})),
+        ("0.2 V100", Offer("ml101", ("0.1 GPU",), (), most=CLASSES)),
+    ],
+)
+def test_what_is_never_granted_in_the_course_is_not_offered(size, offer):
+    assert not offer.offers(size)
+    assert offer.to_choose() == tuple(each for each in offer.sizes or () if each != size)
+
+
 def test_a_notebook_still_finds_a_kernel_that_is_not_shown(manager, offered):
     offered("0.02 V100")
     assert manager.get_kernel_spec("large").display_name == "Test (1 V100)"
@@ -75,6 +113,18 @@ def test_what_is_on_offer_is_asked_of_the_controller_by_a_thread(pool):
     assert (known.course, known.sizes) == ("ml101", None)
     assert "0.02 V100" in known.to_choose()
     assert known.offers("0.7 V100")
+
+
+def test_a_limit_that_is_lowered_takes_away_what_is_more_than_it(pool):
+    offers = Offers()
+    pool.limit(20)
+    offers.refresh()
+    assert offers._offer.to_choose() == ("0.02 V100",)
+    pool.limit(1000)
+    pool.admin.set_rules("ml101", {"max_size": {"": 100}})
+    offers.refresh()
+    pool.admin.set_rules("ml101", {})
+    assert offers._offer.to_choose() == ("0.02 V100", "0.1 V100")
 
 
 @pytest.fixture
