@@ -143,10 +143,13 @@ def usage_table(
     until: str | None = None,
     course: str | None = None,
     user: str | None = None,
+    own: bool = False,
     time_zone: str = "UTC",
 ) -> Request[str]:
-    """The accounts of the same as comma-separated values, one line a slice."""
-    params = _period(since, until, course, user, time_zone)
+    """The accounts of the same as comma-separated values, one line a slice. ``own``: none of others', though
+    they may be seen.
+    """
+    params = _period(since, until, course, user, time_zone) | query_of(own=own or None)
     return Request("GET", "/usage.csv", str, params=params, plain=True)
 
 

@@ -119,7 +119,7 @@ def gather(days: int, *, plot: bool, now: datetime | None = None) -> Usage:
     named = os.environ.get(offer.COURSE_VARIABLE) or None
     with PoolClient.from_environment(timeout=TIMEOUT_S) as client:
         begin = datetime.combine(first, time(), now.tzinfo)
-        lines = client.usage_table(since=begin.isoformat(), course=named)
+        lines = client.usage_table(since=begin.isoformat(), course=named, own=True)
         budgets = budgets_of(client, named)
     return Usage(by_day(csv.DictReader(lines.splitlines()), first, now), budgets, named, plot=plot)
 

@@ -47,7 +47,7 @@ def open_page(chromium):
     """`open_page(site, "ada", "pool")` is ada's browser at that page."""
     with contextlib.ExitStack() as stack:
 
-        def visit(site, who, address, *, viewport=WIDE, scheme="light", scripts=True):
+        def visit(site, who, address, *, viewport=WIDE, scheme="light", scripts=True, before=""):
             context = chromium.new_context(
                 viewport=viewport, color_scheme=scheme, java_script_enabled=scripts, base_url=site.url
             )
@@ -57,7 +57,8 @@ def open_page(chromium):
             page = context.new_page()
             page.set_default_timeout(PATIENCE_MS)
             page.complaints = complaints_of(page)
-            page.goto(PREFIX + address)
+            page.add_init_script(before)
+            page.status = page.goto(PREFIX + address).status
             return page
 
         yield visit
@@ -122,14 +123,14 @@ def lesson(controller, gpu):
 
 
 PAGES = {
-    "home": ("ada", ""),
-    "course": ("grace", "courses/ml101"),
-    "class-hours": ("grace", "courses/ml101/class-hours"),
-    "pool": ("root", "pool"),
-    "server": ("root", "servers/gpu1"),
-    "history": ("root", "history"),
-    "audit": ("root", "audit"),
-    "missing": ("root", "nowhere"),
+    "home": ("ada", "", "My GPUs"),
+    "course": ("grace", "courses/ml101", "ml101"),
+    "class-hours": ("grace", "courses/ml101/class-hours", "Class hours"),
+    "pool": ("root", "pool", "The pool"),
+    "server": ("root", "servers/gpu1", "gpu1"),
+    "history": ("root", "history", "History"),
+    "audit": ("root", "audit", "Audit log"),
+    "missing": ("root", "nowhere", "There is no such page"),
 }
 
 
@@ -145,7 +146,10 @@ def is_live(page):
 @pytest.mark.parametrize("name", PAGES)
 def test_axe_finds_nothing_serious_and_nothing_is_wider_than_the_screen(open_page, site, lesson, name, looks):
     viewport, scheme = LOOKS[looks]
-    page = open_page(site, *PAGES[name], viewport=viewport, scheme=scheme)
+    who, address, heading = PAGES[name]
+    page = open_page(site, who, address, viewport=viewport, scheme=scheme)
+    assert page.status == (404 if name == "missing" else 200)
+    expect(page.get_by_role("heading", level=1)).to_have_text(heading)
     if page.locator("main[data-live]").count():
         is_live(page)
     shoot(page, f"{name}-{looks}")
@@ -185,6 +189,23 @@ def test_a_page_shows_what_changes_while_somebody_types_in_it(open_page, site, l
         bob.release(lease.id, lease.holder)
         gpu.carry_out()
         expect(students).not_to_contain_text("surprise.ipynb")
+    assert page.complaints == []
+
+
+SOONER = "const own = window.setInterval; window.setInterval = (what, _) => own(what, 300);"
+
+
+def test_a_page_shows_what_no_event_tells_its_visitor(open_page, site, lesson, controller, gpu):
+    """Another student's slice is none of ada's business, and what the course holds is."""
+    page = open_page(site, "ada", "", before=SOONER)
+    is_live(page)
+    course = page.locator("[data-fragment=budgets] tbody tr", has_text="The course now")
+    expect(course).to_contain_text("0.3")
+    with controller.client("bob") as bob:
+        lease = reserve(bob, "of another.ipynb", "0.05 V100")
+        expect(course).to_contain_text("0.35")
+        bob.release(lease.id, lease.holder)
+        gpu.carry_out()
     assert page.complaints == []
 
 

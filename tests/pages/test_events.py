@@ -60,6 +60,14 @@ def test_a_visitor_is_told_that_something_has_changed_and_nothing_else(visit, co
         gpu.carry_out()
 
 
+def test_a_student_is_told_that_the_limit_has_changed(visit, controller):
+    with stream(visit("ada"), "leases") as lines, controller.client("root") as root:
+        event(lines, "ready")
+        root.set_limit("ml101", {"V100": 90})
+        assert event(lines, "change")[1] == {"kind": "limit"}
+        root.set_limit("ml101", {"V100": 100})
+
+
 def test_a_stream_goes_on_where_the_last_one_ended(visit, controller, gpu):
     with stream(visit("ada"), "leases") as lines:
         last, _ = event(lines, "ready")

@@ -91,6 +91,21 @@ def test_everyone_is_told_of_their_own_leases(controller: ThreadedController, ag
     assert [message.id for message in told] == [message.data["id"] for message in told]
 
 
+def test_members_are_told_that_their_course_has_changed_and_not_what(controller: ThreadedController) -> None:
+    root = controller.client("root")
+    with following(controller, "ada") as stream:
+        root.set_limit("cv202", {"V100": 900})
+        root.set_limit("ml101", {"V100": 90})
+        rules = {"overrides": {"bob": {"max_leases": 0}}}
+        controller.client("grace").set_course_rules("ml101", rules)
+        told = [stream.next().data for _ in range(2)]
+    assert [(each["kind"], each["subject"], each["course"]) for each in told] == [
+        ("limit", "ml101", "ml101"),
+        ("taught", "ml101", "ml101"),
+    ]
+    assert [(each["actor"], each["detail"]) for each in told] == [(None, {}), (None, {})]
+
+
 def test_instructors_follow_their_course_and_admins_everything(
     controller: ThreadedController, agent: Agent
 ) -> None:

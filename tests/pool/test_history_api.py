@@ -96,6 +96,15 @@ class TestUsage:
         assert users("root") == ["ada", "bob", "eve"]
         assert users("root", course="cv202") == ["eve"]
 
+    def test_who_sees_others_may_ask_for_the_own_alone(self, past: ThreadedController) -> None:
+        reserve(past.client("grace"), "own.ipynb")
+        for who, query in (("grace", {"course": "ml101"}), ("root", {})):
+            table = csv.DictReader(io.StringIO(Asker(past, who).get("/usage.csv", own=1, **query).text))
+            assert {row["user"] for row in table} <= {who}
+            sums = Asker(past, who).json("/usage", own=1, by="user", **query)["sums"]
+            assert [row["user"] for row in sums] == ([who] if who == "grace" else [])
+        assert error_of(Asker(past, "ada").get("/usage", own=1, user="bob"))["code"] == "forbidden"
+
     def test_others_usage_is_refused(self, past: ThreadedController) -> None:
         for who, query in (
             ("ada", {"user": "bob"}),

@@ -15,7 +15,7 @@ from gpu_kernels.errors import Forbidden, InvalidRequest, PoolError, TooMany
 from gpu_kernels.pool.service.accounting import told as iso
 from gpu_kernels.pool.service.base import Handler
 from gpu_kernels.pool.service.feed import Told, completed, replayed
-from gpu_kernels.pool.service.identity import ADMIN_POOL, READ_USAGE, USE
+from gpu_kernels.pool.service.identity import ADMIN_POOL, READ_USAGE, USE, Identity
 from gpu_kernels.pool.service.operations import operation
 from gpu_kernels.pool.service.schemas import events as schemas
 from gpu_kernels.pool.service.waiting import EVENTS, rung
@@ -35,17 +35,21 @@ MOST_TOPICS = 20
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """What a reader may see and wants to."""
+    """What a reader may see and wants to. A ``member`` of a course is told that something of it has changed,
+    and not what: rules name other users.
+    """
 
     user: str | None
     courses: frozenset[str]
     pool: bool
+    member: Identity
 
     def message(self, told: Told) -> bytes | None:
         """The event for this reader, None where it is none of the reader's business."""
-        event = told.event
+        event, course = told.event, told.course
         own = self.user is not None and told.user == self.user
-        if not (self.pool or own or told.course in self.courses):
+        sees = self.pool or own or course in self.courses
+        if not sees and (self.user is None or told.user is not None or not self._is_member(course)):
             return None
         body = {
             "id": event.id,
@@ -55,9 +59,12 @@ class Topics:
             "user": told.user,
             "course": told.course,
             "actor": event.actor if self.pool else None,
-            "detail": dict(event.detail),
+            "detail": dict(event.detail) if sees else {},
         }
         return message("change", event.id, body)
+
+    def _is_member(self, course: str | None) -> bool:
+        return course is not None and self.member.belongs_to(course)
 
 
 def message(name: str, last: int, body: dict[str, object]) -> bytes:
@@ -112,7 +119,8 @@ class Events(Handler):
             self.require(ADMIN_POOL)
         if "leases" in names:
             self.require_somewhere(USE)
-        return Topics(self.identity.name if "leases" in names else None, courses, "pool" in names)
+        user = self.identity.name if "leases" in names else None
+        return Topics(user, courses, "pool" in names, self.identity)
 
     def _last(self, query: schemas.EventsQuery) -> int | None:
         header = self.request.headers.get("Last-Event-ID", "")

@@ -30,6 +30,8 @@ class UsageHandler(Handler):
     def whose(self, query: schemas.AccountsQuery) -> str | None:
         """Whose accounts to read, None for everyone's. Raises ``Forbidden``."""
         identity, course = self.identity, query.course
+        if query.own and query.user in (None, identity.name):
+            return identity.name
         if identity.may(READ_USAGE):
             return query.user
         if course is not None and (identity.teaches(course) or identity.may(READ_USAGE, course=course)):

@@ -9,7 +9,7 @@
   const main = document.querySelector("main");
   const token = () => document.querySelector('input[name="_xsrf"]')?.value || main.dataset.xsrf || "";
   const text = (name, number) => main.dataset[name].replace("%s", number);
-  const LEAST_S = 1, MOST_S = 60, SILENCE_S = 45, GIVE_UP_TRIES = 60;
+  const LEAST_S = 1, MOST_S = 60, SILENCE_S = 45, BEAT_S = 60, GIVE_UP_TRIES = 60;
 
   /* ---- live ---- */
 
@@ -52,6 +52,9 @@
       this.waiting = null;
       this.fetching = false;
       this.touched = false;
+      this.following = false;
+      /* No event tells of time that goes on, of hours used, of a server that falls silent, of others' slices. */
+      setInterval(() => { if (this.following) this.plan(0); }, 1000 * BEAT_S);
       document.addEventListener("click", (event) => {
         if (event.target.matches("[data-live-again]")) this.wake?.();
       });
@@ -115,6 +118,7 @@
           for (const event of events) this.heard(event);
         }
       } finally {
+        this.following = false;
         clearTimeout(alarm);
         stop.abort();
       }
@@ -125,6 +129,7 @@
       if (fields.id) this.last = fields.id;
       if (!fields.event) return;
       tell(text("sayLive"), false, false);
+      this.following = true;
       this.pause = LEAST_S;
       /* "ready" too: something may have changed since the page was made. */
       this.plan(1000 * LEAST_S);

@@ -19,7 +19,8 @@ class EventsQuery(Query):
             r"^(leases|pool|course:[^,\x00-\x1f\x7f-\x9f]{1,255})(,(leases|pool|course:[^,\x00-\x1f\x7f-\x9f]{1,255}))*$",
             "must name some of leases, course:NAME, pool, with commas between",
         ),
-        description="`leases`: one's own; `course:NAME`: of a course, for its instructors and "
+        description="`leases`: one's own, and that something was changed in a course of one's own, without "
+        "`detail`; `course:NAME`: of a course, for its instructors and "
         "`custom:gpu:read:usage`; `pool`: everything, for `custom:gpu:admin:pool`; commas between several",
     )
     after: int | None = Field(

@@ -29,6 +29,7 @@ class AccountsQuery(Query):
     end: Moment | None = Field(None, alias="to", description="Not included; by default now")
     course: CourseName | None = Field(None, description="For its instructors, and `custom:gpu:read:usage`")
     user: str | None = Field(None, min_length=1, max_length=255, pattern=PRINTABLE)
+    own: bool = Field(False, description="The asker's own alone, also where others' may be seen")
     time_zone: str = Field(
         "UTC",
         max_length=64,
