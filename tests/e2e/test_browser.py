@@ -10,7 +10,6 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from hub_config.lab import accounts
-from tests.e2e.conftest import set_limit
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 OUTPUT = Path(__file__).parents[1] / "output"
@@ -62,8 +61,15 @@ def test_a_person_in_several_courses_chooses_one(lab, page):
     shoot(page, "course")
 
 
-def test_the_launcher_the_notebook_and_the_refusal(lab, page):
-    set_limit(lab, 20)
+@pytest.fixture
+def spend_the_budget(lab):
+    """Gives each student of the course so many GPU-hours a week, until the test is over."""
+    with lab.pool as pool:
+        yield lambda hours: pool.set_course_rules(accounts.COURSE, {"user_hours_per_week": hours})
+        pool.set_course_rules(accounts.COURSE, {})
+
+
+def test_the_launcher_the_notebook_and_the_refusal(lab, page, spend_the_budget):
     open_lab(lab, page, "ana")
     cards = page.locator('.jp-LauncherCard[data-category="Notebook"] .jp-LauncherCard-label')
     expect(cards).to_have_text(
@@ -75,7 +81,8 @@ def test_the_launcher_the_notebook_and_the_refusal(lab, page):
     shoot(page, "notebook")
 
     page.keyboard.press("Control+Shift+L")
-    # More than the course may ever hold: waiting would not help, so the kernel does not start.
+    # Waiting would not help, so the kernel does not start.
+    spend_the_budget(0.0)
     page.locator('.jp-LauncherCard[data-category="Notebook"][title*="0.1 V100"]').last.click()
     dialog = page.locator(".jp-Dialog-content")
     expect(dialog).to_contain_text("Error Starting Kernel")

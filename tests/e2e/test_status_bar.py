@@ -166,7 +166,6 @@ def test_who_waits_sees_the_line_move_and_is_told_when_the_slice_is_there(lab, p
 @needs_the_extension
 def test_what_ends_soon_and_what_is_refused_is_told(lab, page, rules):
     rules(longest_life=300)
-    set_limit(lab, 20)
     open_fresh_lab(lab, page, "ana")
     open_notebook(page)
     ends = toast(page, re.compile(r"0\.02 V100 ends in \d min"))
@@ -175,11 +174,12 @@ def test_what_ends_soon_and_what_is_refused_is_told(lab, page, rules):
     ends.get_by_role("button", name="Details").click()
     expect(popup(page)).to_contain_text("a slice lasts no longer")
 
+    rules(longest_life=300, paused="The room is needed.")
     popup(page).get_by_label("Another size").select_option("0.1 V100")
     popup(page).get_by_role("button", name="Attach").click()
     expect(toast(page, "ml101")).to_be_visible()
     expect(popup(page)).to_contain_text("You still have 0.02 V100.")
-    expect(toast(page, "may hold at once")).to_have_count(1)
+    expect(toast(page, "gives out no GPUs at the moment: The room is needed.")).to_have_count(1)
     shoot(page, "status-bar-refused")
 
 
