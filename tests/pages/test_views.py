@@ -137,6 +137,29 @@ def test_a_gpu_is_cut_into_slices_by_course_with_what_nobody_accounts_for_at_the
     assert [(entry.course, entry.leases) for entry in servers.legend([bar])] == [("a", 2), ("b", 1)]
 
 
+def test_a_courses_name_stands_on_its_slices_where_there_is_room():
+    others = [lease(f"user{number}", "ml101", 30) for number in range(5)]
+    bar = servers.gpus({"gpus": [GPU]}, [*others, lease("ada", "a", 40), lease("bob", "vision", 100)])[0]
+    assert [(name.course, name.begin) for name in bar.names] == [("ml101", 40)]
+
+
+def test_no_two_courses_of_a_picture_share_a_colour_while_there_are_enough():
+    for number in range(200):
+        courses = [f"course{number + each}" for each in range(servers.COLOURS)]
+        assert len(set(servers.colours(courses).values())) == servers.COLOURS
+    many = [f"course{each}" for each in range(30)]
+    assert servers.colours(many).keys() == set(many)
+    assert servers.colours(["ml101"]) == {"ml101": servers.colour("ml101")}
+
+
+def test_a_picture_of_some_gpus_has_the_colours_of_the_whole():
+    pool = {"gpus": [GPU, {**GPU, "uuid": "GPU-2", "agent": "gpu2"}]}
+    leases = [lease(f"user{number}", f"course{number}", 40) for number in range(8)]
+    whole = servers.legend(servers.gpus(pool, leases))
+    assert servers.legend(servers.gpus({"gpus": [GPU]}, leases)) == whole
+    assert len({entry.colour for entry in whole}) == 8
+
+
 def test_slices_that_are_more_than_a_gpu_end_at_its_end():
     bar = servers.gpus({"gpus": [GPU]}, [lease("a", share=700), lease("b", share=700)])[0]
     assert sum(piece.length for piece in bar.pieces) == 1000

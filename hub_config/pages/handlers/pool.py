@@ -81,7 +81,7 @@ class Server(FormHandler):
         )
         agent = found(agents, name)
         here = [lease for lease in leases if (lease["agent"] or {}).get("name") == name]
-        bars = [bar for bar in servers.gpus(pool, here) if bar.server == name]
+        bars = [bar for bar in servers.gpus(pool, leases) if bar.server == name]
         self.show(
             "server.html",
             status=outcome.status,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from gpu_kernels.units import THOUSANDTHS
@@ -14,8 +15,8 @@ COLOURS = 8
 """So many the style sheet has; courses beyond share them, and are told apart by their names."""
 BAR = 1000.0
 """A bar's length in the picture's own unit: a thousandth of a GPU is one."""
-LETTER = 17.0
-"""What a letter in a slice takes of that."""
+LETTER, BESIDE = 22.0, 20.0
+"""What a letter takes of that on the narrowest screen, and what is beside a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Class:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A slice on a bar. ``label`` is empty where it would not fit."""
+    """A slice on a bar."""
 
     lease: str
     course: str
@@ -42,7 +43,14 @@ class Piece:
     length: float
     thousandths: int
     mib: int
-    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A course's name on a bar, where its slices are wide enough for it."""
+
+    course: str
+    begin: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +67,7 @@ class Gpu:
     used_mib: int
     total_mib: int
     pieces: tuple[Piece, ...]
+    names: tuple[Name, ...]
     by_course: tuple[tuple[str, int], ...]
     other: int
 
@@ -79,21 +88,38 @@ def classes(pool: Mapping[str, Any]) -> list[Class]:
 
 
 def colour(course: str) -> int:
-    """The same course has the same colour on every page and after every restart."""
+    """A course's own colour, on every page and after every restart."""
     return zlib.crc32(course.encode()) % COLOURS
 
 
-def gpus(pool: Mapping[str, Any], leases: Iterable[Mapping[str, Any]]) -> list[Gpu]:
-    """All GPUs by server and number, with their slices by course."""
+def colours(courses: Iterable[str]) -> dict[str, int]:
+    """Each course's colour in one picture: its own, or the next that is free while there are any."""
+    found: dict[str, int] = {}
+    for course in sorted(set(courses)):
+        mine = colour(course)
+        free = [c for shift in range(COLOURS) if (c := (mine + shift) % COLOURS) not in found.values()]
+        found[course] = free[0] if free else mine
+    return found
+
+
+def gpus(pool: Mapping[str, Any], leases: Sequence[Mapping[str, Any]]) -> list[Gpu]:
+    """All GPUs by server and number, with their slices by course. ``leases``: all that there are, also for a
+    picture of some GPUs, so that a course has one colour in both.
+    """
+    colour_of = colours(lease["course"] for lease in leases if lease["slices"])
     lying: dict[str, list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = defaultdict(list)
     for lease in leases:
         for part in lease["slices"]:
             lying[part["gpu"]].append((lease, part))
-    found = [_gpu(gpu, lying.get(gpu["uuid"], ())) for gpu in pool["gpus"]]
+    found = [_gpu(gpu, lying.get(gpu["uuid"], ()), colour_of) for gpu in pool["gpus"]]
     return sorted(found, key=lambda gpu: (gpu.server, gpu.index, gpu.uuid))
 
 
-def _gpu(gpu: Mapping[str, Any], lying: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Gpu:
+def _gpu(
+    gpu: Mapping[str, Any],
+    lying: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
+    colour_of: Mapping[str, int],
+) -> Gpu:
     pieces, at = [], 0.0
     by_course: dict[str, int] = defaultdict(int)
     for lease, part in sorted(lying, key=lambda pair: (pair[0]["course"], pair[0]["user"], pair[0]["id"])):
@@ -106,12 +132,11 @@ def _gpu(gpu: Mapping[str, Any], lying: Sequence[tuple[Mapping[str, Any], Mappin
                 course,
                 lease["user"],
                 lease["state"],
-                colour(course),
+                colour_of[course],
                 at,
                 length,
                 share,
                 part["mib"],
-                course if len(course) * LETTER < length else "",
             )
         )
         at += length
@@ -126,20 +151,33 @@ def _gpu(gpu: Mapping[str, Any], lying: Sequence[tuple[Mapping[str, Any], Mappin
         gpu["used_mib"],
         gpu["allocatable_mib"],
         tuple(pieces),
+        tuple(_names(pieces)),
         tuple(sorted(by_course.items())),
         max(0, min(THOUSANDTHS, gpu["used_thousandths"]) - sum(by_course.values())),
     )
 
 
+def _names(pieces: Iterable[Piece]) -> Iterator[Name]:
+    """A course's slices lie side by side, and have one name."""
+    for course, its in groupby(pieces, key=lambda piece: piece.course):
+        own = list(its)
+        if len(course) * LETTER + BESIDE <= sum(piece.length for piece in own):
+            yield Name(course, own[0].begin)
+
+
 def legend(bars: Iterable[Gpu]) -> list[Legend]:
     """The courses that hold something, the largest first."""
     shares: dict[str, int] = defaultdict(int)
+    colour_of: dict[str, int] = {}
     leases: dict[str, set[str]] = defaultdict(set)
     for gpu in bars:
         for piece in gpu.pieces:
             shares[piece.course] += piece.thousandths
             leases[piece.course].add(piece.lease)
-    found = [Legend(course, colour(course), share, len(leases[course])) for course, share in shares.items()]
+            colour_of[piece.course] = piece.colour
+    found = [
+        Legend(course, colour_of[course], share, len(leases[course])) for course, share in shares.items()
+    ]
     return sorted(found, key=lambda entry: (-entry.thousandths, entry.course))
 
 
