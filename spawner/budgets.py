@@ -27,7 +27,8 @@ log = logging.getLogger("gpu_kernels.spawner")
 WAIT_S = 1.0
 """How long a page may take longer for this."""
 CALL_S = 10.0
-KEEP_S = 20.0
+KEEP_S = 2.0
+"""A page that is loaded again and again asks no more often; a rule that changes is seen within seconds."""
 MOST_USERS = 2000
 MOST_AT_ONCE = 8
 TOKEN_S = 600

@@ -4,6 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from hub_config.lab import accounts
+from hub_config.lab.supervisor import wait
 from tests.e2e.test_browser import log_in, page, pytestmark, shoot
 
 __all__ = ["page", "pytestmark"]
@@ -24,6 +25,8 @@ def budget(lab):
 def test_the_form_and_the_home_page_show_what_is_left(lab, page):
     log_in(lab, page, "ben")
     banner = page.get_by_role("region", name="Your GPU-hours")
+    # What the page said before the rules changed holds for a moment.
+    wait(lambda: page.reload() and banner.is_visible(), 30, "the page does not show the budgets")
     expect(banner).to_contain_text("ds200 is paused: The exam is on.")
     expect(banner).to_contain_text("4.0 of 4.0 left")
     expect(banner).to_contain_text("40.0 of 40.0 left")
