@@ -22,6 +22,7 @@ from gpu_kernels.pool.ledger.stores.database import RowMissing
 from gpu_kernels.pool.ledger.stores.sql import SqlStore, UnknownDatabase
 from tests.pool.stores.examples import AGENT, GPU, POOL, change, event, write
 from tests.pool.stores.postgresql import Server, running_server
+from tests.pool.stores.test_term import pass_time
 
 MINUTE = 60_000
 
@@ -183,13 +184,11 @@ class TestPostgreSQL:
         self, server: Server, written: bool
     ) -> None:
         url = server.new_database()
-        still = leading(url, term_ttl=500)
-        still.begin()
-        if written:
-            still.write([Change(None, event(1))])
-        other = SqlStore(url, term_ttl=500)
+        other = SqlStore(url)
         other.open()
-        assert take(other) == 2
+        other._terms.ttl = SHORT  # its own transactions may last, also where this machine stands still
+        still, before = standing_still(url, written)
+        assert take(other) == before + 1
         with pytest.raises(LedgerUnavailable):
             still.write([Change(None, event(2))])
         still.rollback()
@@ -199,6 +198,24 @@ class TestPostgreSQL:
         still.close()
         write(other, event(1))
         other.close()
+
+    @pytest.mark.parametrize("how", ["load", "write", "commit"])
+    def test_one_that_has_begun_and_says_nothing_is_ended_and_told_that_it_may_try_again(
+        self, server: Server, how: str
+    ) -> None:
+        """By the server itself, though nobody else is there to take the term."""
+        still, _ = standing_still(server.new_database(), written=False)
+        wait_until_ended(server, still._connected().info.backend_pid)
+        go_on = {
+            "load": lambda: list(still.load(0).rows),
+            "write": lambda: still.write([Change(None, event(1))]),
+            "commit": still.commit,
+        }
+        with pytest.raises(LedgerUnavailable, match="does not answer"):
+            go_on[how]()
+        still.rollback()
+        assert ids(still) == []
+        still.close()
 
     def test_one_on_standby_takes_over_after_a_restart_too(self, server: Server) -> None:
         url = server.new_database()
@@ -221,10 +238,29 @@ class TestPostgreSQL:
         store = leading(url, term_ttl=MINUTE)
         store.begin()
         other = SqlStore(url, term_ttl=MINUTE)
-        assert other._database.evict(other._connected(), MINUTE) == 0
+        assert other._database.evict(other._connected(), MINUTE) == (0, 1)
         store.write([Change(None, event(1))])
         store.commit()
-        assert other._database.evict(other._connected(), 0) == 0
+        assert other._database.evict(other._connected(), 0) == (0, 0)
+        store.close()
+
+    def test_who_may_take_the_term_does_not_wait_behind_a_transaction_under_way(self, server: Server) -> None:
+        """It could not end that, should it stand still, while it waits for its lock."""
+        url = server.new_database()
+        store = leading(url)
+        pass_time(store, 2 * MINUTE)
+        store.begin()
+        store.write([Change(None, event(1))])
+        other = SqlStore(url, term_ttl=MINUTE)
+        other.open()
+        with pytest.raises(Deposed):
+            other.lead("two", "")
+        store.commit()
+        with pytest.raises(Deposed):
+            other.lead("two", "")
+        write(store, event(2))
+        assert ids(other) == [1, 2]
+        other.close()
         store.close()
 
     def test_a_server_that_is_a_replica_now(self, server: Server) -> None:
@@ -245,9 +281,35 @@ class TestPostgreSQL:
             SqlStore(server.url("postgres")).open()
 
 
+SHORT = 500
+"""Milliseconds, for one that is to lose its term."""
+
+
+def standing_still(url: str, written: bool) -> tuple[SqlStore, int]:
+    """One that leads, has begun, perhaps written, and says no more; and its term. It begins anew where this
+    machine itself stood still for so long before it had come so far."""
+    end = time.monotonic() + 60
+    while True:
+        store = SqlStore(url, term_ttl=SHORT)
+        try:
+            store.open()
+            term = store.lead("one", "http://one").term
+            store.begin()
+            if written:
+                store.write([Change(None, event(1))])
+            return store, term
+        except (LedgerUnavailable, Deposed):
+            store.close()
+            assert time.monotonic() < end
+
+
 def end_sessions(server: Server, store: SqlStore) -> None:
     pid = store._connected().info.backend_pid
     server.execute(f"SELECT pg_terminate_backend({pid})")
+    wait_until_ended(server, pid)
+
+
+def wait_until_ended(server: Server, pid: int) -> None:
     with psycopg.connect(server.url("postgres"), autocommit=True) as probe:
         while probe.execute("SELECT 1 FROM pg_stat_activity WHERE pid = %s", (pid,)).fetchone():
             pass

@@ -38,9 +38,9 @@ class Database(Protocol):
     def begin(self, connection: Connection, writes: bool, query: str) -> Sequence[Any] | None:
         """Begin a transaction (``writes``: as the one writer) and give the first row of ``query`` in it."""
 
-    def evict(self, connection: Connection, older_than: int) -> int:
+    def evict(self, connection: Connection, older_than: int) -> tuple[int, int]:
         """End others' write transactions that began so many milliseconds ago, where the database can do that;
-        how many.
+        how many it ended, and how many younger ones there are, as far as it can tell.
         """
 
     def write(self, connection: Connection, batches: Iterable[Batch]) -> None:

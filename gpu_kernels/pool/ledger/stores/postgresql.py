@@ -44,19 +44,21 @@ LOST_AFTER = {
 """libpq's options by which a server that is gone, or is a replica, is noticed; the URL may say otherwise."""
 
 
-NOT_NOW = ("08", "25006", "28", "3D", "40", "53", "55P03", "57", "58", "XX001", "XX002")
-"""SQLSTATEs of a server that cannot do it now, whatever it is: lost, shutting down, full, a replica, damaged.
-All others are about what it was asked for.
+NOT_NOW = ("08", "25006", "25P03", "25P04", "28", "3D", "40", "53", "55P03", "57", "58", "XX001", "XX002")
+"""SQLSTATEs of a server that cannot do it now, whatever it is: lost, shutting down, full, a replica, damaged;
+or that has ended a session which stood still, or lasted, for too long. All others are about what it was asked
+for.
 """
 EVICT = """
-SELECT pg_terminate_backend(locks.pid) FROM pg_locks AS locks
+SELECT CASE WHEN sessions.xact_start < clock_timestamp() - %s * interval '1 millisecond'
+  THEN pg_terminate_backend(locks.pid) ELSE false END
+FROM pg_locks AS locks
 JOIN pg_stat_activity AS sessions ON sessions.pid = locks.pid
 JOIN pg_database AS here ON here.oid = locks.database AND here.datname = current_database()
 WHERE locks.locktype = 'advisory' AND locks.granted AND locks.pid <> pg_backend_pid()
   AND locks.classid::bigint = %s::bigint >> 32 AND locks.objid::bigint = %s::bigint & 4294967295
-  AND sessions.xact_start < clock_timestamp() - %s * interval '1 millisecond'
 """
-"""Ends the sessions that hold the writers' lock for too long."""
+"""Of each other session that holds the writers' lock: whether it has for too long, and so is ended."""
 
 
 class TooOld(GPUKernelsError):
@@ -124,8 +126,10 @@ class PostgreSQL:
             pass
         return cursor.fetchone()
 
-    def evict(self, connection: psycopg.Connection[Any], older_than: int) -> int:
-        return len(connection.execute(EVICT, (WRITERS_LOCK, WRITERS_LOCK, older_than)).fetchall())
+    def evict(self, connection: psycopg.Connection[Any], older_than: int) -> tuple[int, int]:
+        holders = connection.execute(EVICT, (older_than, WRITERS_LOCK, WRITERS_LOCK)).fetchall()
+        ended = sum(was_ended for (was_ended,) in holders)
+        return ended, len(holders) - ended
 
     def write(self, connection: psycopg.Connection[Any], batches: Iterable[Batch]) -> None:
         done = []

@@ -78,11 +78,7 @@ class SqlStore(History):
     def lead(self, holder: str, address: str, *, alone: bool = False) -> Leading:
         if not alone:
             self._wait_for_the_end()
-            with self._driver_errors():
-                if ended := self._database.evict(self._connected(), self._terms.ttl):
-                    log.warning(
-                        "%d session(s) stood still in a transaction of the ledger, and were ended", ended
-                    )
+            self._evict()
         if not upgrade(self._database, self._terms, alone=alone):
             raise deposed(None)
         try:
@@ -104,6 +100,17 @@ class SqlStore(History):
         leader, now = self.leader()
         self._terms.check_key(leader)
         if not self._may_take(leader, now):
+            raise deposed(leader)
+
+    def _evict(self) -> None:
+        """End what has stood still in a transaction for a whole term. Raises ``Deposed``, for another try,
+        where a younger one is under way: who waited for its lock could not end it when it is as old."""
+        with self._driver_errors():
+            ended, left = self._database.evict(self._connected(), self._terms.ttl)
+        if ended:
+            log.warning("%d session(s) stood still in a transaction of the ledger, and were ended", ended)
+        if left:
+            leader, _ = self.leader()
             raise deposed(leader)
 
     def _may_take(self, leader: Leader | None, now: int) -> bool:

@@ -58,9 +58,9 @@ class SQLite:
         first: Sequence[Any] | None = connection.execute(query).fetchone()
         return first
 
-    def evict(self, connection: sqlite3.Connection, older_than: int) -> int:
+    def evict(self, connection: sqlite3.Connection, older_than: int) -> tuple[int, int]:
         """A file's lock is its process's for as long as that is there."""
-        return 0
+        return 0, 0
 
     def write(self, connection: sqlite3.Connection, batches: Iterable[Batch]) -> None:
         for statement, values, _ in batches:
