@@ -6,8 +6,10 @@ import logging
 import os
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -45,7 +47,7 @@ def settings(tmp_path: Path, echo_worker: Path) -> Settings:
         listen=("tcp://127.0.0.1:0",),
         advertised=None,
         workers=WorkerSettings(native=native_build(), program=echo_worker, nvidia_driver="libcuda.so.1"),
-        limits=Limits(hello_bytes_within_s=1.0, lookup_s=2.0),
+        limits=Limits(hello_bytes_within_s=60.0, lookup_s=60.0),
         report_every_s=5.0,
     )
 
@@ -53,6 +55,28 @@ def settings(tmp_path: Path, echo_worker: Path) -> Settings:
 @pytest.fixture
 def inventory() -> Inventory:
     return software_gpus("gpu-server-1", "V100", 32768, 2, "0.1.0")
+
+
+class Ahead:
+    """How far a test has set the agent's clock forward."""
+
+    def __init__(self) -> None:
+        self.by = 0.0
+
+    def let_pass(self, seconds: float) -> None:
+        self.by += seconds
+
+
+@pytest.fixture
+def ahead(monkeypatch: pytest.MonkeyPatch) -> Ahead:
+    """Sets the clock of agents in this process forward: long times pass at once, and a machine that stands
+    still for seconds ends none of them."""
+    made = Ahead()
+    moved = SimpleNamespace(
+        CLOCK_BOOTTIME=time.CLOCK_BOOTTIME, clock_gettime=lambda which: time.clock_gettime(which) + made.by
+    )
+    monkeypatch.setattr("remoting.agent.clock.time", moved)
+    return made
 
 
 Serve = Callable[..., contextlib.AbstractAsyncContextManager[Agent]]
@@ -64,7 +88,7 @@ def serve(controller: FakeController, settings: Settings, inventory: Inventory) 
 
     @contextlib.asynccontextmanager
     async def run(with_settings: Settings = settings, pool: Any = None) -> AsyncIterator[Agent]:
-        client = AsyncPoolClient(controller.url, "token", timeout=2.0) if pool is None else pool
+        client = AsyncPoolClient(controller.url, "token", timeout=60.0) if pool is None else pool
         agent = Agent(with_settings, inventory, client, LOG)
         running = asyncio.ensure_future(agent.run())
         try:
@@ -95,7 +119,7 @@ def is_alive(pid: int) -> bool:
     return state not in "ZX"
 
 
-async def gone(pid: int, within: float = 10.0) -> None:
+async def gone(pid: int, within: float = 60.0) -> None:
     """Wait until a process that may not be our child has ended."""
     try:
         descriptor = os.pidfd_open(pid)

@@ -13,6 +13,8 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
+from spawner.ports import port_for_server
+
 GPU = "gpu of the agent"
 """In a grant: the agent's first GPU, whatever its UUID is."""
 
@@ -37,6 +39,8 @@ class FakeController:
     """Replies to give instead of the true one, first to last."""
     lingers: bool = True
     """Whether a report with ``wait`` is held until something changes."""
+    instead_of_lingering: Callable[[float], None] | None = None
+    """Called with the ``wait`` of such a report, which is then answered at once."""
 
     def __post_init__(self) -> None:
         self.target_seq = 0
@@ -45,7 +49,7 @@ class FakeController:
         self.came_with: dict[str, int] = {}
         self.changed = asyncio.Condition()
         self._server: HTTPServer | None = None
-        self.port = 0
+        self.port = port_for_server()
 
     @property
     def url(self) -> str:
@@ -60,7 +64,6 @@ class FakeController:
 
     async def come_back(self) -> None:
         (listener,) = bind_sockets(self.port, "127.0.0.1")
-        self.port = listener.getsockname()[1]
         routes = [(r"/api/v1/agents/([^/]+)", Registration), (r"/api/v1/agents/([^/]+)/report", Report)]
         self._server = HTTPServer(Application(routes, controller=self))
         self._server.add_sockets([listener])
@@ -127,7 +130,7 @@ class FakeController:
         return {**answer, "changes": new, "lives": others}
 
     async def report_where(
-        self, holds: Callable[[dict[str, Any]], bool], within: float = 10.0
+        self, holds: Callable[[dict[str, Any]], bool], within: float = 60.0
     ) -> dict[str, Any]:
         """The first report, old or new, for which ``holds``."""
         async with asyncio.timeout(within), self.changed:
@@ -135,7 +138,7 @@ class FakeController:
                 await self.changed.wait()
         return found[0]
 
-    async def until(self, holds: Callable[[], bool], within: float = 10.0) -> None:
+    async def until(self, holds: Callable[[], bool], within: float = 60.0) -> None:
         """Wait until this holds after some request or change."""
         async with asyncio.timeout(within), self.changed:
             await self.changed.wait_for(holds)
@@ -188,7 +191,9 @@ class Report(Handler):
         if controller.replies:
             self.finish(controller.replies.pop(0))
             return
-        if body["wait"] and controller.lingers:
+        if body["wait"] and controller.instead_of_lingering is not None:
+            controller.instead_of_lingering(body["wait"])
+        elif body["wait"] and controller.lingers:
             try:
                 async with asyncio.timeout(body["wait"]), controller.changed:
                     await controller.changed.wait_for(

@@ -29,12 +29,14 @@ from tests.agent.conftest import LOG, agent_process, gone, is_alive
 from tests.agent.lanes import connect, exchange, hello, lane
 
 ENDED = 6
-FENCE = 2.0
+FENCE = 60.0
+SOON = 6.0
+"""A fence whose time a test waits for. A machine that stands still for seconds must not end it before."""
 
 
 @pytest.fixture
 def fencing(settings):
-    """An agent with real workers, which fences itself soon."""
+    """An agent with real workers, which fences itself."""
     workers = dataclasses.replace(settings.workers, program=native_build().worker)
     return dataclasses.replace(settings, workers=workers, fences_after_s=FENCE, report_every_s=0.3)
 
@@ -52,18 +54,21 @@ async def open_lane(address: str, lease) -> AsyncIterator[asyncio.StreamReader]:
 
 
 async def test_an_agent_without_its_controller_serves_nothing_after_the_promised_time(
-    controller, serve, fencing
+    controller, serve, fencing, ahead
 ):
     async with serve(fencing) as agent:
         lease = await controller.grant("lease-a", ttl=600.0)
         async with open_lane(agent.address, lease):
             (worker,) = agent._workers.alive()
-            await controller.next_reports(3)
+            for _ in range(3):
+                ahead.let_pass(FENCE * 0.4)
+                await controller.next_reports(2)
             assert is_alive(worker.pid), "reports that are acknowledged keep it alive"
             await controller.go_away()
-            trusted_until = agent._grants.trusted_until
+            ahead.let_pass(FENCE / 2)
+            assert agent._grants.trusted_until > clock()
+            ahead.let_pass(FENCE / 2)
             await gone(worker.pid)
-            assert clock() >= trusted_until - 0.001
             status, text = await exchange(agent.address, hello(lease))
             assert (status, "lost touch" in text) == (ENDED, True)
         await controller.come_back()
@@ -81,7 +86,7 @@ def children(pid: int) -> list[int]:
 async def test_a_worker_ends_by_itself_when_its_agent_stands_still_and_its_epoch_is_refused(
     controller, tmp_path
 ):
-    quick = ("--fences-after", str(FENCE), "--report-every", "0.3")
+    quick = ("--fences-after", str(SOON), "--report-every", "0.3")
     async with agent_process(controller, tmp_path / "state", *quick) as process:
         lease = await controller.grant("lease-a", ttl=600.0)
         await controller.carried_out()
@@ -125,7 +130,7 @@ def test_a_worker_lives_as_long_as_it_was_last_told():
             until = clock() + 0.4
             for end in (clock() + 100.0, until):
                 ours.send(struct.pack("<8sQ", b"GPUKLIVE", int(end * 1000)))
-            assert worker.wait(20) == 3
+            assert worker.wait(60) == 3
             assert clock() >= until - 0.001
             assert "ends by itself" in json.loads(ours.recv(4096))["fault"]
         finally:
@@ -143,13 +148,16 @@ async def test_the_highest_epoch_is_on_disk_before_a_worker_runs_and_survives_ki
         async with lane(controller.registrations[0]["address"], lease):
             assert FloorsFile(tmp_path / "state").load() == ({"lease-a": 41}, 41)
             process.kill()
-    controller.reports.clear()
     await controller.end("lease-a")
     async with agent_process(controller, tmp_path / "state", *more):
-        await controller.next_reports()
-        first = controller.reports[0]
+        # What the killed one had sent may have come in after it.
+        await controller.until(lambda: len(controller.registrations) == 2)
+        boot = controller.registrations[1]["boot_id"]
+        first = await controller.report_where(lambda report: report["boot_id"] == boot)
         assert (first["epoch"], first["target_seq"], first["full"]) == (41, 0, True)
-        await controller.report_where(lambda report: report["incarnation"] == "ledger-1")
+        await controller.report_where(
+            lambda report: (report["boot_id"], report["incarnation"]) == (boot, "ledger-1")
+        )
 
 
 async def test_an_agent_counts_anew_when_its_controller_has_another_ledger(controller, agent):
@@ -184,7 +192,7 @@ async def test_a_second_agent_waits_until_nothing_of_the_first_one_lives(tmp_pat
         await asyncio.sleep(0.2)
         assert not waiting.done()
         survivor.kill()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await waiting
         await marks.none_left(LOG)
     finally:

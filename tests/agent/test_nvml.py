@@ -48,7 +48,7 @@ async def start(what: str, env: dict[str, str]) -> asyncio.subprocess.Process:
 
 async def ask(what: str, env: dict[str, str]) -> dict[str, Any]:
     process = await start(what, env)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(100):
         out, err = await process.communicate()
     assert process.returncode == 0, (process.returncode, err.decode())
     return json.loads(out)
@@ -123,7 +123,7 @@ async def test_a_process_without_a_lease_has_no_driver(agent, lease):
 async def test_a_damaged_environment_is_told_in_the_log(agent, lease, variable, value):
     env = environment(agent.address, lease) | {variable: value, "GPU_KERNELS_LOG": "stderr"}
     process = await start("first_call", env)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(100):
         out, err = await process.communicate()
     assert json.loads(out)["init"] == "NVMLError_DriverNotLoaded"
     assert variable in err.decode()
@@ -153,7 +153,7 @@ async def test_a_lease_that_ends_is_a_lost_gpu_and_the_process_lives(controller,
     assert await name() == "V100 (software GPU)"
     await controller.end("lease-a")
     await controller.carried_out()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(100):
         while await name() != "NVMLError_GpuIsLost":  # an answer is remembered for a moment
             pass
         await process.communicate(b"")

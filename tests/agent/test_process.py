@@ -51,7 +51,7 @@ async def test_an_agent_that_is_told_to_end_leaves_nothing_behind(controller, ec
         await controller.carried_out()
         async with lane(controller.registrations[0]["address"], lease) as open_lane:
             process.send_signal(number)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 assert await process.wait() == 0
             assert not is_alive(open_lane.facts["pid"])
     assert controller.reports[-1]["leases"] == []
@@ -61,14 +61,14 @@ async def test_an_agent_that_was_stopped_for_too_long_serves_nothing_old_when_it
     controller, echo_worker, tmp_path
 ):
     async with agent_process(controller, tmp_path / "state", served_by(echo_worker)) as process:
-        lease = await controller.grant("lease-a", ttl=1.5)
+        lease = await controller.grant("lease-a", ttl=6.0)
         await controller.carried_out()
         address = controller.registrations[0]["address"]
         async with lane(address, lease) as open_lane:
             process.send_signal(signal.SIGSTOP)
             await controller.go_away()
             assert await open_lane.ask("echo the worker goes on") == "the worker goes on"
-            await asyncio.sleep(2.0)  # the lease's time, which nobody counts while the agent stands still
+            await asyncio.sleep(6.0)  # the lease's time, which nobody counts while the agent stands still
             process.send_signal(signal.SIGCONT)
             status, text = await exchange(address, hello(lease, lane=1))
             assert (status, "lost touch" in text) == (6, True)
@@ -85,7 +85,7 @@ async def test_options_become_what_is_registered(controller, echo_worker, tmp_pa
 def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", **env}
     return subprocess.run(
-        [*COMMAND, *arguments], env=environment, capture_output=True, text=True, timeout=30, check=False
+        [*COMMAND, *arguments], env=environment, capture_output=True, text=True, timeout=100, check=False
     )
 
 

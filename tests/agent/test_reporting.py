@@ -66,15 +66,16 @@ async def test_an_agent_whose_name_was_taken_stops_serving_and_comes_back_as_ano
 
 
 async def test_without_its_controller_the_agent_serves_until_the_lease_would_end_and_then_fences_itself(
-    controller, agent
+    controller, agent, ahead
 ):
-    short = await controller.grant("lease-short", ttl=2.0)
-    long = await controller.grant("lease-long", ttl=60.0)
+    short = await controller.grant("lease-short", ttl=60.0)
+    long = await controller.grant("lease-long", ttl=600.0)
     async with lane(agent.address, short) as fenced, lane(agent.address, long) as going_on:
         await controller.go_away()
         assert await fenced.ask("echo served") == "served"
         async with lane(agent.address, short, lane=1) as late:
             assert late.facts["pid"] == fenced.facts["pid"]
+        ahead.let_pass(60.0)
         await fenced.ended()
         await gone(fenced.facts["pid"])
         status, text = await exchange(agent.address, hello(short))
@@ -83,25 +84,28 @@ async def test_without_its_controller_the_agent_serves_until_the_lease_would_end
 
 
 async def test_a_fenced_lease_is_served_again_when_the_controller_is_back_and_still_wants_it(
-    controller, agent
+    controller, agent, ahead
 ):
-    lease = await controller.grant("lease-a", ttl=1.5)
+    lease = await controller.grant("lease-a", ttl=60.0)
     async with lane(agent.address, lease) as first:
         await controller.go_away()
+        ahead.let_pass(60.0)
         await first.ended()
-    controller.leases["lease-a"]["expires_in"] = 60.0
     await controller.come_back()
     await controller.next_reports(2)
     async with lane(agent.address, lease) as second:
         assert second.facts["pid"] != first.facts["pid"]
 
 
-async def test_renewals_reach_the_agent_before_its_own_deadline(controller, agent):
-    lease = await controller.grant("lease-a", ttl=1.5)
-    async with lane(agent.address, lease) as open_lane:
-        # Nothing changes but the lease's time, which each reply tells anew; report_every_s is far longer.
-        await controller.next_reports(6)
-        assert await open_lane.ask("echo never lapsed") == "never lapsed"
+async def test_renewals_reach_the_agent_before_its_own_deadline(controller, serve, settings, ahead):
+    # Nothing changes but the lease's time, which each reply tells anew.
+    controller.instead_of_lingering = ahead.let_pass
+    async with serve(dataclasses.replace(settings, report_every_s=600.0)) as agent:
+        lease = await controller.grant("lease-a", ttl=60.0)
+        async with lane(agent.address, lease) as open_lane:
+            began = ahead.by
+            await controller.until(lambda: ahead.by - began > 3 * 60.0)
+            assert await open_lane.ask("echo never lapsed") == "never lapsed"
 
 
 async def test_a_reply_that_was_overtaken_does_no_harm(controller, agent):

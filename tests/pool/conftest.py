@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.pool.controller import Agent, ThreadedController
@@ -11,6 +12,13 @@ from tests.pool.school import School
 from tests.pool.stores.postgresql import postgresql_server, postgresql_url
 
 __all__ = ["postgresql_server", "postgresql_url"]
+
+
+@pytest.fixture(autouse=True)
+def patient_httpx(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who says no time waits for longer than a machine may stand still."""
+    for wait in ("connect", "read", "write", "pool"):
+        monkeypatch.setattr(httpx._config.DEFAULT_TIMEOUT_CONFIG, wait, 60.0)
 
 
 @pytest.fixture

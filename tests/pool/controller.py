@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,6 +20,7 @@ from traitlets.config import Config
 
 from gpu_kernels.client import Assignment, Lease, PoolClient, Slot
 from gpu_kernels.pool.app import PoolController
+from spawner.ports import port_for_server
 
 GPU = {
     "uuid": "GPU-1",
@@ -126,6 +128,14 @@ def error_of(response: httpx.Response) -> dict[str, Any]:
     return dict(error)
 
 
+def until(holds: Callable[[], bool], what: str, within: float = 60.0) -> None:
+    """Look again and again, with pauses: whoever asks the controller each time has a pace to keep."""
+    end = time.monotonic() + within
+    while not holds():
+        assert time.monotonic() < end, f"not within {within:g} s: {what}"
+        time.sleep(0.02)
+
+
 class Controller:
     """Base: how to ask it."""
 
@@ -134,7 +144,7 @@ class Controller:
     def __init__(self) -> None:
         self._clients: list[PoolClient] = []
 
-    def client(self, name: str, timeout: float = 10.0) -> PoolClient:
+    def client(self, name: str, timeout: float = 60.0) -> PoolClient:
         client = PoolClient(self.url, token(name), timeout)
         self._clients.append(client)
         return client
@@ -168,12 +178,12 @@ class ThreadedController(Controller):
     def stop(self) -> None:
         """Stop as at SIGTERM, with clients still there."""
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(30)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._started.wait(30), "the controller did not start"
+        assert self._started.wait(60), "the controller did not start"
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -185,8 +195,11 @@ class ThreadedController(Controller):
 class ControllerProcess(Controller):
     """In a process of its own, always on the same port, so that it can be killed and started again."""
 
-    def __init__(self, state: Path, port: int, **traits: Any) -> None:
+    def __init__(self, state: Path, port: int | None = None, **traits: Any) -> None:
+        """``port``: 0 for any, which is not kept; None for one that no outgoing connection is given while
+        nobody listens there."""
         super().__init__()
+        port = port_for_server() if port is None else port
         self.state = state
         state.mkdir(mode=0o700, exist_ok=True)
         write_tokens(state / "tokens.json")
@@ -198,6 +211,10 @@ class ControllerProcess(Controller):
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
+        self.launch()
+        self.wait_until_it_listens()
+
+    def launch(self) -> None:
         self._url_file.unlink(missing_ok=True)
         environment = {k: v for k, v in os.environ.items() if not k.startswith("JUPYTERHUB_")}
         with (self.state / "log").open("ab") as log:
@@ -207,7 +224,10 @@ class ControllerProcess(Controller):
                 stdout=log,
                 env=environment,
             )
-        end = time.monotonic() + 60
+
+    def wait_until_it_listens(self) -> None:
+        assert self.process is not None
+        end = time.monotonic() + 100
         while not self._url_file.exists():
             assert self.process.poll() is None, (self.state / "log").read_text()
             assert time.monotonic() < end, "the controller did not start"
@@ -221,7 +241,7 @@ class ControllerProcess(Controller):
     def stop(self) -> int:
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30)
+        return self.process.wait(60)
 
     def __enter__(self) -> Self:
         self.start()

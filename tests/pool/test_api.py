@@ -25,7 +25,7 @@ from gpu_kernels.errors import (
     UnknownCourse,
     UnknownLease,
 )
-from tests.pool.controller import Agent, ThreadedController, error_of, reserve, token
+from tests.pool.controller import Agent, ThreadedController, error_of, reserve, token, until
 
 
 @pytest.fixture
@@ -245,8 +245,7 @@ class TestAgents:
         agent.report()
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(agent.report, wait=10.0)
-            while not controller.long_polls():
-                ada.pool()
+            until(lambda: controller.long_polls() == 1, "the report waits")
             Agent(controller.client("gpu-server"), boot="2").register()
             reserve(ada)
             with pytest.raises(AgentReplaced):

@@ -137,6 +137,10 @@ def async_ada(controller: ThreadedController, agent: Agent) -> AsyncPoolClient:
     return AsyncPoolClient(controller.url, token("ada"))
 
 
+TTL = 6.0
+"""Though two were enough: a machine that stands still a while must not cost the lease."""
+
+
 def states(client: PoolClient) -> list[str]:
     return [lease.state for lease in client.list()]
 
@@ -185,7 +189,7 @@ class TestInThreads:
         assert states(ada) == []
 
     def test_a_lease_that_is_taken_back_is_told(self, tmp_path: Path) -> None:
-        with ThreadedController(tmp_path / "state", lease_ttl=3.0) as controller:
+        with ThreadedController(tmp_path / "state", lease_ttl=TTL) as controller:
             Agent(controller.client("gpu-server")).register()
             told, reasons = threading.Event(), []
             ada = controller.client("ada")
@@ -198,8 +202,7 @@ class TestInThreads:
         assert reasons == ["Taken back: exam"]
 
     def test_it_is_renewed_for_as_long_as_the_block_runs(self, tmp_path: Path) -> None:
-        # Six seconds, though two were enough: a machine that stands still a while must not cost the lease.
-        with ThreadedController(tmp_path / "state", lease_ttl=6.0) as controller:
+        with ThreadedController(tmp_path / "state", lease_ttl=TTL) as controller:
             Agent(controller.client("gpu-server")).register()
             ada = controller.client("ada")
             with ada.reserve("0.1 V100") as lease:
@@ -252,7 +255,7 @@ class TestInAsyncio:
             assert await async_ada.list() == []
 
     async def test_a_loss_ends_the_block(self, tmp_path: Path) -> None:
-        with ThreadedController(tmp_path / "state", lease_ttl=3.0) as controller:
+        with ThreadedController(tmp_path / "state", lease_ttl=TTL) as controller:
             Agent(controller.client("gpu-server")).register()
             root = controller.client("root")
 

@@ -37,7 +37,7 @@ STREAMS = "/events"
 def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControllerProcess]:
     """With something in it: a GPU server, a lease in force, one that has ended, one that waits."""
     state = tmp_path_factory.mktemp("schemathesis") / "state"
-    with ControllerProcess(state, 0, agent_ttl=3.0, max_requests=1e6) as controller:
+    with ControllerProcess(state, 0, agent_ttl=20.0, max_requests=1e6) as controller:
         controller.url = (state / "url").read_text()
         agent = Agent(controller.client("gpu-server"))
         agent.register()

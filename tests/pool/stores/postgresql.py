@@ -114,7 +114,7 @@ class Server:
                 stderr=log,
                 start_new_session=True,
             )
-        end = time.monotonic() + 60
+        end = time.monotonic() + 100
         while True:
             try:
                 psycopg.connect(self.url("postgres"), connect_timeout=5).close()
