@@ -102,6 +102,12 @@ c.JupyterHub.load_roles = [
         "scopes": ["custom:gpu:agent", "access:services!service=gpu"],
     },
     {
+        # Asks what servers hold of GPUs, for the hub's admin panel.
+        "name": "gpu-panel",
+        "services": [services.PANEL_SERVICE],
+        "scopes": ["custom:gpu:admin:pool", "access:services!service=gpu"],
+    },
+    {
         # Stops the students' servers before the services that they need, and reads that nothing is left.
         "name": "lab-runner",
         "services": [services.RUNNER_SERVICE],
@@ -142,6 +148,7 @@ c.JupyterHub.services = [
         ],
     },
     {"name": services.AGENT_SERVICE, "api_token": accounts.token(lab.secrets, services.AGENT_SERVICE)},
+    {"name": services.PANEL_SERVICE, "api_token": accounts.token(lab.secrets, services.PANEL_SERVICE)},
     {"name": services.RUNNER_SERVICE, "api_token": accounts.token(lab.secrets, services.RUNNER_SERVICE)},
 ]
 
@@ -151,6 +158,7 @@ c.JupyterHub.template_vars = {"gpu_budgets": StartPageBudgets(lab.controller_url
 
 c.JupyterHub.spawner_class = "gpu-simple"
 c.GPULabMixin.gpu_slice_controller = lab.controller_url
+c.GPULabMixin.gpu_slice_panel_token = accounts.token(lab.secrets, services.PANEL_SERVICE)
 c.GPULabMixin.gpu_slice_courses = list(accounts.COURSES)
 
 # --- servers --------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from spawner.courses import (
     options_form,
     told_of_course,
 )
+from spawner.slices import ServersSlices, slices_of_servers
 
 load_ahead()  # now, and not when the first server of a hub stops
 
@@ -107,6 +108,15 @@ class GPULabMixin(LoggingConfigurable):
         """,
     )
 
+    gpu_slice_panel_token = Unicode(
+        config=True,
+        help="""Token with which the hub asks what its servers hold of GPUs, for its admin panel.
+
+        Of a service with the scopes `custom:gpu:admin:pool` and access to the controller's service. Empty:
+        the panel shows a server's course, and not its slices. One question in twenty seconds, in a thread.
+        """,
+    )
+
     gpu_slice_course = NO_COURSE
     """The course of the running server; NO_COURSE if it may have no GPU."""
 
@@ -185,11 +195,28 @@ class GPULabMixin(LoggingConfigurable):
         return {**base, **course_in_form(query_data)}
 
     def get_state(self) -> dict[str, Any]:
-        """Called by the hub after a start; admins see it in the admin panel, as part of the server."""
+        """Called by the hub after a start, and by the admin panel, which shows it as part of the server."""
         state: dict[str, Any] = super().get_state()  # type: ignore[misc]
         if self.gpu_slice_course:
             state["gpu_course"] = self.gpu_slice_course
+        if (panel := self._gpu_slice_panel()) is not None:
+            panel.freshen()
+            slices = panel.of(self.user.name, self.name)  # type: ignore[attr-defined]
+            if slices is not None:
+                state["gpu_slices"] = slices
         return state
+
+    async def poll(self) -> Any:
+        """Called by the hub every half minute while the server runs, and now and then besides."""
+        status = await maybe_future(super().poll())  # type: ignore[misc]
+        if status is None and (panel := self._gpu_slice_panel()) is not None:
+            panel.freshen()
+        return status
+
+    def _gpu_slice_panel(self) -> ServersSlices | None:
+        if not (self.gpu_slice_controller and self.gpu_slice_panel_token):
+            return None
+        return slices_of_servers(self.gpu_slice_controller, self.gpu_slice_panel_token)
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Called when the hub has restarted and finds the server running."""

@@ -13,6 +13,7 @@ from remoting.paths import NATIVE_VARIABLE
 AGENT_SERVICE = "gpu-server"
 RUNNER_SERVICE = "lab-runner"
 PAGES_SERVICE = "gpu-lab"
+PANEL_SERVICE = "gpu-panel"
 CONFIGURATION = REPOSITORY / "hub_config"
 HUB_CONFIGURATION = CONFIGURATION / "jupyterhub_config.py"
 

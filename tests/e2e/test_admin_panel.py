@@ -7,7 +7,9 @@ from playwright.sync_api import expect
 from gpu_kernels.client import Slot
 from gpu_kernels.errors import SizeLimit
 from hub_config.lab import accounts
+from hub_config.lab.supervisor import wait
 from tests.e2e.test_browser import log_in, page, pytestmark, shoot
+from tests.e2e.test_lab_pages import NOTEBOOK, slice_of
 
 __all__ = ["page", "pytestmark"]
 
@@ -79,3 +81,22 @@ def test_a_property_typed_in_the_admin_panel_holds_in_the_pool(lab, page, ana):
     assert read_groups(lab) == 0
     lease = ask(ana, "0.1 V100")
     ana.release(lease.id, lease.holder)
+
+
+def test_a_servers_details_tell_its_course_and_its_slices(lab, page, ana, at_work):
+    at_work("ana")
+    log_in(lab, page, accounts.ADMIN)
+    page.wait_for_load_state()
+    said = page.get_by_text(f"0.1 V100 granted on lab ({NOTEBOOK})")
+
+    def told():
+        page.goto(f"{lab.settings.url}/hub/admin")
+        page.reload()
+        page.get_by_test_id("ana-collapse-button").click()
+        expect(page.get_by_text("gpu_course")).to_be_visible()
+        return said.count() > 0
+
+    with slice_of(ana, "0.1 V100"):
+        wait(told, 60, "the admin panel does not tell of the slice")
+        said.first.scroll_into_view_if_needed()
+        shoot(page, "admin-panel-server")

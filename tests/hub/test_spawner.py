@@ -8,6 +8,7 @@ from traitlets.config import Config, LoggingConfigurable
 
 from gpu_kernels.provisioner.identity import server_name
 from spawner import GPULabMixin
+from spawner.slices import slices_of_servers
 from tests.pool.controller import Agent, ThreadedController, reserve, token
 
 CLOSED = "http://127.0.0.1:9/services/gpu"
@@ -43,6 +44,9 @@ class RecordingSpawner(LoggingConfigurable):
 
     def get_state(self):
         return {"pid": 7}
+
+    async def poll(self):
+        return None
 
     def load_state(self, state):
         self.calls.append(("load", state["pid"]))
@@ -136,6 +140,25 @@ async def test_the_course_survives_a_restart_of_the_hub():
     assert after.calls == [("load", 7)]
     after.clear_state()
     assert after.get_state() == {"pid": 7}
+
+
+async def test_the_admin_panel_shows_what_a_running_server_holds_and_waits_for(tmp_path):
+    with ThreadedController(tmp_path / "state") as controller:
+        Agent(controller.client("gpu-server")).register()
+        ada = controller.client("ada")
+        reserve(ada, "a.ipynb", "0.08 V100")
+        reserve(ada, "b.ipynb", "0.05 V100", wait=600, wait_for_course=True)
+        spawner = GPURecording(gpu_slice_controller=controller.url, gpu_slice_panel_token=token("root"))
+        spawner.user.name = "ada"
+        assert spawner.get_state() == {"pid": 7}, "nothing is known yet"
+        panel = slices_of_servers(controller.url, token("root"))
+        assert await spawner.poll() is None
+        await asyncio.to_thread(panel.ask)
+        assert spawner.get_state()["gpu_slices"] == (
+            "0.08 V100 granted on gpu1 (a.ipynb); 0.05 V100 waits, number 1 (b.ipynb)"
+        )
+        spawner.name = "second"
+        assert spawner.get_state()["gpu_slices"] == "none"
 
 
 def test_the_mixin_is_configured_under_its_own_name():
