@@ -219,7 +219,7 @@ def test_a_class_hour_without_room_says_what_would_fit_beside_what_was_typed(vis
     assert "would fit" in plain(page)
 
 
-def test_an_admin_sees_the_pool_and_takes_a_slice_back(visit, lease, controller):
+def test_an_admin_sees_the_pool_and_takes_a_slice_back(visit, lease, controller, gpu):
     root = visit("root")
     page = root.see("pool")
     assert page.status_code == 200
@@ -229,8 +229,16 @@ def test_an_admin_sees_the_pool_and_takes_a_slice_back(visit, lease, controller)
     assert answer.status_code == 303
     with controller.client("ada") as ada:
         assert "the class needs it" in ada.get(lease.id).reason
-    assert "the class needs it" in plain(root.see("history"))
+    gpu.carry_out()
+    history = root.see("history")
+    assert "the class needs it" in plain(history)
+    (ended,) = [row for row in history.text.split("<tr>") if lease.id in row]
+    assert ended.count("<time") == 2, "when it was asked for, and when it was over"
+    assert lease.id not in root.see("history?living=1").text
     assert "revoked" in plain(root.see(f"audit?subject={lease.id}"))
+    chosen = root.see("audit?kind=revoked").text
+    assert re.search(r"<option[^>]* selected>revoked<", chosen)
+    assert f'title="{lease.id}"' in chosen
 
 
 def test_an_admin_drains_a_server_and_opens_it_again(visit, controller):

@@ -1,10 +1,14 @@
 """What the pages make of the controller's answers, without asking anybody."""
 
+import re
 from datetime import date, datetime
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
 
+from gpu_kernels.pool import ledger
+from gpu_kernels.pool.ledger.states import State
 from hub_config.pages.views import calendar, changes, plots, servers, students
 from hub_config.pages.views.plots import Point
 
@@ -113,7 +117,7 @@ def lease(user, course="ml101", share=100, state="active", **fields):
         "agent": {"name": "gpu1", "address": ""}, "slices": [part] if state != "queued" else [],
         "use": {"used_mib": 1, "peak_mib": 1, "sessions": 1, "launches": 1, "idle": None}, "position": None,
         "starts_in": None, "preempt_in": None, "ends_in": None, "class_hour": None, "reason": None,
-        "created_at": "2026-03-23T00:00:00+00:00", "holder": "h", **fields,
+        "created_at": "2026-03-23T00:00:00+00:00", "ended_at": None, "holder": "h", **fields,
     }  # fmt: skip
 
 
@@ -191,4 +195,22 @@ def test_a_change_tells_what_is_otherwise_now():
     assert changes.changes(detail) == "rules.idle: 60 → 90"
     assert changes.changes({"to": {"V100": 100}}) == "V100:  → 100"
     assert changes.changes({"reason": "spare", "gpus": 1, "none": None}) == "reason: spare, gpus: 1"
+    assert changes.changes({"from": {"V100": 100}, "to": {"V100": 1500}}, "limit") == "V100: 0.1 → 1.5"
+    quota = {"gpu_class": "V100", "from": None, "to": {"nominal": 20, "hard_limit": None}}
+    assert changes.changes(quota, "quota") == "nominal:  → 0.02, gpu_class: V100"
+    taught = {
+        "to": {"max_size": {"V100": 100}, "overrides": {"ada": {"max_size": {"": 50}, "max_leases": 2}}}
+    }
+    assert changes.changes(taught, "taught") == (
+        "max_size.V100:  → 0.1, overrides.ada.max_size.:  → 0.05, overrides.ada.max_leases:  → 2"
+    )
+    assert changes.changes({"weekdays": "14", "seats": 5}, "class_hour_made") == "weekdays: Mon Thu, seats: 5"
     assert changes.short("0123456789abcdef0") == "01234567…"
+
+
+def test_everything_that_the_audit_trail_tells_can_be_asked_for():
+    written = set()
+    for source in (Path(ledger.__file__).parent).glob("*.py"):
+        written |= set(re.findall(r'\.event\([^,\n]+, "([a-z_]+)"', source.read_text()))
+    written |= {*State, "open", "cordoned", "class_hour_over"}
+    assert sorted(kind for _, kinds in changes.KINDS for kind in kinds) == sorted(written)

@@ -218,6 +218,8 @@ class TestPages:
         assert [lease["user"] for lease in told] == ["ada", "eve", "bob", "ada"]
         assert [lease["state"] for lease in told] == ["reserved", "released", "released", "released"]
         assert [len(lease["slices"]) for lease in told] == [1, 1, 1, 1]
+        assert [lease["ended_at"] is None for lease in told] == [True, False, False, False]
+        assert told[1]["ended_at"] >= told[1]["created_at"]
 
     def test_the_client_follows_them(self, past: ThreadedController) -> None:
         assert len(past.client("root").list(everyone=True, ended=True)) == 4

@@ -58,6 +58,7 @@ def lease_view(
         "class_hour": lease.window.partition(".")[0] if in_force and lease.window else None,
         "reason": lease.reason,
         "created_at": iso(lease.created_at),
+        "ended_at": None if lease.ended_at is None else iso(lease.ended_at),
         "labels": dict(lease.labels),
         "use": {
             "used_mib": lease.used_mib,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hub_config.pages.handlers import asking
 from hub_config.pages.handlers.base import PageHandler
 from hub_config.pages.views import own
-from hub_config.pages.views.changes import changes, short
+from hub_config.pages.views.changes import KINDS, changes, short
 
 A_PAGE = 100
 MOST_FILTER = 255
@@ -50,6 +50,7 @@ class Audit(RecordsHandler):
         self.show(
             "audit.html",
             changes=changes,
+            kinds=KINDS,
             short=short,
             events=page.items,
             next=page.next,

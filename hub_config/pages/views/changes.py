@@ -2,10 +2,45 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
+from hub_config.pages.texts import noted
+from hub_config.pages.wording import gpus_text
+
+_ = noted
+
 LONGEST_NAME = 16
+IN_THOUSANDTHS = ("limit", "quota")
+_IN_THOUSANDTHS = re.compile(r"(^|\.)(max_size|course_limit)\.")
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+KINDS = (
+    (
+        _("Limits and rules"),
+        ("limit", "quota", "account", "taught", "property", "property_fault"),
+    ),
+    (
+        _("Class hours"),
+        (
+            "class_hour_made", "class_hour_changed", "class_hour_cancelled", "class_hour_open",
+            "class_hour_over", "class_hour_returned", "class_hour_short",
+        ),
+    ),
+    (
+        _("Servers"),
+        ("registered", "open", "cordoned", "draining", "declared_lost", "fenced", "outside_memory"),
+    ),
+    (
+        _("Slices"),
+        (
+            "queued", "reserved", "active", "released", "expired", "revoked", "quarantined",
+            "freed", "replaced", "restored", "seated",
+        ),
+    ),
+)  # fmt: skip
+"""What the audit trail can be asked for, by what it is about, in the controller's words."""
 
 
 def short(subject: str) -> str:
@@ -13,21 +48,31 @@ def short(subject: str) -> str:
     return subject if len(subject) <= LONGEST_NAME else f"{subject[:8]}\N{HORIZONTAL ELLIPSIS}"
 
 
-def changes(detail: Mapping[str, Any]) -> str:
-    """``{"from": {"V100": 100}, "to": {"V100": 1500}}`` -> ``V100: 100 → 1500``; what is the same before and
-    after is left out.
+def changes(detail: Mapping[str, Any], kind: str = "") -> str:
+    """``{"from": {"V100": 100}, "to": {"V100": 1500}}`` -> ``V100: 0.1 → 1.5`` of a limit; what is the same
+    before and after is left out.
     """
     if isinstance(detail.get("to"), Mapping):
         before, after = flat(detail.get("from") or {}), flat(detail["to"])
         told = [
-            f"{name}: {before.get(name, '')} \N{RIGHTWARDS ARROW} {after.get(name, '')}"
+            f"{name}: {_amount(kind, name, before)} \N{RIGHTWARDS ARROW} {_amount(kind, name, after)}"
             for name in {**before, **after}
             if before.get(name) != after.get(name)
         ]
         rest = flat({name: value for name, value in detail.items() if name not in ("from", "to")})
     else:
         told, rest = [], flat(detail)
-    return ", ".join([*told, *(f"{name}: {value}" for name, value in rest.items())])
+    return ", ".join([*told, *(f"{name}: {_amount(kind, name, rest)}" for name in rest)])
+
+
+def _amount(kind: str, name: str, values: Mapping[str, Any]) -> str:
+    """A value as people say it: GPUs rather than thousandths, days by their names."""
+    value = values.get(name, "")
+    if isinstance(value, int) and (kind in IN_THOUSANDTHS or _IN_THOUSANDTHS.search(name)):
+        return gpus_text(value)
+    if name == "weekdays" and str(value).isdigit():
+        return " ".join(DAYS[int(digit) - 1] for digit in str(value) if digit in "1234567")
+    return str(value)
 
 
 def flat(value: Mapping[str, Any], above: str = "") -> dict[str, Any]:

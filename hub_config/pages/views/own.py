@@ -35,6 +35,7 @@ class Held:
     class_hour: bool
     reason: str
     since: str
+    over: str
     holder: str
 
     @property
@@ -117,6 +118,7 @@ def held(lease: Mapping[str, Any]) -> Held:
         class_hour=lease["class_hour"] is not None,
         reason=lease["reason"] or "",
         since=lease["created_at"],
+        over=lease["ended_at"] or "",
         holder=lease["holder"],
     )
 

@@ -140,6 +140,7 @@ class Lease(Model):
     class_hour: str | None = Field(description="The class hour whose seat it has, while the class is on")
     reason: str | None
     created_at: Instant
+    ended_at: Instant | None = Field(description="Null while it lives, or its slice counts as used")
     labels: dict[str, str]
     use: Use
 
