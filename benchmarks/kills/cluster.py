@@ -10,7 +10,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+
+from spawner.ports import port_for_server
 
 MIB = 1000
 LEASE_TTL = 3.0
@@ -68,12 +69,6 @@ class Process:
             self.kill()
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class Cluster:
     """Everything in one folder, on one store."""
 
@@ -81,7 +76,8 @@ class Cluster:
         self.folder = folder
         self.history = folder / "history"
         self.history.mkdir()
-        self.ports = (free_port(), free_port())
+        # Such as no client's connection is given while a controller is dead.
+        self.ports = (port_for_server(), port_for_server())
         self.urls = ",".join(f"http://127.0.0.1:{port}" for port in self.ports)
         key = secrets.token_bytes(32)
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("JUPYTERHUB_", "GPU_KERNELS"))}
@@ -185,7 +181,7 @@ class Cluster:
                 answer = httpx.get(
                     f"http://127.0.0.1:{port}/api/v1/pool",
                     headers={"Authorization": f"token {ADMIN}"},
-                    timeout=0.3,
+                    timeout=1.0,
                     trust_env=False,
                 )
                 if answer.status_code == 200:
@@ -222,8 +218,14 @@ class Cluster:
 
     def mismatch(self) -> float:
         """What ``pool_ledger_mismatch`` reads at the end."""
-        answer = self.get("/metrics")
-        lines = [] if answer is None else answer.text.splitlines()
+        answers: list[httpx.Response | None] = []
+
+        def answered() -> bool:
+            answers.append(self.get("/metrics"))
+            return answers[-1] is not None
+
+        self.until(answered, 60.0, "a controller tells its metrics")
+        lines = answers[-1].text.splitlines() if answers[-1] is not None else []
         found = [
             line for line in lines if line.startswith(("pool_ledger_mismatch", "gpu_pool_ledger_mismatch"))
         ]

@@ -41,7 +41,7 @@ class Way:
 
     def run(self, *command: str | Path, **extra: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command, env=self.environment | extra, capture_output=True, text=True, timeout=60, check=False
+            command, env=self.environment | extra, capture_output=True, text=True, timeout=100, check=False
         )
 
     def python(self, program: Path | str, *arguments: str, **extra: str) -> str:

@@ -124,7 +124,7 @@ class MinimalAgent:
         ours, theirs = socket.socketpair()
         with theirs:
             self.hand_over(theirs, self.hello(session, number))
-        ours.settimeout(20)
+        ours.settimeout(60)
         return ours
 
     def hello(self, session: bytes, number: int) -> bytes:
@@ -151,4 +151,10 @@ class MinimalAgent:
         with self._lock:
             if self.worker is not None and self.worker.poll() is not None:
                 self.start_worker()
-            self.hand_over(connection, hello)
+            try:
+                self.hand_over(connection, hello)
+            except ConnectionError:  # it was ending, and has closed its end already
+                assert self.worker is not None
+                self.worker.wait()
+                self.start_worker()
+                self.hand_over(connection, hello)

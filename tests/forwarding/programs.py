@@ -15,7 +15,7 @@ class Programs:
     """Runs Python programs after ``prelude``, in the environment that a subclass gives."""
 
     prelude = PRELUDE
-    within_s = 60
+    within_s = 100
     agent: MinimalAgent
 
     def environment_of(self, **extra: str) -> dict[str, str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 
 from tests.native_build import Build, build
 
+from .interrupts import pressing
 from .minimal_agent import MinimalAgent
 from .recorded import Client
 
@@ -24,6 +23,9 @@ from tests.forwarding.device_text import ALL
 c = Cuda()
 def say(*words):
     print(*words, flush=True)
+def back(*words):
+    say("back", *words)
+    sys.stdin.readline()  # until nobody presses any more
 """
 TIMEOUT, UNAVAILABLE = 702, 46
 
@@ -37,28 +39,20 @@ def software(tmp_path: Path, native: Build) -> Iterator[Client]:
         yield Client(agent, native)
 
 
-def interrupt_until(process: subprocess.Popen[str], ended: threading.Event) -> None:
-    """A person who presses again while nothing happens: a press before the wait is long is lost."""
-    while not ended.wait(0.1) and process.poll() is None:
-        process.send_signal(signal.SIGINT)
-
-
 def run_and_interrupt(client: Client, program: str) -> tuple[str, str]:
     """Interrupts between each "waiting" and "back" that the program prints; its output and errors."""
     with client.start(PRELUDE + program) as process:
         assert process.stdout is not None
+        assert process.stdin is not None
         printed = []
-        ended = threading.Event()
-        for line in process.stdout:
+        while line := process.stdout.readline():
             printed.append(line)
             if line == "waiting\n":
-                ended = threading.Event()
-                presser = threading.Thread(target=interrupt_until, args=(process, ended))
-                presser.start()
-            elif line.startswith("back"):
-                ended.set()
-                presser.join()
-        ended.set()
+                with pressing(process):
+                    printed.append(process.stdout.readline())
+                if printed[-1]:
+                    process.stdin.write("on\n")
+                    process.stdin.flush()
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     return "".join(printed), errors
@@ -74,7 +68,7 @@ library = c.library_of(ALL)
 c.launch(c.kernel(library, "spin"))
 say("waiting")
 status = c.status("cuCtxSynchronize")
-say("back", status, len(heard) > 0)
+back(status, len(heard) > 0)
 say(c.copy_out(memory, 8))
 c.launch(c.kernel(library, "print"), [UINT(7)])
 say("and on", c.status("cuCtxSynchronize"))
@@ -92,7 +86,7 @@ c.launch(c.kernel(c.library_of(ALL), "spin"))
 say("waiting")
 status = c.status("cuMemcpyHtoD_v2", U64(memory), bytes(16 << 20), SIZE(16 << 20))
 status = status or c.status("cuCtxSynchronize")
-say("back", status)
+back(status)
 c.status("cuCtxSynchronize")  # a second interrupt may have met what came behind the kernel
 say("and on", c.status("cuCtxSynchronize"))
 """,
@@ -118,7 +112,7 @@ def test_where_kernels_cannot_be_stopped_alone_a_second_interrupt_ends_the_worke
         """
 c.launch(c.kernel(c.library_of("entry gate\\n"), "gate"))
 say("waiting")
-say("back", c.status("cuCtxSynchronize"))
+back(c.status("cuCtxSynchronize"))
 say("later", c.status("cuCtxSynchronize"))
 """,
     )
@@ -154,7 +148,7 @@ def round(then=lambda: None):
     c.launch(spin)
     watcher = threading.Thread(target=once_the_wait_is_long, args=(then,))
     watcher.start()
-    say("back", c.status("cuCtxSynchronize"), len(heard) > 0)
+    back(c.status("cuCtxSynchronize"), len(heard) > 0)
     watcher.join()
     heard.clear()
     c.status("cuCtxSynchronize")  # a press that came as it ended
@@ -165,7 +159,7 @@ round()
 chain.take_away()
 c.launch(spin)
 say("waiting")
-say("back", c.status("cuCtxSynchronize"), len(heard) > 0)
+back(c.status("cuCtxSynchronize"), len(heard) > 0)
 say(chain.present() == pythons)
 """,
     )
@@ -176,6 +170,7 @@ say(chain.present() == pythons)
 @pytest.mark.parametrize("choice", ["SIG_IGN", "SIG_DFL"])
 def test_a_program_that_handles_no_interrupt_is_left_as_it_is(software: Client, choice: str) -> None:
     """Ignored, it reaches nobody; by default, it ends the program and with it its kernels."""
+    ends_itself = "threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()"
     program = f"""
 import signal, threading
 signal.signal(signal.SIGINT, signal.{choice})
@@ -183,7 +178,7 @@ from tests.forwarding.device_text import ALL
 c = Cuda()
 c.launch(c.kernel(c.library_of(ALL), "spin"))
 print("waiting", flush=True)
-threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()
+{ends_itself if choice == "SIG_IGN" else ""}
 c.synchronize()
 """
     with software.start(program) as process:

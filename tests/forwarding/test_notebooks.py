@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from jupyter_client.manager import start_new_kernel
 
+from gpu_kernels.kernel_ports import hold_ports
 from tests.native_build import Build, build
 
 from .minimal_agent import MinimalAgent
@@ -49,6 +50,7 @@ cuda.synchronize()
 
 class Notebook:
     def __init__(self, environment: dict[str, str]) -> None:
+        hold_ports()
         self._manager, self._client = start_new_kernel(startup_timeout=120, env=environment)
 
     def run(self, cell: str, until: str) -> dict[str, str]:

@@ -142,7 +142,7 @@ def test_a_driver_too_old_to_describe_kernels_is_refused_with_what_to_install(
     driver = make_older_driver(tmp_path, software, 12020, since)
     with MinimalAgent(tmp_path, native.worker, driver) as refused:
         assert refused.worker is not None
-        assert refused.worker.wait(timeout=20) == 1
+        assert refused.worker.wait(timeout=60) == 1
         fault = str(refused.packets()[0]["fault"])
     assert "for CUDA 12.2" in fault
     assert "install one for CUDA 12.4 or newer" in fault

@@ -10,6 +10,7 @@ import nbformat
 import pytest
 
 import kernelspecs
+from gpu_kernels.kernel_ports import hold_ports
 from remoting.environment import software_environment
 
 NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebooks" / "first_steps.ipynb"
@@ -55,10 +56,12 @@ def test_only_the_last_cell_is_meant_to_fail(notebook):
 
 
 @pytest.mark.native
+@pytest.mark.timeout(300)
 def test_every_cell_does_on_a_software_gpu_what_its_text_says(notebook, tmp_path, monkeypatch):
     kernelspecs.install(prefix=tmp_path, sizes=[])
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "share" / "jupyter"))
     environ = software_environment(os.environ, memory_mib=MEMORY_MIB)
+    hold_ports()
     client = nbclient.NotebookClient(notebook, kernel_name=kernelspecs.PLAIN, timeout=100)
     client.execute(env=environ, cwd=str(tmp_path))
     *steps, last = code_cells(notebook)

@@ -25,7 +25,7 @@ def check(program: str, **environment: str) -> str:
         env=os.environ | given | environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
     )
     assert done.returncode == 0, done.stderr
     return done.stderr

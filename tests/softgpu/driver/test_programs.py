@@ -73,7 +73,7 @@ def test_a_process_ends_although_a_kernel_still_runs(tmp_path, library):
         env=environment(tmp_path / "log"),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
     )
     assert (result.returncode, result.stdout) == (0, "up\n600\n"), result.stderr
 
@@ -85,6 +85,6 @@ def test_an_interrupt_reaches_the_program_and_not_the_drivers_threads(tmp_path, 
     ) as process:
         assert process.stdout.readline() == "up\n"
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT
     assert "KeyboardInterrupt" in errors

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import time
 from ctypes import byref, c_float, c_int
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from . import raw
 from .raw import HOST_FUNCTION, STREAM_CALLBACK
 
-PATIENCE = 30
+PATIENCE = 60
 
 
 class Gate:
@@ -205,7 +206,14 @@ def test_a_context_ends_while_work_is_under_way(library):
     library.cuLaunchHostFunc(one, made.callback, None)
     library.cuLaunchHostFunc(one, skipped, None)
     assert made.entered.wait(PATIENCE)
-    opener = threading.Timer(0.05, made.opened.set)
+
+    def open_once_it_ends() -> None:
+        end = time.monotonic() + PATIENCE
+        while library.code("cuStreamQuery", one) == raw.NOT_READY and time.monotonic() < end:
+            time.sleep(0.001)
+        made.opened.set()
+
+    opener = threading.Thread(target=open_once_it_ends)
     opener.start()
     library.cuCtxDestroy_v2(context)
     opener.join()
