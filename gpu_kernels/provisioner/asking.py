@@ -134,6 +134,8 @@ class Asking:
                 raise Withdrawn("The request was withdrawn.")
             if lease.in_force and self._still_in_force(lease):
                 return lease
+            if self.patience is not None and lease.state == "expired":
+                raise _not_in_time(self.wish, lease, self.patience, "")  # by the controller's clock
             if self.patience is not None or not (lease.in_force or lease.state == "expired"):
                 raise _taken_back(self.wish, lease)
             # It was not asked for in time, since the controller or this machine was away: a new request.

@@ -27,6 +27,8 @@ from gpu_kernels.provisioner.watch import StderrTail, died_within, ending
 
 LABEL_LENGTH = 100
 START_VARIABLE = "GPU_KERNELS_START"
+LAST_WORDS_WITHIN_S = 5.0
+"""They are read at once, but where a process that the dead one started still has its standard error."""
 SETTLES_S = 30.0
 """More than a patient request takes beyond its wait: a call or two."""
 
@@ -172,7 +174,8 @@ class GPUSliceProvisioner(LocalProvisioner):
             if tail is not None:
                 assert self.process is not None
                 if await died_within(self.process, self.watch_s):
-                    raise self._died_at_once(tail, self.process.returncode)
+                    said = await asyncio.to_thread(tail.text, LAST_WORDS_WITHIN_S)
+                    raise self._died_at_once(said, self.process.returncode)
         except BaseException:
             await self._end_process()
             await self._release()
@@ -270,9 +273,8 @@ class GPUSliceProvisioner(LocalProvisioner):
             await self.kill()
             await self.wait()
 
-    def _died_at_once(self, tail: StderrTail, returncode: int) -> KernelDiedAtOnce:
+    def _died_at_once(self, said: str, returncode: int) -> KernelDiedAtOnce:
         name = getattr(self.kernel_spec, "display_name", "The kernel")
-        said = tail.text(wait_s=0.2)
         lines = [f"{name} ended as soon as it started ({ending(returncode)})."]
         if said:
             lines += ["The last it said:", *(f"    {line}" for line in said.splitlines())]

@@ -41,8 +41,12 @@ FINAL = ("released", "expired", "revoked", "freed")
 class Pool:
     """A controller's process and the agent's thread; ``student`` and ``admin`` are clients."""
 
-    def __init__(self, folder: Path, lease_ttl: float = 60.0, swap_rest: float = 0.001) -> None:
-        """``swap_rest`` is none, or one test's swap would be counted against the next."""
+    def __init__(
+        self, folder: Path, lease_ttl: float = 60.0, swap_rest: float = 0.001, port: int = 0
+    ) -> None:
+        """``swap_rest`` is none, or one test's swap would be counted against the next. ``port``: one that is
+        free again for a controller that comes back, by default any.
+        """
         self.folder = folder
         self._process: subprocess.Popen | None = None
         tokens = {hashlib.sha256(token.encode()).hexdigest(): who for token, who in TOKENS.items()}
@@ -55,14 +59,14 @@ class Pool:
             "sweep_interval": min(1.0, lease_ttl / 10),
         }
         (folder / "config.json").write_text(json.dumps({"PoolController": config}))
-        self.start_controller()
+        self.start_controller(port)
         self.student = PoolClient(self.url, "student-token")
         self.admin = PoolClient(self.url, "admin-token")
         self._stopping = threading.Event()
         registered = threading.Event()
         self._agent = threading.Thread(target=self._serve_nobody, args=(registered,), daemon=True)
         self._agent.start()
-        assert registered.wait(30)
+        assert registered.wait(60)
 
     def start_controller(self, port: int = 0) -> None:
         url_file = self.folder / "url"
@@ -78,12 +82,12 @@ class Pool:
 
     def stop_controller(self) -> None:
         self._process.terminate()
-        self._process.wait(30)
+        self._process.wait(60)
 
     def close(self) -> None:
         self._stopping.set()
         self.stop_controller()
-        self._agent.join(30)
+        self._agent.join(60)
 
     def _serve_nobody(self, registered: threading.Event) -> None:
         client = PoolClient(self.url, "agent-token")
@@ -128,12 +132,12 @@ class Pool:
         self.limit(1000)
 
 
-def settled(attachment: Attachment, seconds: float = 30.0) -> View:
+def settled(attachment: Attachment, seconds: float = 60.0) -> View:
     """How it stands once nothing is asked for any longer, or after so long."""
     return asyncio.run(attachment.settled(seconds))
 
 
-def wait_until(condition, seconds: float = 30.0):
+def wait_until(condition, seconds: float = 60.0):
     """The first true answer of ``condition``; a test that never gets one fails here."""
     end = time.monotonic() + seconds
     while not (answer := condition()):

@@ -193,7 +193,7 @@ async def test_a_kernel_given_up_by_the_restarter_is_told_nothing_and_its_lease_
     given_up = asyncio.Event()
     await kernel.start_kernel()
     kernel.add_restart_callback(given_up.set, "dead")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await given_up.wait()
     calls = kernel.provisioner.traced()
     assert calls.count("pre_launch") == 3
@@ -305,14 +305,15 @@ async def test_a_kernel_given_up_by_the_restarter_while_it_waits_waits_no_longer
     given_up = asyncio.Event()
     kernel.add_restart_callback(given_up.set, "dead")
     os.kill(kernel.provisioner.process.pid, signal.SIGKILL)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await given_up.wait()
     assert "cleanup(False)" not in kernel.provisioner.traced()
     monkeypatch.setattr("gpu_kernels.provisioner.leasing.DEAD_GRACE_S", 0.0)
     await asyncio.to_thread(wait_until, lambda: not queued(pool))
 
 
-async def test_two_starts_for_one_notebook_stand_in_the_line_once(pool, traced, specs):
+async def test_two_starts_for_one_notebook_stand_in_the_line_once(pool, traced, specs, monkeypatch):
+    monkeypatch.setattr("gpu_kernels.provisioner.asking.LOOK_UP_S", 0.05)
     pool.limit(5000)
     pool.student.ask("1 V100", key="b", slot=Slot("", "b"), holder="blocker")
     specs("lazy", start="lazy", first_wait_s=0)

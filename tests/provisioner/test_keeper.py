@@ -57,7 +57,7 @@ def stop(keeper: Keeper) -> None:
     thread = keeper._thread
     forget_all(keeper)
     if thread is not None:
-        thread.join(10)
+        thread.join(60)
     assert not keeper.running()
 
 
@@ -80,8 +80,8 @@ def test_the_thread_renews_by_itself_before_the_life_of_the_shortest_lease_is_ov
     pool = PoolThatRenews()
     keeper.keep(pool, Needed("long"))
     keeper.keep(pool, Needed("short", ttl=2.0))
-    assert pool.called.acquire(timeout=10)
-    assert pool.called.acquire(timeout=10)
+    assert pool.called.acquire(timeout=60)
+    assert pool.called.acquire(timeout=60)
 
 
 def test_the_thread_ends_when_nothing_is_left_and_starts_again(keeper):
@@ -174,7 +174,8 @@ def test_an_outage_loses_no_lease_and_is_logged_when_it_begins_and_when_it_ends(
     keeper.round()
     keeper.round()
     assert keeper.keeps() == ["a"]
-    assert [record.getMessage() for record in caplog.records] == [
+    said = [record.getMessage() for record in caplog.records]
+    assert [text for text in said if "renew" in text] == [  # others log too
         "Cannot renew 1 GPU lease(s), will go on trying: The GPU pool does not answer (no connection).",
         "GPU leases are renewed again.",
     ]

@@ -11,10 +11,12 @@ import textwrap
 import pytest
 
 from gpu_kernels.keeper import KEEPER
+from spawner.ports import free_port
 from tests.provisioner.conftest import forget_all, point_at
 from tests.provisioner.pool import Pool, wait_until
 
-LEASE_TTL_S = 4.0
+LEASE_TTL_S = 6.0
+"""Renewed every two seconds: who renews may stand still for nearly four."""
 
 SERVER = """
     import asyncio, sys
@@ -35,7 +37,8 @@ SERVER = """
 @pytest.fixture
 def short_pool(tmp_path, monkeypatch):
     """A pool whose leases live for a moment."""
-    pool = Pool(tmp_path, lease_ttl=LEASE_TTL_S)
+    # Connections are given none of these ports while the controller is away.
+    pool = Pool(tmp_path, lease_ttl=LEASE_TTL_S, port=free_port())
     point_at(monkeypatch, pool.url)
     yield pool
     forget_all(KEEPER)

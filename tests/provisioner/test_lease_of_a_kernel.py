@@ -12,7 +12,7 @@ from jupyter_client.manager import KernelManager
 
 from gpu_kernels.errors import CourseLimit, InvalidSize, NoSuchClass, PoolUnavailable
 from gpu_kernels.keeper import KEEPER
-from gpu_kernels.provisioner import KernelDiedAtOnce, NoSlice
+from gpu_kernels.provisioner import KernelDiedAtOnce, NoSlice, asking, attachments
 from tests.provisioner.conftest import point_at
 from tests.provisioner.pool import wait_until
 
@@ -129,20 +129,25 @@ async def test_a_size_that_cannot_be_had_is_an_error_with_the_reason(pool, make_
     assert pool.leases() == []
 
 
-async def test_a_kernel_waits_for_a_slice_no_longer_than_it_was_told(pool, make_kernel, specs):
+async def test_a_kernel_waits_for_a_slice_no_longer_than_it_was_told(pool, make_kernel, specs, monkeypatch):
+    monkeypatch.setattr(asking, "LOOK_UP_S", 0.05)
     specs("whole", "1 V100")
-    specs("patient", "1 V100", wait_s=0.3)
+    specs("patient", "1 V100", wait_s=600)
     await make_kernel("whole").start_kernel()
     pool.limit(5000)
-    with pytest.raises(NoSlice, match=r"within 0.3 seconds\.\nYou are next in the line") as refusal:
-        await make_kernel("patient").start_kernel()
+    starting = asyncio.ensure_future(make_kernel("patient").start_kernel())
+    await asyncio.to_thread(wait_until, lambda: any(lease.queued for lease in pool.leases()))
+    (waiting,) = [attachment for attachment in attachments.all() if attachment.asks]
+    waiting._asking.patience = 0.5  # as if it had been told so: that is over now, or in a moment
+    with pytest.raises(NoSlice, match=r"within 0.5 seconds\.\nYou are next in the line") as refusal:
+        await starting
     assert "Python 3" in str(refusal.value)
     assert len(pool.leases()) == 1
 
 
 async def test_a_kernel_that_waits_gets_the_slice_that_another_gives_back(pool, make_kernel, specs):
     pool.limit(5000)
-    specs("whole", "1 V100", wait_s=30)
+    specs("whole", "1 V100", wait_s=100)
     first, second = make_kernel("whole"), make_kernel("whole")
     await first.start_kernel()
     waiting = asyncio.ensure_future(second.start_kernel())
@@ -154,7 +159,7 @@ async def test_a_kernel_that_waits_gets_the_slice_that_another_gives_back(pool, 
 
 async def test_a_start_that_is_cancelled_while_it_waits_leaves_nothing(pool, make_kernel, specs):
     pool.limit(5000)
-    specs("whole", "1 V100", wait_s=30)
+    specs("whole", "1 V100", wait_s=100)
     first, second = make_kernel("whole"), make_kernel("whole")
     await first.start_kernel()
     waiting = asyncio.ensure_future(second.start_kernel())

@@ -22,7 +22,7 @@ async def test_kernels_that_wait_patiently_hold_no_thread_of_their_servers(pool,
     with ThreadPoolExecutor(1) as own:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(own, wait_until, lambda: len(waiting(pool)) == 3)
-        assert await asyncio.wait_for(asyncio.to_thread(lambda: "served"), 30) == "served"
+        assert await asyncio.wait_for(asyncio.to_thread(lambda: "served"), 60) == "served"
         await loop.run_in_executor(own, full)
         await asyncio.wait_for(asyncio.gather(*starts), 60)
         assert len(pool.in_force()) == 3
@@ -66,4 +66,4 @@ async def test_a_size_that_is_refused_to_who_waits_leaves_the_place_in_the_line(
     answer = await asyncio.to_thread(ask, address_of(kernel), do="wait")
     assert (answer["state"], answer["lease"]) == ("attached", first.id)
     await kernel.shutdown_kernel(now=True)
-    assert pool.leases() == []
+    await asyncio.to_thread(wait_until, lambda: pool.leases() == [])

@@ -108,7 +108,7 @@ def test_all_are_shown_until_the_controller_has_answered(manager, specs, monkeyp
 def test_what_is_on_offer_is_asked_of_the_controller_by_a_thread(pool):
     offers = Offers(refresh_s=3600)
     assert offers.now() == ANYTHING
-    assert offers.asked.wait(30)
+    assert offers.asked.wait(60)
     known = offers.now()
     assert (known.course, known.sizes) == ("ml101", None)
     assert "0.02 V100" in known.to_choose()
@@ -148,7 +148,7 @@ async def test_a_hidden_size_is_refused_by_the_controller_with_those_on_offer(
     pool, two_sizes, specs, make_kernel
 ):
     with pytest.raises(PoolError, match=r"0\.02 V100") as refusal:
-        await make_kernel(specs("lazy", "0.05 V100", start="lazy", first_wait_s=30)).start_kernel()
+        await make_kernel(specs("lazy", "0.05 V100", start="lazy", first_wait_s=100)).start_kernel()
     assert "0.1 V100" in str(refusal.value)
     assert pool.leases() == []
 
@@ -166,7 +166,7 @@ def test_a_controller_that_is_away_changes_nothing_and_is_said_once(monkeypatch,
 
 
 async def test_a_snapshot_tells_how_a_kernel_stands_without_asking_anybody(pool, specs, make_kernel):
-    kernel = make_kernel(specs("lazy", "0.02 V100", start="lazy", first_wait_s=30))
+    kernel = make_kernel(specs("lazy", "0.02 V100", start="lazy", first_wait_s=100))
     await kernel.start_kernel()
     attachment = attachments.get(kernel.kernel_id)
     told = snapshot(attachment)

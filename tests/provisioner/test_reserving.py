@@ -33,8 +33,8 @@ class Line:
         self.over.set()
 
     def outcome(self):
-        assert self.over.wait(30)
-        assert self.asking.finished(30)
+        assert self.over.wait(60)
+        assert self.asking.finished(60)
         return self.lease or self.error
 
 
@@ -54,6 +54,20 @@ def test_a_patient_start_that_may_not_wait_leaves_nothing(pool, blocker):
     line = Line(ClientThatMayNotWait(pool.url, "student-token"), patience=30.0)
     assert isinstance(line.outcome(), TooMany)
     assert [lease.id for lease in pool.leases()] == [blocker.id]
+
+
+def test_a_patient_start_whose_request_the_controller_ended_is_told_the_same(pool, blocker, monkeypatch):
+    monkeypatch.setattr(asking, "LOOK_UP_S", 0.05)
+
+    class Client(PoolClient):
+        """The answer of a controller by whose clock the wait is over."""
+
+        def send(self, request):
+            answer = super().send(request)
+            return replace(answer, state="expired", position=None) if request.method == "GET" else answer
+
+    line = Line(Client(pool.url, "student-token"), patience=30.0)
+    assert "became free within 30 seconds.\nNothing is reserved" in str(line.outcome())
 
 
 def test_who_may_not_wait_for_an_answer_just_now_keeps_the_place_and_asks_later(pool, blocker):
@@ -101,7 +115,8 @@ def test_a_request_says_again_that_it_waits_and_keeps_its_place(pool, blocker, m
     assert line.outcome().id == queued.id
 
 
-def test_a_request_that_was_not_asked_for_in_time_is_made_anew(pool, blocker):
+def test_a_request_that_was_not_asked_for_in_time_is_made_anew(pool, blocker, monkeypatch):
+    monkeypatch.setattr(asking, "LOOK_UP_S", 0.05)
     line = Line(pool.student)
     wait_until(lambda: line.asking.position == 1)
     first = line.asking.lease
