@@ -76,7 +76,7 @@ c.ServerApp.kernel_manager_class = "gpu_kernels.kernels.GPUMappingKernelManager"
     def _write_spec(self, size: str) -> None:
         folder = self.folder / "data" / "kernels" / size.split()[0]
         folder.mkdir(parents=True)
-        config = {"size": size, "start": "lazy", "first_wait_s": 3, "watch_s": 0}
+        config = {"size": size, "start": "lazy", "first_wait_s": 0, "watch_s": 0}
         spec = {
             "argv": PROCESS,
             "display_name": f"Test ({size})",
@@ -88,8 +88,15 @@ c.ServerApp.kernel_manager_class = "gpu_kernels.kernels.GPUMappingKernelManager"
     def visitor(self, **options) -> httpx.Client:
         return httpx.Client(base_url=self.url, timeout=60, trust_env=False, **options)
 
-    def start_kernel(self, name: str = "0.02") -> str:
-        return self.http.post("/api/kernels", json={"name": name}).raise_for_status().json()["id"]
+    def start_kernel(self, name: str = "0.02", state: str = "attached") -> str:
+        """A kernel whose slice stands like this by now; a start itself waits for none."""
+        kernel = self.http.post("/api/kernels", json={"name": name}).raise_for_status().json()["id"]
+        wait_until(lambda: self.told(kernel)["state"] == state)
+        return kernel
+
+    def all_are(self, state: str) -> bool:
+        """Whether the slices of all its kernels stand like this."""
+        return {told["state"] for told in self.told()["kernels"]} == {state}
 
     def told(self, kernel: str = "") -> dict:
         address = f"/gpu-lab/api/kernels/{kernel}" if kernel else "/gpu-lab/api/kernels"

@@ -50,6 +50,7 @@ def test_a_notebook_that_is_opened_twice_at_once_has_one_slice(server, pool):
     with ThreadPoolExecutor(2) as both:
         answers = list(both.map(lambda _: open_notebook(server), range(2)))
     assert [answer.status_code for answer in answers] == [201, 201]
+    wait_until(lambda: server.all_are("attached"))
     assert len(pool.leases()) == 1
     assert pool.used_mib() == pool.in_force()[0].mib
 
@@ -60,6 +61,7 @@ def test_a_notebook_that_is_opened_twice_while_it_waits_stands_in_the_line_once(
     with ThreadPoolExecutor(2) as both:
         answers = list(both.map(lambda _: open_notebook(server), range(2)))
     assert [answer.status_code for answer in answers] == [201, 201]
+    wait_until(lambda: all(told["position"] for told in server.told()["kernels"]))
     assert len([lease for lease in pool.leases() if lease.queued]) == 1
 
 
@@ -67,7 +69,7 @@ def test_a_notebook_that_is_opened_twice_while_it_waits_stands_in_the_line_once(
 def test_change_kernel_at_the_courses_limit_swaps_the_slice(server, pool, before, after):
     pool.limit(100)
     session = open_notebook(server, before).json()["id"]
-    assert [lease.size for lease in pool.in_force()] == [f"{before} V100"]
+    wait_until(lambda: [lease.size for lease in pool.in_force()] == [f"{before} V100"])
     changed = server.http.patch(f"/api/sessions/{session}", json={"kernel": {"name": after}})
     assert changed.status_code == 200, changed.text
     wait_until(lambda: [lease.size for lease in pool.in_force()] == [f"{after} V100"])
