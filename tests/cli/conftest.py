@@ -17,7 +17,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def running_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    lab = Lab(tmp_path_factory.mktemp("lab"), lease_ttl=4.0)
+    # Tests wait for the end of a lease; who renews it every two seconds may stand still for nearly four.
+    lab = Lab(tmp_path_factory.mktemp("lab"), lease_ttl=6.0)
     yield lab
     lab.close()
 

@@ -86,7 +86,7 @@ class Lab:
     def close(self) -> None:
         for process in reversed(self._processes):
             process.terminate()
-            process.wait(30)
+            process.wait(60)
         self.ada.close()
         self.admin.close()
 
@@ -100,7 +100,7 @@ class Lab:
     def nothing_in_use(self) -> bool:
         return self.leases() == [] and self.used_mib() == 0
 
-    def gpu(self, *arguments: str, within: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
+    def gpu(self, *arguments: str, within: float = 100, **env: str) -> subprocess.CompletedProcess[str]:
         """Run ``jupyter gpu`` to its end."""
         return subprocess.run(
             command(*arguments),
@@ -143,7 +143,7 @@ def outside_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
 
 
-def wait_until(holds: Callable[[], bool], within: float = 30.0) -> None:
+def wait_until(holds: Callable[[], bool], within: float = 60.0) -> None:
     end = time.monotonic() + within
     while not holds():
         assert time.monotonic() < end, "it did not happen in time"

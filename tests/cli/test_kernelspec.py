@@ -12,7 +12,7 @@ def gpu(*arguments: str) -> subprocess.CompletedProcess[str]:
         env=outside_environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
         check=False,
     )
 

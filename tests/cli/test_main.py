@@ -18,7 +18,7 @@ def gpu(*arguments: str, program: list[str] | None = None) -> subprocess.Complet
         env=outside_environment() | {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
         check=False,
     )
 

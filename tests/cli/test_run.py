@@ -64,7 +64,7 @@ def test_the_slice_is_as_large_as_was_asked(lab: Lab, options, mib):
     running = lab.start_gpu("run", *options, *python(UNTIL_TOLD))
     ready(running)
     assert [lease.mib for lease in lab.leases()] == [mib]
-    running.communicate("\n", timeout=30)
+    running.communicate("\n", timeout=60)
     assert running.returncode == 0
 
 
@@ -72,11 +72,11 @@ def test_the_slice_is_kept_for_longer_than_a_lease_lives_without_renewal(lab: La
     running = lab.start_gpu("run", "-p", "0.02", *python(UNTIL_TOLD))
     ready(running)
     (lease,) = lab.leases()
-    old = time.monotonic() + 2 * lease.ttl
+    old = time.monotonic() + 1.25 * lease.ttl
     while time.monotonic() < old:
         assert [(now.id, now.in_force) for now in lab.leases()] == [(lease.id, True)]
         time.sleep(0.1)
-    out, err = running.communicate("\n", timeout=30)
+    out, err = running.communicate("\n", timeout=60)
     assert (running.returncode, out, err) == (0, "", "")
 
 
@@ -86,7 +86,7 @@ def test_signals_are_passed_on(lab: Lab, number):
     ready(running)
     running.send_signal(number)
     assert running.stdout.readline() == f"{number.name}\n"
-    out, err = running.communicate("a line\n", timeout=30)
+    out, err = running.communicate("a line\n", timeout=60)
     assert (running.returncode, out, err) == (0, "line\n", "")
 
 
@@ -94,7 +94,7 @@ def test_a_command_that_is_told_to_end_gives_its_slice_back(lab: Lab):
     running = lab.start_gpu("run", "-p", "0.02", *python(UNTIL_TOLD))
     ready(running)
     running.terminate()
-    running.communicate(timeout=30)
+    running.communicate(timeout=60)
     assert running.returncode == 128 + signal.SIGTERM
     wait_until(lab.nothing_in_use)
 
@@ -103,8 +103,8 @@ def test_a_killed_run_loses_its_slice_within_the_time_to_live(lab: Lab):
     running = lab.start_gpu("run", "-p", "0.02", *python(UNTIL_TOLD))
     ready(running)
     running.kill()
-    running.communicate("\n", timeout=30)
-    wait_until(lab.nothing_in_use, within=10)
+    running.communicate("\n", timeout=60)
+    wait_until(lab.nothing_in_use)
 
 
 def test_an_interrupt_at_the_terminal_reaches_the_command_once(lab: Lab):
@@ -124,7 +124,7 @@ def test_an_interrupt_at_the_terminal_reaches_the_command_once(lab: Lab):
     os.write(parent, b"\x03")
     assert running.stdout.readline() == "SIGINT\n"
     os.write(parent, b"a line\n\x04")
-    out, _ = running.communicate(timeout=30)
+    out, _ = running.communicate(timeout=60)
     os.close(parent)
     assert (running.returncode, out) == (0, "line\n")
 
@@ -134,7 +134,7 @@ def test_a_slice_that_is_taken_back_is_told_and_the_command_goes_on(lab: Lab):
     ready(running)
     lab.admin.revoke(lab.leases()[0].id, "needed for the exam")
     assert "needed for the exam" in running.stderr.readline()
-    out, err = running.communicate("\n", timeout=30)
+    out, err = running.communicate("\n", timeout=60)
     assert (running.returncode, out, err) == (0, "", "")
 
 
@@ -142,7 +142,7 @@ def test_a_refusal_says_what_how_much_and_why_and_may_be_tried_again(lab: Lab):
     holding = lab.start_gpu("run", "-p", "0.1", *python(UNTIL_TOLD))
     ready(holding)
     refused = lab.gpu("run", "-p", "0.02", "--gpu-class", "V100", "--", "echo", "never")
-    holding.communicate("\n", timeout=30)
+    holding.communicate("\n", timeout=60)
     assert (refused.returncode, refused.stdout) == (os.EX_TEMPFAIL, "")
     assert "ml101" in refused.stderr
     assert "0.1 V100" in refused.stderr
@@ -158,10 +158,10 @@ def taken(lab: Lab):
 
 
 def test_with_wait_it_queues_until_something_is_free(lab: Lab, taken):
-    waiting = lab.start_gpu("run", "-p", "0.5", "--wait", "30", "--", "echo", "at last")
+    waiting = lab.start_gpu("run", "-p", "0.5", "--wait", "100", "--", "echo", "at last")
     wait_until(lambda: any(lease.queued for lease in lab.leases()))
-    taken.communicate("\n", timeout=30)
-    out, err = waiting.communicate(timeout=30)
+    taken.communicate("\n", timeout=60)
+    out, err = waiting.communicate(timeout=60)
     assert (waiting.returncode, out, err) == (0, "at last\n", "")
 
 
@@ -177,10 +177,10 @@ def test_waiting_in_vain_is_a_refusal_and_leaves_no_request(lab: Lab, taken):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_while_it_queues_leaves_no_request(lab: Lab, taken, number):
-    queued = lab.start_gpu("run", "-p", "0.5", "--wait", "30", "--", "echo", "never")
+    queued = lab.start_gpu("run", "-p", "0.5", "--wait", "100", "--", "echo", "never")
     wait_until(lambda: any(lease.queued for lease in lab.leases()))
     queued.send_signal(number)
-    out, _ = queued.communicate(timeout=30)
+    out, _ = queued.communicate(timeout=60)
     assert (queued.returncode, out) == (128 + number, "")
     wait_until(lambda: len(lab.leases()) == 1)
 

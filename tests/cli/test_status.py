@@ -14,7 +14,7 @@ def test_status_shows_leases_pool_and_courses_and_no_secret(lab: Lab):
     assert holding.stdout.readline() == "ready\n"
     shown = lab.gpu("status")
     told = lab.gpu("status", "--json")
-    holding.communicate("\n", timeout=30)
+    holding.communicate("\n", timeout=60)
     (lease,) = json.loads(told.stdout)["leases"]
     assert (lease["size"], lease["mib"], lease["state"], lease["course"]) == (
         "0.02 GPU",
