@@ -28,7 +28,9 @@ SMALL = "0.02 V100"
 @pytest.fixture(scope="module")
 def controller(tmp_path_factory):
     """ml101 has kernels of 0.02 at most and two for each; cv202 is richer; grace teaches, and may grade."""
-    with ThreadedController(tmp_path_factory.mktemp("pool")) as running:
+    # Nobody renews leases here, or reports for the GPU server.
+    long = {"lease_ttl": 3600, "agent_ttl": 3600, "queue_ttl": 3600}
+    with ThreadedController(tmp_path_factory.mktemp("pool"), **long) as running:
         Agent(running.client("gpu-server")).register()
         root = running.client("root")
         root.set_rules("ml101", {"max_size": {"V100": 20}, "max_leases": 2})

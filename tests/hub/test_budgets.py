@@ -40,6 +40,12 @@ class Clock:
         return self.now
 
 
+@pytest.fixture(autouse=True)
+def pages_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow this machine is, but where a test says otherwise."""
+    monkeypatch.setattr(budgets, "WAIT_S", 60.0)
+
+
 @pytest.fixture(scope="module")
 def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThreadedController]:
     with ThreadedController(tmp_path_factory.mktemp("pool")) as running:
@@ -108,8 +114,7 @@ async def test_a_controller_that_does_not_answer_holds_no_page_up(monkeypatch: p
             task.cancel()
 
 
-async def test_a_controller_that_is_away_is_told_and_not_asked_for_each_page(monkeypatch: Any) -> None:
-    monkeypatch.setattr(budgets, "WAIT_S", 60.0)
+async def test_a_controller_that_is_away_is_told_and_not_asked_for_each_page() -> None:
     clock, user = Clock(), User()
     start = StartPageBudgets("http://127.0.0.1:9", clock=clock)
     assert await start.of(user) == Shown(away=True)

@@ -15,7 +15,7 @@ from gpu_kernels.pool.policy.roles import Patterns
 from gpu_kernels.pool.service.authentication import HubTokens
 from gpu_kernels.pool.service.identity import Identity
 from tests.hub.test_lti import MEMBER, launch
-from tests.hub.test_token_rights import SERVICE, Hub
+from tests.hub.test_token_rights import ANSWERS_WITHIN_S, SERVICE, Hub
 
 pytestmark = pytest.mark.hub
 
@@ -72,7 +72,7 @@ async def identify(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Any:
 def log_in(hub: Hub, name: str, claims: dict[str, Any]) -> None:
     """As a browser that comes from the learning platform."""
     base = hub.api.removesuffix("/api")
-    with httpx.Client(trust_env=False) as browser:
+    with httpx.Client(trust_env=False, timeout=ANSWERS_WITHIN_S) as browser:
         form = browser.get(f"{base}/login").text
         xsrf = re.search(r'name="_xsrf" value="([^"]+)"', form)
         assert xsrf is not None

@@ -29,13 +29,13 @@ def nothing_outlives_a_failed_test(tmp_path):
 
 
 def wait_up(process):
-    process.wait_until(lambda: "up" in process.log.read_text(), 30, "it came up")
+    process.wait_until(lambda: "up" in process.log.read_text(), 60, "it came up")
 
 
 def test_a_stopped_process_is_gone(tmp_path):
     process = start(tmp_path, SLEEP)
     wait_up(process)
-    process.stop(30)
+    process.stop(60)
     assert not process.is_alive()
     assert not marked(str(tmp_path))
 
@@ -50,7 +50,7 @@ def test_a_process_deaf_to_sigterm_is_killed(tmp_path):
 def test_a_process_that_ends_early_is_reported_with_its_log(tmp_path):
     process = start(tmp_path, [sys.executable, "-c", "print('what went wrong'); raise SystemExit(3)"])
     with pytest.raises(LabError, match=r"ended with 3[\s\S]*what went wrong"):
-        process.wait_until(lambda: False, 30, "it came up")
+        process.wait_until(lambda: False, 60, "it came up")
 
 
 def test_a_process_that_never_comes_up_is_reported(tmp_path):
@@ -65,7 +65,7 @@ def test_a_process_that_never_comes_up_is_reported(tmp_path):
 def test_what_carries_the_marker_is_ended_and_named(tmp_path):
     child = f"import subprocess, sys; subprocess.Popen({DEAF!r}, start_new_session=True)"
     parent = start(tmp_path, [sys.executable, "-c", child])
-    wait(lambda: "up" in parent.log.read_text() and not parent.is_alive(), 30, "there is no orphan")
+    wait(lambda: "up" in parent.log.read_text() and not parent.is_alive(), 60, "there is no orphan")
     (left,) = marked(str(tmp_path))
     assert [str(left.pid)] == [text.split()[0] for text in kill_marked(str(tmp_path), grace=0.2)]
     assert not marked(str(tmp_path))
@@ -95,7 +95,7 @@ def test_services_end_when_their_supervisor_is_killed(tmp_path):
             assert popen.poll() is None
         services = [process for process in marked(str(tmp_path)) if process.pid != popen.pid]
         popen.kill()
-    gone, alive = psutil.wait_procs(services, timeout=30)
+    gone, alive = psutil.wait_procs(services, timeout=60)
     assert gone
     assert not alive
 
@@ -104,17 +104,17 @@ KEPT = [sys.executable, "-m", "hub_config.lab.kept"]
 
 
 def test_a_kept_command_that_cannot_start_is_given_up_with_its_status():
-    assert subprocess.run([*KEPT, sys.executable, "-c", "raise SystemExit(3)"], timeout=60).returncode == 3
+    assert subprocess.run([*KEPT, sys.executable, "-c", "raise SystemExit(3)"], timeout=100).returncode == 3
 
 
 def test_a_kept_command_that_ends_well_ends_it():
-    assert subprocess.run([*KEPT, sys.executable, "-c", ""], timeout=60).returncode == 0
+    assert subprocess.run([*KEPT, sys.executable, "-c", ""], timeout=100).returncode == 0
 
 
 def test_a_kept_command_is_stopped_by_a_signal(tmp_path):
     process = start(tmp_path, [*KEPT, *SLEEP])
     wait_up(process)
-    process.stop(30)
+    process.stop(60)
     assert not marked(str(tmp_path))
 
 
@@ -126,6 +126,6 @@ def test_a_kept_command_that_is_killed_comes_back(tmp_path):
     wait_up(process)
     (child,) = [other for other in marked(str(tmp_path)) if other.pid != process.pid]
     child.kill()
-    process.wait_until(lambda: process.log.read_text().splitlines().count("up") == 2, 30, "it came up again")
-    process.stop(30)
+    process.wait_until(lambda: process.log.read_text().splitlines().count("up") == 2, 60, "it came up again")
+    process.stop(60)
     assert not marked(str(tmp_path))

@@ -19,6 +19,7 @@ from spawner.ports import free_port
 pytestmark = pytest.mark.hub
 
 SERVICE = "token-of-the-service-that-tests"
+ANSWERS_WITHIN_S = 60.0
 CONFIGURATION = """
 from jupyterhub.auth import DummyAuthenticator
 from jupyterhub.proxy import Proxy
@@ -58,8 +59,10 @@ class Hub:
         with (folder / "log").open("wb") as log:
             command = [sys.executable, "-m", "jupyterhub", "--config", "config.py"]
             self.process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
-        self._client = httpx.Client(headers={"Authorization": f"token {SERVICE}"}, trust_env=False)
-        end = time.monotonic() + 60
+        self._client = httpx.Client(
+            headers={"Authorization": f"token {SERVICE}"}, trust_env=False, timeout=ANSWERS_WITHIN_S
+        )
+        end = time.monotonic() + 100
         while not self._answers():
             assert self.process.poll() is None, (folder / "log").read_text()
             assert time.monotonic() < end, (folder / "log").read_text()
@@ -84,12 +87,13 @@ class Hub:
 
     def model(self, token: str) -> dict[str, Any]:
         headers = {"Authorization": f"token {token}"}
-        return dict(httpx.get(f"{self.api}/user", headers=headers, trust_env=False).json())
+        answer = httpx.get(f"{self.api}/user", headers=headers, trust_env=False, timeout=ANSWERS_WITHIN_S)
+        return dict(answer.json())
 
     def close(self) -> None:
         self._client.close()
         self.process.terminate()
-        self.process.wait(30)
+        self.process.wait(60)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from hub_config.lab.student_path import SPEC
 from hub_config.lab.supervisor import Lab
 from spawner.ports import is_free
 
-pytestmark = [pytest.mark.hub, pytest.mark.native, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.hub, pytest.mark.native, pytest.mark.timeout(600)]
 
 SOON = 60.0
 
@@ -161,7 +161,7 @@ def test_the_hub_refuses_demo_logins_on_an_address_given_by_hand(state, address)
         cwd=state,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
     )
     assert hub.returncode != 0
     assert "The demo lab does not listen on" in hub.stdout + hub.stderr
