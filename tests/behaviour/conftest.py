@@ -31,6 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/behaviour" in str(item.path):
             item.add_marker(pytest.mark.native)
+            item.add_marker(pytest.mark.timeout(300))
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Way:
 
     def run(self, program: str, **extra: str) -> Ended:
         with self.start(program, **extra) as process:
-            out, err = process.communicate(timeout=100)
+            out, err = process.communicate(timeout=200)
         return Ended(process.returncode, out, err)
 
     def check(self, program: str, **extra: str) -> Ended:

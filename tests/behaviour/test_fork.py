@@ -139,7 +139,7 @@ def test_numba_in_the_children_of_multiprocessing(
     script = tmp_path / "program.py"
     script.write_text(NUMBA)
     with way.start_command(sys.executable, str(script), method) as process:
-        out, err = process.communicate(timeout=100)
+        out, err = process.communicate(timeout=200)
     assert process.returncode == 0, err
     assert out == f"{expected}\n55\n", err
     # Once in each child; one of them may have done all the work.

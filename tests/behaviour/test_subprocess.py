@@ -35,7 +35,7 @@ def test_a_program_that_a_program_starts_has_the_same_slice(forwarded: Way) -> N
 def test_a_shell_starts_without_a_word_a_thread_or_a_driver(way: Way) -> None:
     look = "grep -c libcuda.so /proc/self/maps; grep Threads: /proc/self/status; ls -d /"
     with way.start_command("/bin/sh", "-c", look) as shell:
-        out, err = shell.communicate(timeout=60)
+        out, err = shell.communicate(timeout=100)
     assert (out, err) == ("0\nThreads:\t1\n/\n", "")
 
 
@@ -45,5 +45,5 @@ print(any("libcuda.so" in line for line in open("/proc/self/maps")))
 print([line for line in open("/proc/self/status") if line.startswith("Threads:")])
 """
     with way.start_command(sys.executable, "-c", look) as python:
-        out, err = python.communicate(timeout=60)
+        out, err = python.communicate(timeout=100)
     assert (out, err) == ("False\n['Threads:\\t1\\n']\n", "")
