@@ -93,15 +93,22 @@ class LoopWatch:
             self._callbacks += 1
             self._busy += wall
             if wall > LONG_S:
-                # The clocks are read one after the other: what passes in between is nobody's.
+                # This clock is read after that of the wall: what passes in between is nobody's.
                 own = min(self._own_clock() - own, wall)
                 self._keep(handle, wall, own, time.thread_time() - cpu)
             if self._stacks:
                 self._stacks = Counter()
 
     def _own_clock(self) -> float:
-        """Seconds, without those in which this thread was ready to run and did not."""
-        return time.perf_counter() - int(os.pread(self._schedule, 100, 0).split()[1]) / 1e9
+        """Seconds, without those in which this thread was ready to run and did not. The two are of one
+        moment: where the thread was kept waiting between looking at them, it looks again.
+        """
+        waited = os.pread(self._schedule, 100, 0).split()[1]
+        while True:
+            now, before = time.perf_counter(), waited
+            waited = os.pread(self._schedule, 100, 0).split()[1]
+            if waited == before:
+                return now - int(waited) / 1e9
 
     def _look(self, number: int, frame: FrameType | None) -> None:
         """Called in the main thread, between two steps of the interpreter."""
@@ -120,7 +127,7 @@ class LoopWatch:
                 "own": own,
                 "cpu": cpu,
                 "gc": self._collected,
-                "ours": sum(ours.values()),
+                "ours": min(sum(ours.values()), own),
                 "seen": sum(self._stacks.values()),
                 "stacks": shown[:MOST_STACKS],
             }

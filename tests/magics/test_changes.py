@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import signal
+import sys
 import threading
 
 import pytest
@@ -41,15 +43,18 @@ def test_wait_ends_when_the_slice_is_there_and_tells_what_it_is(attachment, pool
 
 
 def test_wait_shows_the_line_and_goes_on_by_itself_when_the_slice_comes(
-    attachment, pool, full, later, capsys
+    attachment, pool, full, later, monkeypatch
 ):
-    def give_when_queued() -> None:
-        wait_until(lambda: attachment.view().place is not None and attachment.view().place.position == 1)
+    shown = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", shown)
+
+    def give_when_shown() -> None:
+        wait_until(lambda: re.search(IN_LINE, shown.getvalue()))
         full()
 
-    later(give_when_queued)
+    later(give_when_shown)
     assert repr(gpu("wait")).startswith("A slice of 0.02 V100")
-    assert re.search(IN_LINE, capsys.readouterr().out)
+    assert re.search(IN_LINE, shown.getvalue())
 
 
 def test_a_wait_that_is_over_says_that_the_place_stays(attachment, pool, full):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gpu_kernels.magics.query import AgentSilent, query, transport
+from gpu_kernels.magics.query import AgentSilent, SliceStatus, query, transport
 
 SECRET = bytes(range(32))
 SLICE = {
@@ -55,16 +55,21 @@ def agent(tmp_path):
     start.heard = heard
     yield start
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     for listener in listeners:
         listener.close()
+
+
+def ask(address: str) -> list[SliceStatus]:
+    """With more patience than people have: the agents here are threads of this process."""
+    return query(address, "lease-1", 7, SECRET, timeout=60)
 
 
 @pytest.mark.parametrize("unix", [False, True])
 def test_an_agent_tells_of_each_slice(agent, unix):
     other = SLICE | {"uuid": "GPU-2", "utilisation": None}
     address = agent(answer(0, json.dumps([SLICE, other]).encode()), unix=unix)
-    first, second = query(address, "lease-1", 7, SECRET)
+    first, second = ask(address)
     assert (first.name, first.used_mib, first.total_mib, first.utilisation) == (
         "V100 (software)",
         100,
@@ -75,7 +80,7 @@ def test_an_agent_tells_of_each_slice(agent, unix):
 
 
 def test_the_hello_is_laid_out_as_the_design_says(agent):
-    query(agent(answer(0, b"[]")), "lease-1", 7, SECRET)
+    ask(agent(answer(0, b"[]")))
     hello = agent.heard[0]
     assert len(hello) == 128
     assert hello[:8] == b"GPUKHELO"
@@ -88,7 +93,7 @@ def test_the_hello_is_laid_out_as_the_design_says(agent):
 
 def test_a_refusal_is_told_in_the_agents_words(agent):
     with pytest.raises(AgentSilent, match=r"^This lease has ended\.$"):
-        query(agent(answer(6, b"This lease has ended.")), "lease-1", 7, SECRET)
+        ask(agent(answer(6, b"This lease has ended.")))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +112,7 @@ def test_a_refusal_is_told_in_the_agents_words(agent):
 )
 def test_an_agent_that_talks_nonsense_is_an_error_for_people(agent, reply):
     with pytest.raises(AgentSilent, match="The GPU server"):
-        query(agent(reply), "lease-1", 7, SECRET)
+        ask(agent(reply))
 
 
 def test_an_agent_that_is_gone_is_an_error_for_people():

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(600)
+
 ROOT = Path(__file__).parents[2]
 FETCHED = ROOT / "gpu_kernels" / "labextension" / "node_modules" / ".lock"
 """There once its packages are: from then on it is built, or something is wrong."""
