@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from spawner.ports import free_port
 from tests.docs.documents import ROOT, blocks, code
-from tests.docs.test_guides import free_port, running, typed, wait_until_it_says
+from tests.docs.test_guides import running, typed, wait_until_it_says
 
 HOW_TO = ROOT / "docs" / "how-to"
 CUDA_CPP = HOW_TO / "run-cuda-cpp.md"
@@ -21,6 +22,7 @@ TRITON = HOW_TO / "run-triton.md"
 
 pytestmark = [
     pytest.mark.native,
+    pytest.mark.timeout(400),
     pytest.mark.skipif(not (ROOT / "remoting/lib/bin/gpu-worker").exists(), reason="no native build"),
 ]
 needs_nvcc = pytest.mark.skipif(

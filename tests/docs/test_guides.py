@@ -6,7 +6,6 @@ import datetime
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from spawner.ports import free_port
 from tests.docs.documents import ROOT, blocks
+from tests.pool.clock import noon_zone
 from tests.pool.stores.postgresql import running_server
 
 HOW_TO = ROOT / "docs" / "how-to"
@@ -38,6 +39,7 @@ print("added on", cuda.get_current_device().name)
 """
 pytestmark = [
     pytest.mark.native,
+    pytest.mark.timeout(400),
     pytest.mark.skipif(not (ROOT / "remoting/lib/bin/gpu-worker").exists(), reason="no native build"),
 ]
 
@@ -76,27 +78,21 @@ def running(text: str, folder: Path) -> Iterator[None]:
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         try:
-            process.communicate(timeout=30)
+            process.communicate(timeout=60)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise
 
 
 def wait_until_it_says(text: str, command: str, folder: Path) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 100
     while True:
         process = shell(command, folder)
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=100)
         if process.returncode == 0 and text in output:
             return
         assert time.monotonic() < end, output
         time.sleep(0.2)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture
@@ -159,7 +155,8 @@ def test_a_class_hour(folder):
     with running(controller, folder), running(agent, folder):
         wait_until_it_says("ml101", f"{export}\njupyter gpu course ml101", folder)
         wait_until_it_says("V100 (software GPU)", f"{export}\njupyter gpu status", folder)
-        made = typed(f"{export}\n{add.replace('2027-07-15', until.isoformat())}", folder)
+        # Where it is noon now, no meeting of those days at ten is about to begin, or has begun.
+        made = typed(f"{export}\n{add.replace('2027-07-15', until.isoformat())} --zone {noon_zone()}", folder)
         assert "30 of 0.02 V100" in made
         assert "Mon, Thu 10:00, 90 min" in made
         assert made.rstrip().endswith("30 planned")
