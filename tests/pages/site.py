@@ -111,12 +111,12 @@ class Site:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._started.wait(30), "the pages did not start"
+        assert self._started.wait(60), "the pages did not start"
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(30)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
     def visitor(self, name: str) -> Visitor:
@@ -130,7 +130,7 @@ class Visitor:
         signed = create_signed_value(SECRET, site.cookie_name, token).decode()
         self._xsrf = ""
         self.http = httpx.Client(
-            base_url=site.url, cookies={site.cookie_name: signed}, timeout=30, trust_env=False
+            base_url=site.url, cookies={site.cookie_name: signed}, timeout=60, trust_env=False
         )
 
     def __enter__(self) -> Self:

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import TimeoutError, expect, sync_playwright
 from tornado.web import create_signed_value
 
 from gpu_kernels.pool.service.feed import MOST_EACH
@@ -22,13 +22,13 @@ ROOT = Path(__file__).parents[2]
 OUTPUT = ROOT / "tests" / "output"
 AXE = ROOT / "hub_config" / "proxy" / "node_modules" / "axe-core" / "axe.min.js"
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-PATIENCE_MS = 60_000
+PATIENCE_MS = 100_000
 LOOKS = {"wide-light": (WIDE, "light"), "phone-dark": (PHONE, "dark")}
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here"),
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
 ]
 
 
@@ -140,6 +140,20 @@ def shoot(page, name):
 
 def is_live(page):
     expect(page.locator("[data-live-text]")).to_have_text("Live: this page changes by itself.")
+
+
+def try_now(page):
+    """Press the button; the page may have tried again by itself since, and then there is none."""
+    button = page.get_by_role("button", name="Try now")
+
+    def lives():
+        if not button.is_visible():
+            return page.locator("[data-live-text]").inner_text() == "Live: this page changes by itself."
+        with contextlib.suppress(TimeoutError):
+            button.click(timeout=1000)
+        return False
+
+    wait_until(lives, PATIENCE_MS / 1000)
 
 
 @pytest.mark.parametrize("looks", LOOKS)
@@ -295,8 +309,7 @@ def test_the_controller_away_is_said_and_what_is_typed_is_kept_until_it_is_back(
             shoot(page, "course-away")
             with ThreadedController(tmp_path / "state", port=port) as again:
                 Agent(again.client("gpu-server"), boot="2").register()
-                page.get_by_role("button", name="Try now").click()
-                is_live(page)
+                try_now(page)
                 expect(field).to_have_value("0.33")
                 page.get_by_role("button", name="Set the limit").click()
                 expect(page.locator("#done")).to_be_visible()
@@ -336,6 +349,7 @@ def readers(controller, who):
 def test_a_page_that_nobody_sees_leaves_its_connection_to_the_others(
     open_page, site, lesson, controller, gpu
 ):
+    wait_until(lambda: readers(controller, "bob") == 0)
     page = open_page(site, "bob", "")
     is_live(page)
     assert readers(controller, "bob") == 1
@@ -361,6 +375,7 @@ def test_a_page_that_nobody_sees_leaves_its_connection_to_the_others(
 
 def test_one_page_too_many_says_so_and_is_live_when_another_is_closed(open_page, site, lesson, controller):
     streams = []
+    wait_until(lambda: readers(controller, "root") == 0)  # an earlier test's page may count a moment longer
     with contextlib.ExitStack() as others:
         root = site.visitor("root")
         others.callback(root.http.close)
@@ -377,5 +392,4 @@ def test_one_page_too_many_says_so_and_is_live_when_another_is_closed(open_page,
         expect(page.get_by_role("heading", name="The pool", exact=True)).to_be_visible()
         shoot(page, "too-many")
     wait_until(lambda: readers(controller, "root") == 0)
-    page.get_by_role("button", name="Try now").click()
-    is_live(page)
+    try_now(page)
