@@ -31,11 +31,15 @@ def running_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.fixture
 def lab(running_lab: Lab) -> Iterator[Lab]:
-    """The grading account may hold a tenth of a V100; what is left of a test is ended."""
+    """The grading account may hold a tenth of a V100; what is left of a test is ended, as are the leases of
+    workers that were killed, which would expire.
+    """
     running_lab.admin.put_account(ACCOUNT, kind="course", parent=None, weight=1.0, rules={})
     running_lab.admin.set_limit(ACCOUNT, {"V100": 100})
     yield running_lab
     running_lab.end_started()
+    for lease in running_lab.admin.list(everyone=True):
+        running_lab.admin.revoke(lease.id, "the test is over")
     wait_until(lambda: running_lab.used_mib() == 0, 60)
 
 
