@@ -11,8 +11,17 @@ from hub_config.lab.settings import Settings
 from hub_config.lab.student import Student
 from hub_config.lab.supervisor import Lab, wait
 
-LEASE_TTL = 6
+LEASE_TTL = 10
+"""Whoever renews may stand still for six seconds, beside a browser and a dozen servers."""
 ROOMY = 1000
+SOON = 60.0
+
+
+def pytest_collection_modifyitems(items):
+    """Servers, kernels and browsers start in all of these, three at a time on a busy machine."""
+    for item in items:
+        if "e2e" in item.path.parts and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(600))
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +39,7 @@ def restored(lab):
     yield
     lab.check_alive()
     lab.stop_servers()
-    wait(lambda: not lab.leases(), 30, "a test left leases")
+    wait(lambda: not lab.leases(), SOON, "a test left leases")
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ __all__ = ["page", "pytestmark"]
 def read_groups(lab):
     """Have the controller read the hub's groups now; how many properties it cannot carry out."""
     headers = {"Authorization": f"token {lab.runner_token}"}
-    answer = httpx.post(f"{lab.settings.controller_url}/api/v1/groups/read", headers=headers, timeout=30)
+    answer = httpx.post(f"{lab.settings.controller_url}/api/v1/groups/read", headers=headers, timeout=60)
     return answer.json()["faulty"]
 
 
@@ -66,7 +66,7 @@ def test_a_property_typed_in_the_admin_panel_holds_in_the_pool(lab, page, ana):
     assert read_groups(lab) == 1
     with pytest.raises(SizeLimit, match=r"0\.05 V100"):
         ask(ana, "0.1 V100")
-    health = httpx.get(f"{lab.settings.controller_url}/health").json()["groups"]
+    health = httpx.get(f"{lab.settings.controller_url}/health", timeout=60).json()["groups"]
     assert (health["fault"], health["faulty_properties"]) == (None, 1)
     with lab.pool as pool:
         course = pool.course(accounts.COURSE)

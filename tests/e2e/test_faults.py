@@ -10,11 +10,10 @@ from gpu_kernels.pool.settings import PoolSettings
 from hub_config.lab.processes import marked
 from hub_config.lab.student_path import SPEC
 from hub_config.lab.supervisor import answers, wait
-from tests.e2e.conftest import LEASE_TTL
+from tests.e2e.conftest import LEASE_TTL, SOON
 
 pytestmark = [pytest.mark.hub, pytest.mark.native]
 
-SOON = 30.0
 TOKEN_CACHE = PoolSettings.token_cache.default_value
 COMPUTE = """
 import numpy as np

@@ -8,7 +8,7 @@ import pytest
 from hub_config.lab import accounts
 from hub_config.lab.student import NAVIGATE
 
-pytestmark = [pytest.mark.hub, pytest.mark.native, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.hub, pytest.mark.native, pytest.mark.timeout(600)]
 
 SUBMISSION = """
 import json, os, runpy, sys

@@ -12,13 +12,12 @@ from gpu_kernels.client import Slot
 from gpu_kernels.errors import CourseLimit, CoursePaused
 from hub_config.lab import accounts
 from hub_config.lab.supervisor import wait
-from tests.e2e.conftest import ROOMY
+from tests.e2e.conftest import ROOMY, SOON
 from tests.e2e.test_browser import log_in, page, pytestmark, shoot
 
 __all__ = ["page", "pytestmark"]
 
 NOTEBOOK = "first_steps.ipynb"
-SOON = 60
 
 
 @pytest.fixture

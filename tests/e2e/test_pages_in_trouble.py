@@ -8,9 +8,11 @@ from playwright.sync_api import expect
 from hub_config.lab import accounts
 from hub_config.lab.supervisor import wait
 from spawner.ports import is_free
+from tests.e2e.conftest import SOON
 from tests.e2e.test_browser import page, pytestmark, shoot
 from tests.e2e.test_faults import the_process
 from tests.e2e.test_lab_pages import arrive, is_live, pages
+from tests.pages.test_browser import try_now
 
 __all__ = ["page", "pages", "pytestmark"]
 
@@ -37,14 +39,13 @@ def test_a_page_outlives_the_hub_that_is_killed_and_started_again(lab, page, pag
         shoot(page, "pages-hub-killed")
     finally:
         ports = [port for what, port in lab.settings.ports().items() if what != "the GPU server agent"]
-        wait(lambda: all(is_free(lab.settings.address, p) for p in ports), 60, "what the hub had goes on")
+        wait(lambda: all(is_free(lab.settings.address, p) for p in ports), SOON, "what the hub had goes on")
         lab.start_hub()
-    page.get_by_role("button", name="Try now").click()
-    is_live(page)
+    try_now(page)
     expect(field).to_have_value("Back at ten")
     page.get_by_role("button", name="Pause", exact=True).click()
     expect(page.locator("#done")).to_contain_text("The course is paused")
-    wait(lambda: lab.gpus(), 60, "the agent did not come back")
+    wait(lambda: lab.gpus(), SOON, "the agent did not come back")
 
 
 def test_a_page_goes_on_by_itself_when_the_controller_is_killed(lab, page, pages):
@@ -59,6 +60,6 @@ def test_a_page_goes_on_by_itself_when_the_controller_is_killed(lab, page, pages
     )
     the_process(lab, "gpu_kernels.pool").kill()  # what starts it again does so in a moment
     away = "() => told.some(text => text.startsWith('Not live: the GPU pool cannot be reached'))"
-    wait(lambda: page.evaluate(away), 60, "the page does not notice that the controller is gone")
+    wait(lambda: page.evaluate(away), SOON, "the page does not notice that the controller is gone")
     is_live(page)
     expect(page.get_by_role("heading", name="The pool", exact=True)).to_be_visible()

@@ -87,7 +87,7 @@ def test_a_queued_request_is_woken_through_the_proxy(lab, proxied, at_work):
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(student.get, second.id, 25.0)
         student.release(first.id, "h")
-        assert waiting.result(30).state == "reserved"
+        assert waiting.result(60).state == "reserved"
     student.release(second.id, "h")
 
 

@@ -10,6 +10,8 @@ from hub_config.lab import accounts
 from hub_config.lab.accounts import Login
 from hub_config.lab.student import Refused, Student
 from hub_config.lab.student_path import SPEC
+from hub_config.lab.supervisor import wait
+from tests.e2e.conftest import SOON
 
 pytestmark = [pytest.mark.hub, pytest.mark.native]
 
@@ -25,7 +27,7 @@ def environment_of(someone):
 
 def scopes_of(lab, token):
     url = f"http://{lab.settings.address}:{lab.settings.hub_port}/hub/api/user"
-    answer = httpx.get(url, headers={"Authorization": f"token {token}"}).raise_for_status()
+    answer = httpx.get(url, headers={"Authorization": f"token {token}"}, timeout=60).raise_for_status()
     return set(answer.json()["scopes"])
 
 
@@ -110,13 +112,16 @@ def test_a_wrong_login_is_refused(lab, login):
 def test_the_stop_of_a_server_gives_its_slice_back(lab, at_work):
     ana = at_work("ana")
     ana.start_kernel(SPEC, "first.ipynb")
-    assert len(lab.leases()) == 1
+    wait(lambda: [lease.in_force for lease in lab.leases()] == [True], SOON, "the kernel has no slice")
     ana.stop_server()
-    lab.wait_for_leases()
+    wait(lambda: not lab.leases(), SOON, "the slice is not back")
     assert [gpu["used_mib"] for gpu in lab.gpus()] == [0]
 
 
 def test_two_students_hold_a_slice_each(lab, at_work):
     for name in ("ana", "iris"):
         at_work(name).start_kernel(SPEC, "same-name.ipynb")
-    assert sorted(lease.user for lease in lab.leases()) == ["ana", "iris"]
+    both = ["ana", "iris"]
+    wait(
+        lambda: sorted(each.user for each in lab.leases() if each.in_force) == both, SOON, "one has no slice"
+    )

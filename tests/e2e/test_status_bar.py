@@ -13,7 +13,8 @@ from playwright.sync_api import expect
 from hub_config.lab import accounts
 from hub_config.lab.settings import REPOSITORY
 from hub_config.lab.student_path import SPEC
-from tests.e2e.conftest import set_limit
+from hub_config.lab.supervisor import wait
+from tests.e2e.conftest import SOON, set_limit
 from tests.e2e.test_browser import log_in, page, pytestmark, shoot
 
 __all__ = ["page", "pytestmark"]
@@ -142,6 +143,7 @@ def test_who_waits_sees_the_line_move_and_is_told_when_the_slice_is_there(lab, p
     set_limit(lab, 20)
     other = at_work(accounts.INSTRUCTOR)
     session = other.start_kernel(SPEC, "held.ipynb")
+    wait(lambda: [lease.in_force for lease in lab.leases()] == [True], SOON, "the first kernel has no slice")
     open_fresh_lab(lab, page, "ana")
     open_notebook(page)
     expect(item(page)).to_contain_text("0.02 V100")

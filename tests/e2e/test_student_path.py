@@ -7,7 +7,7 @@ from hub_config.lab.student_path import StudentPath, read_sections
 pytestmark = [pytest.mark.hub, pytest.mark.native]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_student_gets_a_slice_uses_it_and_gives_it_back(lab):
     path = StudentPath(lab)
     try:

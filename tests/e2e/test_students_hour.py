@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from hub_config.lab import accounts
 from hub_config.lab.supervisor import wait
-from tests.e2e.conftest import ROOMY, set_limit
+from tests.e2e.conftest import ROOMY, SOON, set_limit
 from tests.e2e.test_browser import log_in, page, pytestmark, shoot
 from tests.e2e.test_lab_pages import pool_of, slice_of
 
@@ -99,7 +99,7 @@ def test_a_students_hour(lab, page, pool_of, course):
         start_server(lab, page, "ben", accounts.COURSE)
         # Of the two sizes on offer one is more than the course may hold.
         only = ["Python 3", "Python 3 (0.02 V100)"]
-        wait(lambda: offered(page) == only, 60, "the launcher shows other kernels than the course offers")
+        wait(lambda: offered(page) == only, SOON, "the launcher shows other kernels than the course offers")
         page.reload()
         cards = page.locator('.jp-LauncherCard[data-category="Notebook"] .jp-LauncherCard-label')
         expect(cards).to_have_text(only)
@@ -125,7 +125,7 @@ def test_a_students_hour(lab, page, pool_of, course):
     shoot(page, "hour-6-attached")
 
     notebook.shows(notebook.run("%gpu release"), "The slice of 0.1 V100 was given back", "%gpu wait")
-    wait(lambda: not lab.leases(), 30, "a slice that was released is still there")
+    wait(lambda: not lab.leases(), SOON, "a slice that was released is still there")
     set_limit(lab, 100)
     with slice_of(ana, "0.1 V100"):
         again = notebook.run("%gpu wait")
@@ -144,4 +144,4 @@ def test_a_students_hour(lab, page, pool_of, course):
     page.locator("#stop").click()
     expect(page.locator("#stop")).to_be_hidden()
     shoot(page, "hour-10-stopped")
-    wait(lambda: not lab.leases(), 30, "the server was stopped, and its lease is still there")
+    wait(lambda: not lab.leases(), SOON, "the server was stopped, and its lease is still there")
