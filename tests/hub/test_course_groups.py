@@ -17,7 +17,7 @@ from gpu_kernels.pool.service.identity import Identity
 from tests.hub.test_lti import MEMBER, launch
 from tests.hub.test_token_rights import ANSWERS_WITHIN_S, SERVICE, Hub
 
-pytestmark = pytest.mark.hub
+pytestmark = [pytest.mark.hub, pytest.mark.timeout(300)]
 
 LAUNCHES = """
 import json

@@ -16,7 +16,7 @@ from gpu_kernels.pool.service.authentication import HubTokens
 from gpu_kernels.pool.service.identity import ADMIN_POOL, ADMIN_QUOTA, READ_USAGE, USE, Identity
 from spawner.ports import free_port
 
-pytestmark = pytest.mark.hub
+pytestmark = [pytest.mark.hub, pytest.mark.timeout(300)]
 
 SERVICE = "token-of-the-service-that-tests"
 ANSWERS_WITHIN_S = 60.0

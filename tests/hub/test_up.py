@@ -104,9 +104,14 @@ def test_ctrl_c_leaves_nothing_and_the_next_start_finds_its_state(state):
     assert [lease for lease in held if lease.in_force] == []
 
 
-def test_a_killed_runner_takes_everything_along(state):
-    with Up(state, ports_in_a_row()) as up:
+def test_a_second_lab_is_refused_the_state_folder_and_a_killed_runner_takes_everything_along(state):
+    port = ports_in_a_row()
+    with Up(state, port) as up:
         up.wait_until_it_says("Ctrl-C stops everything")
+        with Up(state, port) as second:
+            assert second.finish() == 2
+        assert "Another lab runs with its state in" in second.output
+        assert up.popen.poll() is None
         with up.login("ana") as ana:
             ana.log_in()
             ana.start_server()
@@ -122,17 +127,6 @@ def test_a_taken_port_is_said_before_anything_starts(state):
         assert up.finish() == 2
     assert f"port {port + 3} (the pool controller)" in up.output
     assert marked(up.settings.marker) == []
-
-
-def test_two_labs_do_not_share_a_state_folder(state):
-    port = ports_in_a_row()
-    with Up(state, port) as up:
-        up.wait_until_it_says("Ctrl-C stops everything")
-        with Up(state, port) as second:
-            assert second.finish() == 2
-        assert "Another lab runs with its state in" in second.output
-        assert up.popen.poll() is None
-        assert marked(up.settings.marker) != []
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "192.0.2.1", "::"])

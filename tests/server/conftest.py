@@ -60,7 +60,7 @@ c.ServerApp.kernel_manager_class = "gpu_kernels.kernels.GPUMappingKernelManager"
                 [sys.executable, "-m", "jupyter_server"], env=environ, stdout=log, stderr=log
             )
         self.http = self.visitor(headers={"Authorization": f"token {TOKEN}"})
-        wait_until(self._answers)
+        wait_until(self._answers, 100)
 
     @property
     def log(self) -> str:
