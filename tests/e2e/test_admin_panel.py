@@ -97,6 +97,6 @@ def test_a_servers_details_tell_its_course_and_its_slices(lab, page, ana, at_wor
         return said.count() > 0
 
     with slice_of(ana, "0.1 V100"):
-        wait(told, 60, "the admin panel does not tell of the slice")
+        wait(told, 120, "the admin panel does not tell of the slice")
         said.first.scroll_into_view_if_needed()
         shoot(page, "admin-panel-server")
