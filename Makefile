@@ -1,9 +1,11 @@
 # Entry points: make demo | up | test | conformance | gpu-conformance | sanitizers | bench. None needs root; the first run sets up .venv, the native
-# code and the proxy. Variables: PYTHON (3.11 or newer), and for `make up`: PORT (of 6 in a row) and STATE.
+# code and the proxy. Variables: PYTHON (3.11 or newer), for `make up` PORT (of 6 in a row) and STATE,
+# for `make test` TEST_PROCESSES and PYTEST_ARGS.
 PYTHON ?= python3
 PORT ?= 8000
 STATE ?= state
 PYTEST_ARGS ?=
+TEST_PROCESSES ?= 2
 
 BIN := .venv/bin
 PY := $(BIN)/python
@@ -23,7 +25,7 @@ up: $(READY)
 	@$(PY) -m hub_config.lab up --state "$(STATE)" --port "$(PORT)"
 
 test: $(READY) build/nbgrader/.ready
-	@$(PY) -m pytest $(PYTEST_ARGS)
+	@$(PY) -m pytest -n $(TEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
 
 # Test suites that others wrote, on the software GPU; ARGS="cudadrv/test_linker.py" runs a part.
 conformance: $(READY)
