@@ -244,3 +244,52 @@ def test_predicates_are_moved_and_joined(device: Device) -> None:
         operands = "%p1" if name in ("not", "mov") else "%p1, %p2"
         body = f"setp.ne.u32 %p1, %s0, 0; setp.ne.u32 %p2, %s1, 0; {name}.pred %q, {operands};"
         assert np.array_equal(compute(device, body, "pred", ("u32", "u32"), a, b), want), name
+
+
+def two_sides(how: str, space: str, kind: str, count: int) -> str:
+    """One block writes a number to all parts of its lanes' vectors, again and again; the other reads them."""
+    wide = "64" in kind
+    parts = [f"%v{i}" for i in range(count)]
+    vector = "{" + ", ".join(parts) + "}"
+    number = "cvt.u64.u32 %v0, %i;" if wide else "mov.b32 %v0, %i;"
+    compared = "".join(
+        f"setp.ne.b{kind[1:]} %p, %v0, {part}; @%p add.u32 %torn, %torn, 1;" for part in parts[1:]
+    )
+    return f"""{HEAD}
+.visible .entry k(.param .u64 cells, .param .u64 met, .param .u64 torn, .param .u32 rounds) {{
+    .reg .pred %p, %reads; .reg .b32 %i, %n, %r<4>, %torn; .reg .b64 %at, %met, %out;
+    .reg .{kind} {", ".join(parts)};
+    mov.u32 %r0, %tid.x; mul.lo.u32 %r0, %r0, {int(kind[1:]) // 8 * count}; cvt.u64.u32 %at, %r0;
+    ld.param.u64 %met, [cells]; add.s64 %at, %at, %met; ld.param.u64 %met, [met]; ld.param.u64 %out, [torn];
+    ld.param.u32 %n, [rounds]; mov.u32 %i, 0; mov.u32 %torn, 0;
+    mov.u32 %r1, %ctaid.x; setp.ne.u32 %reads, %r1, 0;
+    red.global.add.u32 [%met], 1;
+MEET:
+    ld.volatile.global.u32 %r2, [%met]; setp.lt.u32 %p, %r2, 64; @%p bra MEET;
+AGAIN:
+    add.u32 %i, %i, 1;
+    @%reads bra READ;
+    {number} {"".join(f"mov.b{kind[1:]} {part}, %v0;" for part in parts[1:])}
+    st.{how}{space}.v{count}.{kind} [%at], {vector};
+    bra NEXT;
+READ:
+    ld.{how}{space}.v{count}.{kind} {vector}, [%at]; {compared}
+NEXT:
+    setp.lt.u32 %p, %i, %n; @%p bra AGAIN;
+    red.global.add.u32 [%out], %torn;
+    ret;
+}}"""
+
+
+@pytest.mark.parametrize("how", ["volatile", "relaxed.gpu"])
+@pytest.mark.parametrize("space", ["", ".global"])
+@pytest.mark.parametrize(("kind", "count"), [("b32", 2), ("b32", 4), ("b64", 2)])
+def test_a_vector_that_others_write_meanwhile_is_never_half_theirs(
+    device: Device, how: str, space: str, kind: str, count: int
+) -> None:
+    """CUB keeps a flag and the sum that it promises in one vector, and so do programs."""
+    cells = device.buffer(np.zeros(32 * 16, np.uint8))
+    met, torn = (device.buffer(np.zeros(1, np.uint32)) for _ in range(2))
+    device.load(two_sides(how, space, kind, count))(cells, met, torn, 20_000, grid=2, block=32)
+    assert met.get()[0] == 64
+    assert torn.get()[0] == 0

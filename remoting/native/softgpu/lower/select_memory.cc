@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "exec/check/access.h"
+#include "exec/handlers.h"
 #include "lower/select.h"
 
 namespace softgpu::lower {
@@ -153,9 +154,11 @@ void Selector::pick_ld() {
     for (unsigned i = 0; i < count; ++i) to[i] = dest(*parts[i], type, true);
     if (orders) emit_without_result("spin");
     const std::string name = "ld." + from.where + "." + load_name(type) + vector_name(count);
-    Inst& inst = emit(name, to[0], from.address);
+    const bool whole = orders != 0 && find_handler(name + ".whole") != nullptr;
+    Inst& inst = emit(whole ? name + ".whole" : name, to[0], from.address);
     inst.imm = from.offset;
-    inst.access = {from.where, name, ptx::traits(type).bytes * count};
+    if (whole && image_.checked) inst.name = name;
+    if (!whole) inst.access = {from.where, name, ptx::traits(type).bytes * count};
     inst.order = orders;
     if (space == Space::param) inst.name.clear();  // filled by the call
     const uint8_t fields[] = {kD, kB, kC, kE};
@@ -192,9 +195,11 @@ void Selector::pick_st() {
     const Memory to = memory(operand(0), space);
     if (orders) emit_without_result("fence");
     const std::string name = "st." + to.where + "." + bit_name(type) + vector_name(count);
-    Inst& inst = emit_without_result(name, to.address, from[0], from[1], from[2]);
+    const bool whole = orders != 0 && find_handler(name + ".whole") != nullptr;
+    Inst& inst = emit_without_result(whole ? name + ".whole" : name, to.address, from[0], from[1], from[2]);
     inst.imm = to.offset;
-    inst.access = {to.where, name, ptx::traits(type).bytes * count};
+    if (whole && image_.checked) inst.name = name;
+    if (!whole) inst.access = {to.where, name, ptx::traits(type).bytes * count};
     inst.order = orders;
     if (space == Space::param) inst.name.clear();
     inst.values[kD] = from[3];

@@ -165,6 +165,74 @@ SOFTGPU_INLINE const Op* store_to(const Op* op, Warp* warp, const Place& place) 
     return op + 1;
 }
 
+// A vector that others may be writing or reading meanwhile (volatile, relaxed and their like) moves in one
+// piece, as on a GPU: programs keep a flag in one part of it and what the flag promises in the others. x86-64
+// moves 16 aligned bytes in one piece where it has AVX; a compiler that is not held to it may take them
+// apart.
+template <class M, int parts>
+union Whole {
+    M part[parts];
+    u64 word;
+#if defined(__SSE2__)
+    __m128i words;
+#endif
+};
+template <class M, int parts>
+SOFTGPU_INLINE Whole<M, parts> read_whole(const std::byte* from) {
+    Whole<M, parts> all;
+    if constexpr (sizeof(M) * parts == 8) {
+        all.word = __atomic_load_n(reinterpret_cast<const u64*>(from), __ATOMIC_RELAXED);
+    } else {
+#if defined(__AVX__)
+        asm volatile("vmovdqa %1, %0" : "=x"(all.words) : "m"(*reinterpret_cast<const __m128i*>(from)));
+#elif defined(__SSE2__)
+        asm volatile("movdqa %1, %0" : "=x"(all.words) : "m"(*reinterpret_cast<const __m128i*>(from)));
+#else
+        __builtin_memcpy(&all, from, sizeof all);
+#endif
+    }
+    return all;
+}
+template <class M, int parts>
+SOFTGPU_INLINE void write_whole(std::byte* to, const Whole<M, parts>& all) {
+    if constexpr (sizeof(M) * parts == 8) {
+        __atomic_store_n(reinterpret_cast<u64*>(to), all.word, __ATOMIC_RELAXED);
+    } else {
+#if defined(__AVX__)
+        asm volatile("vmovdqa %1, %0" : "=m"(*reinterpret_cast<__m128i*>(to)) : "x"(all.words));
+#elif defined(__SSE2__)
+        asm volatile("movdqa %1, %0" : "=m"(*reinterpret_cast<__m128i*>(to)) : "x"(all.words));
+#else
+        __builtin_memcpy(to, &all, sizeof all);
+#endif
+    }
+}
+template <class M, int parts, Where where>
+const Op* load_whole(const Op* op, Warp* warp) {
+    constexpr u32 bytes = sizeof(M) * parts;
+    const Place place = locate<where, bytes>(op, warp, "read");
+    if (SOFTGPU_UNLIKELY(place.shape == Shape::fault)) return nullptr;
+    for (u32 left = warp->mask; left != 0; left &= left - 1) {
+        const u32 i = u32(__builtin_ctz(left));
+        const auto all = read_whole<M, parts>(pointer_of(place, i, bytes));
+        for (int part = 0; part < parts; ++part) slot<M>(warp, loaded(op, part))[i] = all.part[part];
+    }
+    return op + 1;
+}
+template <class M, int parts, Where where>
+const Op* store_whole(const Op* op, Warp* warp) {
+    constexpr u32 bytes = sizeof(M) * parts;
+    const Place place = locate<where, bytes>(op, warp, "write");
+    if (SOFTGPU_UNLIKELY(place.shape == Shape::fault)) return nullptr;
+    for (u32 left = warp->mask; left != 0; left &= left - 1) {
+        const u32 i = u32(__builtin_ctz(left));
+        Whole<M, parts> all;
+        for (int part = 0; part < parts; ++part) all.part[part] = slot<M>(warp, stored(op, part))[i];
+        write_whole<M, parts>(pointer_of(place, i, bytes), all);
+    }
+    return op + 1;
+}
+
 template <class M, int parts, Where where>
 __attribute__((noinline)) const Op* load(const Op* op, Warp* warp) {
     const Place place = locate<where, sizeof(M) * parts>(op, warp, "read");
@@ -306,12 +374,13 @@ const Op* locate_for_others(const Op* op, Warp* warp) {
 #define STORE(SPACE, WHERE, T, N, PARTS, TAIL) {"st." SPACE "." N TAIL, store_handlers<T, PARTS, WHERE>},
 #define STORES(SPACE, WHERE, T, N) \
     STORE(SPACE, WHERE, T, N, 1, "") STORE(SPACE, WHERE, T, N, 2, ".v2") STORE(SPACE, WHERE, T, N, 4, ".v4")
-#define SPACE(NAME, WHERE)                                                                           \
-    LOADS(NAME, WHERE, u8, "u8")                                                                     \
-    LOADS(NAME, WHERE, s8, "s8")                                                                     \
-    LOADS(NAME, WHERE, u16, "u16") LOADS(NAME, WHERE, s16, "s16") LOADS(NAME, WHERE, u32, "b32")     \
-        LOADS(NAME, WHERE, u64, "b64") STORES(NAME, WHERE, u8, "b8") STORES(NAME, WHERE, u16, "b16") \
-            STORES(NAME, WHERE, u32, "b32") STORES(NAME, WHERE, u64, "b64")
+#define SPACE(NAME, WHERE)                                                                            \
+    LOADS(NAME, WHERE, u8, "u8")                                                                      \
+    LOADS(NAME, WHERE, s8, "s8")                                                                      \
+    LOADS(NAME, WHERE, u16, "u16")                                                                    \
+    LOADS(NAME, WHERE, s16, "s16") LOADS(NAME, WHERE, u32, "b32") LOADS(NAME, WHERE, u64, "b64")      \
+        STORES(NAME, WHERE, u8, "b8") STORES(NAME, WHERE, u16, "b16") STORES(NAME, WHERE, u32, "b32") \
+            STORES(NAME, WHERE, u64, "b64")
 
 #define KEPT_WIDTH(SPACE, WHERE, T, N, PARTS, TAIL)                        \
     {"ld." SPACE "." N TAIL ".kept", in_turn<load_kept<T, PARTS, WHERE>>}, \
@@ -323,10 +392,19 @@ const Op* locate_for_others(const Op* op, Warp* warp) {
     KEPT_TYPE(SPACE, WHERE, u32, "b32") \
     KEPT_TYPE(SPACE, WHERE, u64, "b64"){"locate." SPACE, in_turn<locate_for_others<WHERE>>},
 
+// Of a block's own memory nobody else sees the pieces.
+#define WHOLE_TYPE(SPACE, WHERE, T, N, PARTS, TAIL)                          \
+    {"ld." SPACE "." N TAIL ".whole", in_turn<load_whole<T, PARTS, WHERE>>}, \
+        {"st." SPACE "." N TAIL ".whole", in_turn<store_whole<T, PARTS, WHERE>>},
+#define WHOLE(SPACE, WHERE)                        \
+    WHOLE_TYPE(SPACE, WHERE, u32, "b32", 2, ".v2") \
+    WHOLE_TYPE(SPACE, WHERE, u32, "b32", 4, ".v4") WHOLE_TYPE(SPACE, WHERE, u64, "b64", 2, ".v2")
+
 const HandlerEntry kEntries[] = {
-    SPACE("global", Where::global) SPACE("shared32", Where::shared32) SPACE("shared64", Where::shared64)
-        SPACE("local", Where::local) SPACE("generic", Where::generic) KEPT("global", Where::global)
-            KEPT("shared32", Where::shared32) KEPT("shared64", Where::shared64)};
+    WHOLE("global", Where::global) WHOLE("generic", Where::generic) SPACE("global", Where::global)
+        SPACE("shared32", Where::shared32) SPACE("shared64", Where::shared64) SPACE("local", Where::local)
+            SPACE("generic", Where::generic) KEPT("global", Where::global) KEPT("shared32", Where::shared32)
+                KEPT("shared64", Where::shared64)};
 
 }  // namespace
 
