@@ -50,7 +50,9 @@ def test_managed_variables_are_one_for_host_and_kernels(compiled, way: Way):
     prints(way, compiled("managed", [source], []), source.with_suffix(".txt"))
 
 
-def test_objects_that_are_linked_on_the_device_find_each_other(compiled, way: Way):
+@pytest.mark.parametrize("build", ["default", "ptx"])
+def test_objects_that_are_linked_on_the_device_find_each_other(compiled, way: Way, build: str):
+    """With PTX alone nvcc lists its device runtime's images too, which are machine code for other GPUs."""
     folder = PROGRAMS / "linked"
-    program = compiled("linked", sorted(folder.glob("*.cu")), ["-rdc=true"])
+    program = compiled(f"linked-{build}", sorted(folder.glob("*.cu")), ["-rdc=true", *BUILDS[build]])
     prints(way, program, folder / "main.txt")

@@ -49,6 +49,7 @@ CUresult link(Context& context, const std::vector<Input>& inputs, JitOptions& op
         return error;
     }
     CUresult result = CUDA_SUCCESS;
+    bool any = false;
     for (const Input& input : inputs) {
         // A driver would follow its pointer.
         if (wire::is_fatbin_wrapper(input.image->c_str())) result = CUDA_ERROR_INVALID_IMAGE;
@@ -57,8 +58,16 @@ CUresult link(Context& context, const std::vector<Input>& inputs, JitOptions& op
             invoke(driver.cuLinkAddData_v2, state, input.type,
                    const_cast<void*>(static_cast<const void*>(input.image->data())), input.image->size(),
                    input.name.c_str(), 0u, static_cast<CUjit_option*>(nullptr), static_cast<void**>(nullptr));
+        // The client's call was answered before this. A fatbin that has nothing for this GPU, as the device
+        // runtime's often is, adds nothing: what needs it will be missed.
+        if (result == CUDA_ERROR_NO_BINARY_FOR_GPU && input.type == CU_JIT_INPUT_FATBINARY) {
+            result = CUDA_SUCCESS;
+            continue;
+        }
         if (result != CUDA_SUCCESS) break;
+        any = true;
     }
+    if (result == CUDA_SUCCESS && !any) result = CUDA_ERROR_NO_BINARY_FOR_GPU;
     void* image = nullptr;
     size_t bytes = 0;
     if (result == CUDA_SUCCESS) result = invoke(driver.cuLinkComplete, state, &image, &bytes);
