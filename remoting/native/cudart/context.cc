@@ -15,6 +15,26 @@ constexpr int kMaxDevices = 64;
 Kept<CUcontext> primary_contexts[kMaxDevices];
 std::mutex keeping;
 
+// A primary context that was reset and has not begun again. It is still the current one of each thread that
+// used it; CUDA begins it anew with whichever of their calls comes next.
+std::atomic<CUcontext> resets[kMaxDevices];
+std::atomic<int> reset_now{0};  // how many of these there are: next to always none
+
+// The device whose primary context `context` is, if that was reset.
+int reset_device_of(CUcontext context) {
+    if (reset_now.load(std::memory_order_acquire) == 0) return -1;
+    for (int device = 0; device < kMaxDevices; ++device) {
+        if (resets[device].load(std::memory_order_acquire) == context) return device;
+    }
+    return -1;
+}
+
+// With the mutex.
+void keep_reset(int device, CUcontext context) {
+    const CUcontext before = resets[device].exchange(context, std::memory_order_acq_rel);
+    reset_now.fetch_add((context != nullptr) - (before != nullptr), std::memory_order_acq_rel);
+}
+
 // The device that the thread has chosen in this life.
 int& own_device(const Driver& driver) {
     ThreadState& thread = this_thread();
@@ -43,6 +63,7 @@ CUresult primary_context(const Driver& driver, int device, CUcontext& context) {
         driver.cuDevicePrimaryCtxRelease_v2(handle);
     } else {
         primary_contexts[device].keep(life, context = retained);
+        keep_reset(device, nullptr);
     }
     return CUDA_SUCCESS;
 }
@@ -52,8 +73,9 @@ const Driver* use_context(cudaError_t& error) {
     if (!driver) return nullptr;
     CUcontext context = nullptr;
     CUresult result = driver->cuCtxGetCurrent(&context);
-    if (result == CUDA_SUCCESS && !context) {
-        result = primary_context(*driver, own_device(*driver), context);
+    const int reset = result == CUDA_SUCCESS && context ? reset_device_of(context) : -1;
+    if (result == CUDA_SUCCESS && (!context || reset >= 0)) {
+        result = primary_context(*driver, reset >= 0 ? reset : own_device(*driver), context);
         if (result == CUDA_SUCCESS) result = driver->cuCtxSetCurrent(context);
     }
     if (result == CUDA_SUCCESS) return driver;
@@ -96,8 +118,10 @@ cudaError_t reset_device(const Driver& driver, int device) {
     const uint64_t life = life_of(driver);
     {
         const std::lock_guard lock(keeping);
-        if (primary_contexts[device].get(life)) driver.cuDevicePrimaryCtxRelease_v2(device);
+        const CUcontext held = primary_contexts[device].get(life);
+        if (held) driver.cuDevicePrimaryCtxRelease_v2(device);
         primary_contexts[device].keep(life, nullptr);
+        if (held) keep_reset(device, held);
     }
     driver.cuCtxSetCurrent(nullptr);
     return translated(result);

@@ -61,6 +61,31 @@ void reset() {
     EXPECT(numbers.read() == std::vector<int>(8, 2));
 }
 
+// A device that one thread has reset begins again with whichever call of another thread comes next.
+void reset_by_another() {
+    Object object({{device_code()}});
+    const auto use = [&] {
+        Numbers numbers(8, 1);
+        EXPECT_OK(object.launch_add(numbers.device, 8, 1));
+        EXPECT(numbers.read() == std::vector<int>(8, 2));
+    };
+    use();
+    std::thread([&] {
+        use();
+        EXPECT_OK(cudaDeviceReset());
+    }).join();
+    use();
+    void* pointer;
+    EXPECT_OK(cudaMalloc(&pointer, 1000));
+    std::thread([] { EXPECT_OK(cudaDeviceReset()); }).join();
+    int device = -1;
+    EXPECT_OK(cudaGetDevice(&device));
+    EXPECT(device == 0);
+    EXPECT_OK(cudaMalloc(&pointer, 1000));
+    EXPECT_OK(cudaFree(pointer));
+    EXPECT(cudaGetLastError() == cudaSuccess);
+}
+
 void threads() {
     Object object({{device_code()}});
     std::vector<std::thread> all;
@@ -88,6 +113,7 @@ int main() {
     EXPECT(driver_is_loaded());
     EXPECT(status_of_child(child_after_use) == 0);
     reset();
+    reset_by_another();
     at_exit_object = new Object({{device_code()}});
     return failures;
 }
