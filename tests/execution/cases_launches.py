@@ -99,3 +99,55 @@ def launch_attributes(cuda: Cuda) -> object:
     ]
     supported = cuda.new("cuDeviceGetAttribute", 95, 0, kind=c_int)
     return codes, supported, cuda.read(to, 32)
+
+
+def occupancy(cuda: Cuda) -> object:
+    """Blocks a multiprocessor, the room that each then has, and the block that the driver would choose."""
+    module, found = cuda.load(ptx.HEADER + ptx.SHAPES), []
+    blocks, grid, size = c_int(), c_int(), c_int()
+    room = ctypes.c_size_t()
+    for name in ("none", "mixed", "bounded"):
+        kernel = cuda.kernel(module, name)
+        for threads in (1, 32, 33, 64, 96, 128, 160, 224, 256, 320, 512, 768, 1000, 1024, 2048):
+            for shared in (
+                0,
+                1,
+                256,
+                257,
+                1000,
+                4097,
+                5000,
+                5120,
+                5121,
+                10_000,
+                40_000,
+                65_536,
+                70_000,
+                1 << 62,
+            ):
+                code = cuda.code(
+                    "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+                    byref(blocks),
+                    kernel,
+                    threads,
+                    c_uint64(shared),
+                )
+                found.append(("blocks", name, threads, shared, code, blocks.value))
+            for count in (0, 1, 2, 3, 5, 7, 16, 17):
+                code = cuda.code(
+                    "cuOccupancyAvailableDynamicSMemPerBlock", byref(room), kernel, count, threads
+                )
+                found.append(("room", name, threads, count, code, 0 if code else room.value))
+        for shared, limit in ((0, 0), (5000, 0), (20_000, 512), (0, 100), (0, -1)):
+            code = cuda.code(
+                "cuOccupancyMaxPotentialBlockSize",
+                byref(grid),
+                byref(size),
+                kernel,
+                None,
+                c_uint64(shared),
+                limit,
+            )
+            answer = (0, 0) if code else (size.value, grid.value)
+            found.append(("choice", name, shared, limit, code, answer))
+    return found

@@ -1,6 +1,5 @@
-// Occupancy, from the kernel's attributes and the device's, as NVIDIA's occupancy calculator has it: what of
-// the multiprocessor's threads, blocks, registers and shared memory runs out first.
-#include <algorithm>
+// Occupancy, from the kernel's attributes and the device's (codegen/occupancy.h).
+#include "occupancy.h"
 
 #include "call.h"
 #include "context.h"
@@ -11,66 +10,55 @@
 namespace client {
 namespace {
 
-constexpr int kWarp = 32;
-constexpr int kRegisterUnit = 256;       // registers are given to warps in units of this many
-constexpr int kMostRegisters = 1 << 16;  // of a thread; whatever a server says
-
-int round_up(int value, int to) {
-    return (value + to - 1) / to * to;
+cuda::Multiprocessor machine_of(const wire::DeviceSnapshot& device) {
+    const int32_t* attributes = device.attributes;
+    return {.major = attributes[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR],
+            .minor = attributes[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR],
+            .threads = attributes[CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR],
+            .blocks = attributes[CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR],
+            .block_threads = attributes[CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK],
+            .registers = attributes[CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR],
+            .block_registers = attributes[CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK],
+            .shared = attributes[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR],
+            .reserved_shared = attributes[CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK]};
 }
 
-struct Machine {
-    const int32_t* attribute;
-    int operator[](CUdevice_attribute which) const { return attribute[which]; }
+cuda::KernelNeeds needs_of(const Kernel& kernel, const cuda::Multiprocessor& machine) {
+    const int threads = kernel.attributes[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK];
+    return {.threads = threads > 0 ? threads : machine.block_threads,
+            .registers = kernel.attributes[CU_FUNC_ATTRIBUTE_NUM_REGS],
+            .static_shared = kernel.attributes[CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES],
+            .most_dynamic_shared = kernel.attributes[CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES]};
+}
+
+struct Asked {
+    cuda::Multiprocessor machine;
+    cuda::KernelNeeds kernel;
+    int multiprocessors = 0;
 };
 
-int blocks_per_multiprocessor(const Machine& machine, const Kernel& kernel, int block,
-                              size_t dynamic_shared) {
-    const int warps = round_up(block, kWarp) / kWarp;
-    int blocks = machine[CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR] / (warps * kWarp);
-    if (const int most = machine[CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR]; most > 0) {
-        blocks = std::min(blocks, most);
-    }
-    if (const int registers = kernel.attributes[CU_FUNC_ATTRIBUTE_NUM_REGS]; registers > 0) {
-        const int per_warp = round_up(std::min(registers, kMostRegisters) * kWarp, kRegisterUnit);
-        blocks = std::min(blocks,
-                          machine[CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR] / per_warp / warps);
-    }
-    const int fixed = std::max(0, kernel.attributes[CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES]) +
-                      std::max(0, machine[CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK]);
-    if (const size_t shared = static_cast<size_t>(fixed) + dynamic_shared; shared > 0) {
-        const auto all =
-            static_cast<size_t>(machine[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR]);
-        blocks = static_cast<int>(std::min<size_t>(static_cast<size_t>(blocks), all / shared));
-    }
-    return std::max(0, blocks);
-}
-
-CUresult prepare(CUfunction func, const Kernel*& kernel, Machine& machine) {
+CUresult prepare(CUfunction func, Asked& asked) {
     if (!Session::get().initialised()) return CUDA_ERROR_NOT_INITIALIZED;
     const Context* context = current_context();
     if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-    kernel = kernel_of(func);
+    const Kernel* kernel = kernel_of(func);
     if (!kernel) return CUDA_ERROR_INVALID_HANDLE;
-    machine.attribute = Session::get().devices()[context->device].attributes;
+    const wire::DeviceSnapshot& device = Session::get().devices()[context->device];
+    asked.machine = machine_of(device);
+    asked.kernel = needs_of(*kernel, asked.machine);
+    asked.multiprocessors = device.attributes[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT];
     return CUDA_SUCCESS;
-}
-
-int largest_block(const Machine& machine, const Kernel& kernel) {
-    const int device = machine[CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK];
-    const int own = kernel.attributes[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK];
-    return own > 0 ? std::min(device, own) : device;
 }
 
 }  // namespace
 
 uint64_t blocks_at_once(const wire::DeviceSnapshot& device, const Kernel& kernel, int threads,
                         size_t dynamic_shared) {
-    const Machine machine{device.attributes};
-    if (machine[CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR] <= 0) return 0;
-    const int each = blocks_per_multiprocessor(machine, kernel, threads, dynamic_shared);
-    return static_cast<uint64_t>(each) *
-           static_cast<uint64_t>(std::max(0, machine[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT]));
+    const cuda::Multiprocessor machine = machine_of(device);
+    if (machine.threads <= 0) return 0;
+    const int each = cuda::blocks_at_once(machine, needs_of(kernel, machine), threads, dynamic_shared);
+    const int multiprocessors = device.attributes[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT];
+    return static_cast<uint64_t>(each) * static_cast<uint64_t>(std::max(0, multiprocessors));
 }
 
 }  // namespace client
@@ -79,44 +67,36 @@ using namespace client;
 
 extern "C" {
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* numBlocks, CUfunction func, int blockSize,
-                                                     size_t dynamicSMemSize) {
-    const Kernel* kernel;
-    Machine machine;
-    if (CUresult error = prepare(func, kernel, machine)) return error;
-    if (!numBlocks || blockSize <= 0) return CUDA_ERROR_INVALID_VALUE;
-    *numBlocks = blockSize > largest_block(machine, *kernel)
-                     ? 0
-                     : blocks_per_multiprocessor(machine, *kernel, blockSize, dynamicSMemSize);
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* numBlocks, CUfunction func, int blockSize,
+                                                              size_t dynamicSMemSize, unsigned int flags) {
+    Asked asked;
+    if (CUresult error = prepare(func, asked)) return error;
+    const bool known = (flags & ~CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE) == 0;
+    if (!numBlocks || blockSize <= 0 || !known) return CUDA_ERROR_INVALID_VALUE;
+    *numBlocks = cuda::blocks_at_once(asked.machine, asked.kernel, blockSize, dynamicSMemSize);
     return CUDA_SUCCESS;
 }
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* numBlocks, CUfunction func, int blockSize,
-                                                              size_t dynamicSMemSize, unsigned int flags) {
-    return cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize);
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* numBlocks, CUfunction func, int blockSize,
+                                                     size_t dynamicSMemSize) {
+    return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize,
+                                                                0);
 }
 
 // The smallest grid that fills the device, and the block with which most threads are active.
 CUresult cuOccupancyMaxPotentialBlockSize(int* minGridSize, int* blockSize, CUfunction func,
                                           CUoccupancyB2DSize blockSizeToDynamicSMemSize,
                                           size_t dynamicSMemSize, int blockSizeLimit) {
-    const Kernel* kernel;
-    Machine machine;
-    if (CUresult error = prepare(func, kernel, machine)) return error;
+    Asked asked;
+    if (CUresult error = prepare(func, asked)) return error;
     if (!minGridSize || !blockSize || blockSizeLimit < 0) return CUDA_ERROR_INVALID_VALUE;
-    int limit = largest_block(machine, *kernel);
-    if (blockSizeLimit > 0) limit = std::min(limit, blockSizeLimit);
-    int best_threads = 0;
-    for (int block = round_up(limit, kWarp); block > 0; block -= kWarp) {
-        const int size = std::min(block, limit);
-        const size_t shared = blockSizeToDynamicSMemSize ? blockSizeToDynamicSMemSize(size) : dynamicSMemSize;
-        const int blocks = blocks_per_multiprocessor(machine, *kernel, size, shared);
-        if (blocks * size <= best_threads) continue;
-        best_threads = blocks * size;
-        *blockSize = size;
-        *minGridSize = blocks * machine[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT];
-    }
-    return best_threads > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    const auto shared_of = [&](int threads) {
+        return blockSizeToDynamicSMemSize ? blockSizeToDynamicSMemSize(threads) : dynamicSMemSize;
+    };
+    const cuda::BlockChoice best = cuda::best_block(asked.machine, asked.kernel, blockSizeLimit, shared_of);
+    *blockSize = best.threads;
+    *minGridSize = best.blocks * asked.multiprocessors;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* minGridSize, int* blockSize, CUfunction func,
@@ -129,16 +109,12 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* minGridSize, int* blockS
 
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamicSmemSize, CUfunction func, int numBlocks,
                                                  int blockSize) {
-    const Kernel* kernel;
-    Machine machine;
-    if (CUresult error = prepare(func, kernel, machine)) return error;
-    if (!dynamicSmemSize || numBlocks <= 0 || blockSize <= 0) return CUDA_ERROR_INVALID_VALUE;
-    if (blocks_per_multiprocessor(machine, *kernel, blockSize, 0) < numBlocks)
-        return CUDA_ERROR_INVALID_VALUE;
-    const int share = machine[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR] / numBlocks;
-    const int most = std::min(share, machine[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK]);
-    const int fixed = std::max(0, kernel->attributes[CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES]);
-    *dynamicSmemSize = static_cast<size_t>(std::max(0, most - fixed));
+    Asked asked;
+    if (CUresult error = prepare(func, asked)) return error;
+    if (!dynamicSmemSize) return CUDA_ERROR_INVALID_VALUE;
+    const int64_t bytes = cuda::dynamic_shared_for(asked.machine, asked.kernel, numBlocks, blockSize);
+    if (bytes < 0) return CUDA_ERROR_INVALID_VALUE;
+    *dynamicSmemSize = static_cast<size_t>(bytes);
     return CUDA_SUCCESS;
 }
 }

@@ -63,16 +63,6 @@ bool softgpu::driver::cooperative(const CUlaunchConfig& config) {
     return cooperative;
 }
 
-namespace {
-
-int occupancy(Driver& driver, CUfunction func, int threads, size_t shared) {
-    const auto function = find_function(*driver.current(), func);
-    require(threads > 0);
-    return blocks_per_multiprocessor(function->info(), static_cast<uint32_t>(threads), shared);
-}
-
-}  // namespace
-
 extern "C" {
 
 CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
@@ -119,8 +109,11 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* numBlocks, CUfunction func, int blockSize,
                                                               size_t dynamicSMemSize, unsigned int flags) {
     return driver_call([&](Driver& driver) {
-        require(numBlocks != nullptr && (flags & ~CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE) == 0);
-        *numBlocks = occupancy(driver, func, blockSize, dynamicSMemSize);
+        const auto function = find_function(*driver.current(), func);
+        require(numBlocks != nullptr && blockSize > 0);
+        require((flags & ~CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE) == 0);
+        *numBlocks = cuda::blocks_at_once(multiprocessor(driver.config), needs_of(*function), blockSize,
+                                          dynamicSMemSize);
     });
 }
 
@@ -138,21 +131,13 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* minGridSize, int* blockS
     return driver_call([&](Driver& driver) {
         require(minGridSize != nullptr && blockSize != nullptr && blockSizeLimit >= 0);
         const auto function = find_function(*driver.current(), func);
-        int limit = static_cast<int>(function->info().max_threads);
-        if (blockSizeLimit > 0) limit = std::min(limit, blockSizeLimit);
-        int best = 0, best_blocks = 0;
-        for (int threads = (limit + 31) / 32 * 32; threads > 0; threads -= 32) {
-            const int size = std::min(threads, limit);
-            const size_t shared =
-                blockSizeToDynamicSMemSize ? blockSizeToDynamicSMemSize(size) : dynamicSMemSize;
-            const int blocks = blocks_per_multiprocessor(function->info(), size, shared);
-            if (blocks * size > best_blocks * best) {
-                best = size;
-                best_blocks = blocks;
-            }
-        }
-        *blockSize = best;
-        *minGridSize = best_blocks * static_cast<int>(driver.config.threads);
+        const auto shared_of = [&](int threads) {
+            return blockSizeToDynamicSMemSize ? blockSizeToDynamicSMemSize(threads) : dynamicSMemSize;
+        };
+        const cuda::BlockChoice best =
+            cuda::best_block(multiprocessor(driver.config), needs_of(*function), blockSizeLimit, shared_of);
+        *blockSize = best.threads;
+        *minGridSize = best.blocks * static_cast<int>(driver.config.threads);
     });
 }
 
@@ -166,13 +151,12 @@ CUresult cuOccupancyMaxPotentialBlockSize(int* minGridSize, int* blockSize, CUfu
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamicSmemSize, CUfunction func, int numBlocks,
                                                  int blockSize) {
     return driver_call([&](Driver& driver) {
-        require(dynamicSmemSize != nullptr && numBlocks > 0 && blockSize > 0);
+        require(dynamicSmemSize != nullptr);
         const auto function = find_function(*driver.current(), func);
-        require(blocks_per_multiprocessor(function->info(), blockSize, 0) >= numBlocks);
-        const uint32_t each = Limits::shared_bytes / static_cast<uint32_t>(numBlocks) / 256 * 256;
-        const uint32_t fixed = function->info().static_shared_bytes;
-        const uint32_t most = function->settings->max_dynamic_shared;
-        *dynamicSmemSize = each > fixed ? std::min(each - fixed, most) : 0;
+        const int64_t bytes = cuda::dynamic_shared_for(multiprocessor(driver.config), needs_of(*function),
+                                                       numBlocks, blockSize);
+        require(bytes >= 0);
+        *dynamicSmemSize = static_cast<size_t>(bytes);
     });
 }
 }

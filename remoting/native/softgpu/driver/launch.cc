@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "attributes.h"
 #include "driver.h"
 #include "exec/check/request.h"
 #include "launch_buffer.h"
@@ -107,11 +108,12 @@ std::function<CUresult()> prepare_launch(const std::shared_ptr<Function>& functi
                                          const LaunchRequest& request) {
     check_shape(*function, request);
     if (request.cooperative) {
-        const KernelInfo& info = function->info();
-        const uint32_t threads = request.block.x * request.block.y * request.block.z;
-        const uint64_t at_once = uint64_t{function->module->context->driver.config.threads} *
-                                 blocks_per_multiprocessor(info, threads, request.dynamic_shared);
-        require(uint64_t{request.grid.x} * request.grid.y * request.grid.z <= at_once,
+        const Config& config = function->module->context->driver.config;
+        const auto threads = static_cast<int>(request.block.x * request.block.y * request.block.z);
+        const int each = cuda::blocks_at_once(multiprocessor(config), needs_of(*function), threads,
+                                              request.dynamic_shared);
+        require(uint64_t{request.grid.x} * request.grid.y * request.grid.z <=
+                    uint64_t{config.threads} * static_cast<unsigned>(each),
                 CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
     }
     return [function, grid = request.grid, block = request.block, shared = request.dynamic_shared,
@@ -130,19 +132,27 @@ std::function<CUresult()> prepare_launch(const std::shared_ptr<Function>& functi
     };
 }
 
-int blocks_per_multiprocessor(const KernelInfo& info, uint32_t threads, uint64_t dynamic_shared) {
-    constexpr uint32_t kThreads = 1024, kBlocks = 16, kWarps = 32, kRegisters = 65536;
-    constexpr uint32_t kRegistersUnit = 256, kSharedUnit = 256;
-    if (threads == 0 || threads > info.max_threads || threads > kThreads) return 0;
-    const uint32_t warps = (threads + 31) / 32;
-    uint32_t blocks = std::min(kBlocks, kWarps / warps);
-    const uint64_t shared =
-        (info.static_shared_bytes + dynamic_shared + kSharedUnit - 1) / kSharedUnit * kSharedUnit;
-    if (shared > Limits::shared_bytes) return 0;
-    if (shared > 0) blocks = std::min<uint32_t>(blocks, static_cast<uint32_t>(Limits::shared_bytes / shared));
-    const uint32_t per_warp = (info.registers * 32 + kRegistersUnit - 1) / kRegistersUnit * kRegistersUnit;
-    if (per_warp > 0) blocks = std::min(blocks, kRegisters / per_warp / warps);
-    return static_cast<int>(blocks);
+cuda::Multiprocessor multiprocessor(const Config& config) {
+    const auto is = [&config](CUdevice_attribute attribute) {
+        return device_attribute(config, attribute).value_or(0);
+    };
+    return {.major = kComputeMajor,
+            .minor = kComputeMinor,
+            .threads = is(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR),
+            .blocks = is(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR),
+            .block_threads = is(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
+            .registers = is(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR),
+            .block_registers = is(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK),
+            .shared = is(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
+            .reserved_shared = is(CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)};
+}
+
+cuda::KernelNeeds needs_of(const Function& function) {
+    const KernelInfo& info = function.info();
+    return {.threads = static_cast<int>(info.max_threads),
+            .registers = static_cast<int>(info.registers),
+            .static_shared = static_cast<int>(info.static_shared_bytes),
+            .most_dynamic_shared = static_cast<int>(function.settings->max_dynamic_shared.load())};
 }
 
 }  // namespace softgpu::driver

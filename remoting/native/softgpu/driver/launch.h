@@ -1,7 +1,9 @@
 // Launches: checked and with their parameters copied when they are asked for, run in their stream's turn.
 #pragma once
 
+#include "config.h"
 #include "module.h"
+#include "occupancy.h"
 
 namespace softgpu::driver {
 
@@ -20,7 +22,8 @@ std::function<CUresult()> prepare_launch(const std::shared_ptr<Function>& functi
 // Whether the attributes say so. Throws NOT_SUPPORTED for those that would change what a launch means.
 bool cooperative(const CUlaunchConfig& config);
 
-// How many blocks of this size fit a multiprocessor at once, by compute capability 7.5's rules.
-int blocks_per_multiprocessor(const KernelInfo& info, uint32_t threads, uint64_t dynamic_shared);
+// What codegen/occupancy.h wants to know: a multiprocessor of compute capability 7.5, and a kernel.
+cuda::Multiprocessor multiprocessor(const Config& config);
+cuda::KernelNeeds needs_of(const Function& function);
 
 }  // namespace softgpu::driver
