@@ -101,8 +101,25 @@ print(c.status('cuCtxSynchronize'), c.status('cuCtxSynchronize'))
     assert done.stdout.split() == ["714", "714"], done.stderr
     place = next(line for line in done.stderr.splitlines() if "overflows the stack" in line)
     assert place.startswith("gpu-kernels: kernel recurse, block (0,0,0), thread (0,0,0): call of deeper")
-    assert "may be 256 deep and have 512 KiB" in place
+    assert "may be 256 deep and have 64 KiB" in place
     way.check(PRELUDE + "works()\n")
+
+
+def test_recursion_is_as_deep_as_the_stack_that_the_program_has_set(way: Way) -> None:
+    done = way.run(
+        PRELUDE
+        + """
+def descend(depth):
+    c.launch(c.kernel(kernels, 'descend'), [U64(memory), UINT(depth)])
+    status = c.status('cuCtxSynchronize')
+    return status or int.from_bytes(c.copy_out(memory, 4), 'little')
+print(descend(200))
+c.call('cuCtxSetLimit', UINT(0), SIZE(4800))
+print(descend(290), descend(310))
+"""
+    )
+    assert done.stdout.split() == ["200", "290", "714"], done.stderr
+    assert "a thread's calls may be 300 deep" in done.stderr
 
 
 WILD = [

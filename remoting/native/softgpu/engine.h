@@ -29,7 +29,9 @@ struct Limits {
     static constexpr uint32_t local_bytes = 512 * 1024;  // a thread's, calls included
     static constexpr uint32_t constant_bytes = 64 * 1024;
     static constexpr uint32_t param_bytes = 32764;  // 4096 before PTX 8.1
-    static constexpr uint32_t call_depth = 256;
+    static constexpr uint32_t call_depth = 256;     // unless a launch has a larger stack
+    static constexpr uint32_t stack_bytes =
+        64 * 1024;  // a thread's, for calls of a depth that is not known; the same
     static constexpr size_t text_bytes = 64u << 20;  // of one link, all inputs together
 };
 
@@ -228,6 +230,9 @@ struct Launch {
     uint32_t kernel = 0;  // index in program().kernels()
     Dim3 grid, block;
     uint32_t dynamic_shared_bytes = 0;
+    // What the program has set for a thread's calls of a depth that is not known (recursion): they may be
+    // deeper, and have this much local memory if it is more than Limits::stack_bytes.
+    uint64_t stack_bytes = 0;
     // All blocks run at the same time, so that they may wait for each other; the caller bounds their number.
     bool cooperative = false;
     std::span<const std::byte> params;          // packed as KernelInfo::params says; at least param_bytes

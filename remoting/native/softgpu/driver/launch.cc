@@ -125,6 +125,7 @@ std::function<CUresult()> prepare_launch(const std::shared_ptr<Function>& functi
                                   .grid = grid,
                                   .block = block,
                                   .dynamic_shared_bytes = shared,
+                                  .stack_bytes = context.limit(CU_LIMIT_STACK_SIZE),
                                   .cooperative = cooperative,
                                   .params = params,
                                   .pool = &context.driver.pool,

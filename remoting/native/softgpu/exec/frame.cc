@@ -163,14 +163,16 @@ Frame* make_frame(const Op* op, Warp* warp, const Function* function) {
     const unsigned lane = unsigned(__builtin_ctz(warp->mask));
     Frame* caller = warp->frame;
     const uint64_t local_base = uint64_t(caller->local_base) + caller->function->local_bytes;
-    if (caller->depth + 1 >= Limits::call_depth ||
+    const LaunchState* launch = warp->block->launch;
+    if (caller->depth + 1 >= launch->call_depth ||
         local_base + function->local_bytes > warp->block->local_stride ||
         warp->frame_bytes + function->slot_bytes > kMaxFrameBytes) {
         fault(op, warp, Status::stack_overflow, lane,
               "call of " + function->name + " at a depth of " + std::to_string(caller->depth + 1) +
-                  " overflows the stack: a thread's calls may be " + std::to_string(Limits::call_depth) +
-                  " deep and have " + std::to_string(Limits::local_bytes >> 10) +
-                  " KiB; end the recursion sooner, or write it as a loop");
+                  " overflows the stack: a thread's calls may be " + std::to_string(launch->call_depth) +
+                  " deep and have " + std::to_string(launch->stack_bytes >> 10) +
+                  " KiB; end the recursion sooner, write it as a loop, or set a larger cudaLimitStackSize "
+                  "(cudaDeviceSetLimit)");
         return nullptr;
     }
     Frame** link = &warp->spare;

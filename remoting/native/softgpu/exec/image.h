@@ -125,7 +125,8 @@ struct GlobalData {
 struct Kernel {
     uint32_t function = 0;
     std::vector<uint32_t> shared_offsets;  // by shared variable; kNoSlot where the kernel has none
-    uint32_t local_bytes = 0;              // a thread's, all frames
+    uint32_t local_bytes = 0;              // a thread's, all frames whose depth is known
+    bool unbounded = false;                // there may be more: it recurses, or calls through pointers
     uint32_t dynamic_align = 16;
 };
 

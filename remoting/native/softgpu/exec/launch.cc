@@ -52,6 +52,22 @@ std::string check(const Launch& launch, const KernelInfo& info) {
     return {};
 }
 
+// Local memory of a thread, and how deep its calls may be. CUDA gives a thread 1 KiB for recursion unless the
+// program sets a limit; here it has more, and what the program has set if that is more still.
+void size_stack(LaunchState& state, const Launch& launch) {
+    constexpr uint64_t kLeastFrame = 16;  // what a call takes of a GPU's stack at least
+    uint64_t local = state.kernel->local_bytes;
+    if (state.kernel->unbounded) {
+        const uint64_t wanted = std::min<uint64_t>(launch.stack_bytes, Limits::local_bytes);
+        state.stack_bytes = std::max<uint64_t>(wanted, Limits::stack_bytes);
+        state.call_depth = std::max(Limits::call_depth, uint32_t(wanted / kLeastFrame));
+        local = std::min<uint64_t>(local + state.stack_bytes, Limits::local_bytes);
+    }
+    // An odd number of 16-byte units apart, so that lanes do not share cache sets.
+    state.local_stride = local == 0 ? 0 : (local / 16 | 1) * 16;
+    if (state.local_stride < local) state.local_stride += 32;
+}
+
 std::string describe_deadlock(const Block* block) {
     for (uint32_t w = 0; w < block->warp_count; ++w) {
         const Warp& warp = block->warps[w];
@@ -203,9 +219,7 @@ LaunchResult start(const Launch& launch) {
     state.shared_bytes = uint32_t(launch.dynamic_shared_bytes == 0
                                       ? fixed
                                       : (fixed + align - 1) / align * align + launch.dynamic_shared_bytes);
-    // Local memory: an odd number of 16-byte units apart, so that lanes do not share cache sets.
-    state.local_stride = state.kernel->local_bytes == 0 ? 0 : (state.kernel->local_bytes / 16 | 1) * 16;
-    if (state.local_stride < state.kernel->local_bytes) state.local_stride += 32;
+    size_stack(state, launch);
     const check::Request nothing;
     const check::Request* const request = check::current_request();
     std::optional<check::LaunchChecks> checks;

@@ -26,6 +26,8 @@ struct LaunchState {
     uint32_t warps = 0;
     uint32_t shared_bytes = 0;
     uint64_t local_stride = 0;
+    uint64_t stack_bytes = 0;  // of local memory, for calls of a depth that is not known
+    uint32_t call_depth = Limits::call_depth;
     uint32_t helpers = 1;
     std::atomic<uint32_t> workers{0};  // that have begun
     // What cooperative groups call the grid's workspace: its size, then the barrier that all blocks count on.

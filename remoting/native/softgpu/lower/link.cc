@@ -12,9 +12,6 @@
 namespace softgpu::lower {
 namespace {
 
-// A thread's local memory where the depth of its calls is not known; CUDA's default is 1 KiB beyond what is
-// known.
-constexpr uint32_t kUnknownStack = 64 * 1024;
 constexpr uint32_t kLocalAlign = 16;
 constexpr uint32_t kOldParamBytes = 4096;      // before PTX 8.1
 constexpr size_t kMaxSharedTable = 16u << 20;  // entries: kernels times shared variables
@@ -254,8 +251,8 @@ class Linker {
             if (image_->shared[variable].dynamic)
                 kernel.shared_offsets[variable] = uint32_t(round_up(at, kernel.dynamic_align));
         }
-        const uint64_t local = stack_[index] + (unbounded_[index] ? kUnknownStack : 0);
-        kernel.local_bytes = uint32_t(std::min<uint64_t>(local, Limits::local_bytes));
+        kernel.local_bytes = uint32_t(stack_[index]);
+        kernel.unbounded = unbounded_[index];
         info.local_bytes = uint32_t(stack_[index]);
         info.constant_bytes = constant_bytes_;
         info.registers = std::clamp(function.registers + 8, 16u, 255u);
