@@ -205,7 +205,7 @@ def not_a_member(user: str, course: str, own: Iterable[str]) -> NotAMember:
     names = sorted(own)
     return NotAMember(
         f"{user} is not a member of {course}.\n{_own_courses(names)}\n"
-        f"Ask the instructor of {course} to be added, {WITHOUT_GPU}",
+        f"Ask the instructor of {course} to be added, {_for_own(names)}{WITHOUT_GPU}",
         details={"course": course, "courses": names},
     )
 
@@ -222,7 +222,7 @@ def unknown_course(course: str, own: Iterable[str]) -> UnknownCourse:
     names = sorted(own)
     return UnknownCourse(
         f"There is no course {course} in the GPU pool.\n{_own_courses(names)}\n"
-        f"Choose one of yours, {WITHOUT_GPU}",
+        f"Ask your instructor what it is called now, {_for_own(names)}{WITHOUT_GPU}",
         details={"course": course, "courses": names},
     )
 
@@ -240,6 +240,11 @@ def course_ambiguous(user: str, own: Iterable[str]) -> CourseAmbiguous:
             "Say for which one the GPU is: choose it when you start your server."
         )
     return CourseAmbiguous(text, details={"courses": names})
+
+
+def _for_own(names: Sequence[str]) -> str:
+    """A kernel's course is that of its server, which keeps an old name until it is started anew."""
+    return "stop your server and start it for one of yours, " if names else ""
 
 
 def _own_courses(names: Sequence[str]) -> str:
