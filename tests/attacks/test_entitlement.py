@@ -167,7 +167,7 @@ def test_a_students_token_changes_no_rule(as_ada, attempt):
 def test_a_course_that_was_renamed_is_told_to_who_asks_for_the_old_name(as_ada, controller):
     """Her group was ml100 before; her server, which was started then, still says so."""
     lease = reserve(as_ada, path="of-before.ipynb")
-    with pytest.raises(UnknownCourse, match="ml101.\n.*stop your server and start it for one of yours"):
+    with pytest.raises(UnknownCourse, match=r"ml101\.\n.*stop your server and start it for one of yours"):
         as_ada.ask(SMALL, key="k", slot=Slot("", "x"), holder="h", course="ml100")
     assert as_ada.renew([(lease.id, lease.epoch)]).renewed.keys() == {lease.id}, "what is in force goes on"
     as_ada.release(lease.id, lease.holder)
