@@ -21,7 +21,6 @@ QUICK = (
     "cudapy/test_laplace.py",
     "cudapy/test_matmul.py",
     "cudapy/test_cooperative_groups.py",
-    "cudapy/test_print.py",
     "cudapy/test_sync.py",
     "doc_examples/test_reduction.py",
 )
