@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.kills.run import run
 
-KILLS = 12
+KILLS = 8
 
 
 @pytest.mark.timeout(300)

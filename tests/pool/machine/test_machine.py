@@ -47,7 +47,7 @@ def test_in_sqlite(more: int) -> None:
     class Machine(PoolMachine):
         keep = staticmethod(in_sqlite)
 
-    run(Machine, 12, more=more)
+    run(Machine, 8, more=more)
 
 
 def test_in_postgresql(more: int, postgresql_server: Server) -> None:
@@ -58,4 +58,4 @@ def test_in_postgresql(more: int, postgresql_server: Server) -> None:
     class Machine(PoolMachine):
         keep = staticmethod(in_postgresql)
 
-    run(Machine, 8, more=more)
+    run(Machine, 6, more=more)
