@@ -25,7 +25,7 @@ up: $(READY)
 	@$(PY) -m hub_config.lab up --state "$(STATE)" --port "$(PORT)"
 
 test: $(READY) build/nbgrader/.ready
-	@$(PY) -m pytest -n $(TEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
+	@$(PY) -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # Test suites that others wrote, on the software GPU; ARGS="cudadrv/test_linker.py" runs a part.
 conformance: $(READY)
