@@ -19,12 +19,21 @@ pytestmark = pytest.mark.native
 
 UNTIL_TOLD = "print('ready', flush=True); input()"
 SAYS_SIGNALS = """
-import signal, sys
+import os, select, signal, sys
+signals, wakes = os.pipe()
+os.set_blocking(wakes, False)
+signal.set_wakeup_fd(wakes)  # a handler alone would not be called while a read that began just then waits
 for n in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT):
-    signal.signal(n, lambda n, _: print(signal.Signals(n).name, flush=True))
+    signal.signal(n, lambda *_: None)
 print("ready", flush=True)
-for line in sys.stdin:
-    print("line", flush=True)
+while True:
+    for readable in select.select([0, signals], [], [])[0]:
+        if readable == signals:
+            print(signal.Signals(os.read(signals, 1)[0]).name, flush=True)
+        elif os.read(0, 1000):
+            print("line", flush=True)
+        else:
+            sys.exit()
 """
 
 
