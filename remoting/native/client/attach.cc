@@ -42,7 +42,8 @@ class Progress {
         if (waits.position > 0) line += ": number " + std::to_string(waits.position) + " in the line";
         if (waits.starts_in >= 0) line += ", about " + duration(waits.starts_in);
         line += bar(waits);
-        if (!shown_ && !waits.text.empty()) tell_user(waits.text);
+        // Why, once, above the line that moves: to wait is no error, so it goes where the line goes.
+        if (!shown_ && !waits.text.empty()) put(waits.text + "\n");
         if (!shown_ || !is_file()) draw(line);
         shown_ = true;
         since_ = waits.since;
