@@ -21,6 +21,8 @@ from gpu_kernels.grading import strays
 from gpu_kernels.grading.submissions import LONGEST_TEXT, RESULTS, Report, Submission, Verdict
 
 WORKER = [sys.executable, "-P", "-m", "gpu_kernels.grading.worker"]
+LISTENS_EACH_S = 1.0
+"""A signal that comes just before a wait begins is heard when it is over: Ctrl-C must not wait for a run."""
 ENDS_WITHIN_S = 15.0
 LOG_TAIL = 4000
 LONGEST_ANSWER = 1 << 20
@@ -69,7 +71,7 @@ class Runner:
                 else:
                     waiting[pool.submit(self._judge, submission)] = submission
             while waiting:
-                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                for future in wait(waiting, LISTENS_EACH_S, return_when=FIRST_COMPLETED).done:
                     submission = waiting.pop(future)
                     report.verdicts[submission.name] = future.result()
                     told(submission, future.result())
