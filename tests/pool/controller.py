@@ -211,10 +211,6 @@ class ControllerProcess(Controller):
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        self.launch()
-        self.wait_until_it_listens()
-
-    def launch(self) -> None:
         self._url_file.unlink(missing_ok=True)
         environment = {k: v for k, v in os.environ.items() if not k.startswith("JUPYTERHUB_")}
         with (self.state / "log").open("ab") as log:
@@ -224,9 +220,6 @@ class ControllerProcess(Controller):
                 stdout=log,
                 env=environment,
             )
-
-    def wait_until_it_listens(self) -> None:
-        assert self.process is not None
         end = time.monotonic() + 100
         while not self._url_file.exists():
             assert self.process.poll() is None, (self.state / "log").read_text()

@@ -42,9 +42,7 @@ class Pair:
             key = controller.state / "lease-secret.key"
             key.write_bytes(b"k" * 32)
             key.chmod(0o600)
-            controller.launch()
-        for controller in self.both:
-            controller.wait_until_it_listens()
+            controller.start()  # one after the other: of two that begin a ledger the second takes it over
 
     @staticmethod
     def role(controller: ControllerProcess) -> str:
