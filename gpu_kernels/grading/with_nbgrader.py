@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import logging
 import os
 import re
 from collections.abc import Callable
@@ -11,12 +12,35 @@ from typing import Any
 
 from gpu_kernels.errors import GPUKernelsError
 from gpu_kernels.grading import notebook
+from gpu_kernels.grading.submissions import LONGEST_TEXT
 
 
 class NbgraderMissing(GPUKernelsError):
     """nbgrader is not installed."""
 
     code = "nbgrader_missing"
+
+
+class NbgraderFailed(GPUKernelsError):
+    """nbgrader did not grade a submission."""
+
+    code = "nbgrader_failed"
+
+
+class _Said(logging.Handler):
+    """What nbgrader's log says of what went wrong, in a line."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.why = ""
+        self._raised = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Called by the log. The end of the last traceback, or else the last that was said."""
+        text = record.getMessage().strip()
+        raised = text.startswith("Traceback")
+        if text and raised >= self._raised:
+            self.why, self._raised = text.splitlines()[-1][:LONGEST_TEXT], raised
 
 
 def _app() -> Any:
@@ -52,7 +76,7 @@ def autograde(
     writes: Callable[[Path], object],
     **_: Any,
 ) -> int:
-    """As ``nbgrader autograde ASSIGNMENT --student STUDENT``. Raises ``SystemExit`` where nbgrader failed.
+    """As ``nbgrader autograde ASSIGNMENT --student STUDENT``. Raises ``NbgraderFailed``, or ``TooMuch``.
 
     ``writes`` is told the folder of the result before anything is written there.
     """
@@ -69,12 +93,15 @@ def autograde(
     app.config.merge(Config(config))
     place = app.coursedir.format_path(app.coursedir.autograded_directory, student, assignment)
     writes(Path(os.path.abspath(place)))
+    said = _Said()
+    app.log.addHandler(said)
     try:
         app.start()
-    except SystemExit:
+    except SystemExit as error:
         if too_much:
             raise notebook.TooMuch(notebook.TOO_MUCH_SHOWN) from None
-        raise
+        if error.code not in (0, None):
+            raise NbgraderFailed(f"nbgrader could not grade it: {said.why or 'it did not say why'}") from None
     return 0
 
 

@@ -82,9 +82,6 @@ def judged(task: dict[str, Any]) -> Verdict:
     with Slices() as slices:
         try:
             errors = _run(task, written)
-        except SystemExit as error:
-            if error.code not in (0, None):
-                failure = RuntimeError("nbgrader could not grade it; its log says why.")
         except Exception as error:
             traceback.print_exc()
             failure = error

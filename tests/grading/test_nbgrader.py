@@ -181,7 +181,8 @@ def test_what_nbgrader_cannot_grade_is_said_with_the_student(course):
     (course.folder / "gradebook.db").unlink()
     failed = course.grade(f"--logs={course.folder / 'logs'}")
     assert failed.returncode == Exit.FAILED
-    assert "ada/ps1: failed: nbgrader could not grade it; its log says why." in failed.stdout
+    assert "ada/ps1: failed: nbgrader could not grade it: " in failed.stdout
+    assert "No assignment with ID 'ps1'" in failed.stdout
     assert "No assignment with ID 'ps1'" in (course.folder / "logs/ada/ps1.log").read_text()
 
 
