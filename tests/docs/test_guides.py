@@ -49,6 +49,8 @@ def shell(text: str, folder: Path, **options: object) -> subprocess.Popen[str]:
         **{k: v for k, v in os.environ.items() if not k.startswith(("GPU_KERNELS_", "JUPYTERHUB_"))},
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
+        # Where an agent keeps what outlives it: not in the home of whoever runs the tests.
+        "XDG_STATE_HOME": str(folder / "state-home"),
     }
     return subprocess.Popen(
         ["bash", "-euo", "pipefail", "-c", text],
