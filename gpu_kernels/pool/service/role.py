@@ -133,9 +133,13 @@ class Role:
         log.info("this controller is the active one")
 
     def _alone(self) -> bool:
-        """Whether whoever had the last term is dead: this process holds the lock that it held."""
+        """Whether whoever had the last term is dead: this process holds the lock that it held. Where nobody
+        had one, another controller of the new ledger may be about to take it.
+        """
         leader, _ = self._store.leader()
-        return self._lock.hold() and (leader is None or leader.incarnation == self._lock.read())
+        if leader is None:
+            return not self._store.knows_terms() and self._lock.hold()
+        return self._lock.hold() and leader.incarnation == self._lock.read()
 
     def _mark(self) -> None:
         """Hold the lock for this term, as soon as whoever had it before has let it go."""

@@ -120,10 +120,14 @@ class SqlStore(History):
 
     def leader(self) -> tuple[Leader | None, int]:
         """Who holds the term, and the store's time. From any thread, also before ``open``."""
-        if not self._read(self._database.has_table, ("leadership",))[0][0]:
+        if not self.knows_terms():
             return None, 0
         now, leader = self._terms.parse(self._read(self._terms.query)[0])
         return leader, now
+
+    def knows_terms(self) -> bool:
+        """False for a ledger of the first schema, and for none. From any thread, also before ``open``."""
+        return bool(self._read(self._database.has_table, ("leadership",))[0][0])
 
     def begin(self, *, writes: bool = True) -> int:
         leader = self._begin(writes=writes)
