@@ -151,6 +151,7 @@ class Keeper:
                 continue
             with self._changed:
                 holders = self._kept.pop(gone.id, [])
+                self._changed.notify_all()
             for _, kept in holders:
                 kept.lost(gone.state, gone.reason or "")
 

@@ -6,6 +6,7 @@ Screenshots are left in tests/output.
 from __future__ import annotations
 
 import re
+import shutil
 
 import pytest
 from playwright.sync_api import expect
@@ -38,7 +39,10 @@ def toast(page, text):
 
 
 def open_fresh_lab(lab, page, name):
-    """As somebody who has nothing open yet, whatever an earlier test left open."""
+    """As somebody who has nothing open yet, whatever an earlier test left open: what JupyterLab opens again it
+    would start a kernel for.
+    """
+    shutil.rmtree(lab.settings.homes / name / ".jupyter" / "lab" / "workspaces", ignore_errors=True)
     log_in(lab, page, name)
     page.wait_for_selector("#jp-main-dock-panel")
     page.goto(f"{lab.settings.url}/user/{name}/lab?reset")

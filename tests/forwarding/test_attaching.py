@@ -165,7 +165,7 @@ def test_an_interrupt_ends_the_wait_and_the_next_call_asks_again(agent, client, 
             first.append(cuda.cuInit(0))
             import time; time.sleep(60)
         except KeyboardInterrupt:
-            print("interrupted", first)
+            print("interrupted", first, flush=True)
         sys.stdin.readline()
         print("then", cuda.cuInit(0))
         """,

@@ -252,6 +252,9 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
         case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR:
             *value = 65536;
             break;
+        case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK:
+            *value = 16384;  // what 512 threads need: so many a kernel of this driver may have
+            break;
         case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
             *value = 2;
             break;
