@@ -39,8 +39,8 @@ def toast(page, text):
 
 
 def open_fresh_lab(lab, page, name):
-    """As somebody who has nothing open yet, whatever an earlier test left open: what JupyterLab opens again it
-    would start a kernel for.
+    """As somebody who has nothing open yet, whatever an earlier test left open: JupyterLab would open that
+    again, and start a kernel for it.
     """
     shutil.rmtree(lab.settings.homes / name / ".jupyter" / "lab" / "workspaces", ignore_errors=True)
     log_in(lab, page, name)
