@@ -128,12 +128,18 @@ def test_a_lease_given_back_during_the_call_is_not_reported_lost(keeper):
     assert a.losses == []
 
 
-@pytest.mark.parametrize("first_to_let_go", [0, 1])
-def test_a_lease_that_two_kernels_hold_is_kept_until_both_have_let_go(keeper, first_to_let_go):
-    pool = PoolThatRenews()
+def hold_twice(keeper: Keeper, pool: PoolThatRenews) -> list[Needed]:
+    """Two kernels that hold one lease."""
     holders = [Needed("a"), Needed("a")]
     for holder in holders:
         keeper.keep(pool, holder)
+    return holders
+
+
+@pytest.mark.parametrize("first_to_let_go", [0, 1])
+def test_a_lease_that_two_kernels_hold_is_kept_until_both_have_let_go(keeper, first_to_let_go):
+    pool = PoolThatRenews()
+    holders = hold_twice(keeper, pool)
     keeper.forget(holders.pop(first_to_let_go))
     assert keeper.keeps() == ["a"]
     keeper.round()
@@ -145,9 +151,7 @@ def test_a_lease_that_two_kernels_hold_is_kept_until_both_have_let_go(keeper, fi
 @pytest.mark.parametrize("dead", [0, 1])
 def test_a_lease_that_two_kernels_hold_is_renewed_once_and_while_one_of_them_lives(keeper, dead):
     pool = PoolThatRenews()
-    holders = [Needed("a"), Needed("a")]
-    for holder in holders:
-        keeper.keep(pool, holder)
+    holders = hold_twice(keeper, pool)
     keeper.round()
     holders[dead].needed = False
     keeper.round()
@@ -156,9 +160,7 @@ def test_a_lease_that_two_kernels_hold_is_renewed_once_and_while_one_of_them_liv
 
 def test_both_kernels_that_hold_a_lease_are_told_once_that_it_is_lost(keeper):
     pool = PoolThatRenews(gone={"a": Lost("a", "revoked", "maintenance")})
-    holders = [Needed("a"), Needed("a")]
-    for holder in holders:
-        keeper.keep(pool, holder)
+    holders = hold_twice(keeper, pool)
     keeper.round()
     keeper.round()
     assert [holder.losses for holder in holders] == [[("revoked", "maintenance")]] * 2

@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from hub_config.pages.texts import noted
-from hub_config.pages.wording import gpus_text
+from hub_config.pages.wording import SHORT_WEEKDAYS, gpus_text
 
 _ = noted
 
 LONGEST_NAME = 16
 IN_THOUSANDTHS = ("limit", "quota")
 _IN_THOUSANDTHS = re.compile(r"(^|\.)(max_size|course_limit)\.")
-DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 KINDS = (
     (
@@ -71,7 +70,7 @@ def _amount(kind: str, name: str, values: Mapping[str, Any]) -> str:
     if isinstance(value, int) and (kind in IN_THOUSANDTHS or _IN_THOUSANDTHS.search(name)):
         return gpus_text(value)
     if name == "weekdays" and str(value).isdigit():
-        return " ".join(DAYS[int(digit) - 1] for digit in str(value) if digit in "1234567")
+        return " ".join(SHORT_WEEKDAYS[int(digit) - 1] for digit in str(value) if digit in "1234567")
     return str(value)
 
 
