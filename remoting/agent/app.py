@@ -19,6 +19,8 @@ from traitlets.config import Application, Config
 import gpu_kernels
 from gpu_kernels.client import CONTROLLER_VARIABLE, TOKEN_VARIABLES, AsyncPoolClient
 from gpu_kernels.errors import GPUKernelsError
+from gpu_kernels.limits.descriptors import raise_soft_limit
+from gpu_kernels.limits.logs import limit_rate
 from gpu_kernels.units import valid_class
 from remoting.agent.gpus import (
     CLASS_PATTERNS,
@@ -233,6 +235,11 @@ class AgentApp(Application):
         """Serve until SIGTERM or SIGINT. Exits with 1, and the reason on standard error, if it cannot."""
         if "GPU_KERNELS_LEASE" in os.environ:
             raise BadSettings("an agent cannot run inside a GPU kernel: it would serve that kernel's slice")
+        limit_rate(self.log.handlers)
+        before, now = raise_soft_limit()
+        if now != before:
+            # Workers keep what the agent was started with, where nothing else is said.
+            self.worker_rlimits = {"NOFILE": before, **self.worker_rlimits}
         try:
             asyncio.run(self._serve())
         except (BadSettings, CannotListen, NoGpu, GPUKernelsError, OSError, ValueError) as error:

@@ -1,8 +1,8 @@
 """The data port: reads one bounded Hello from whoever connects, and passes the connection to its worker.
 
 Everything a peer sends is hostile until the secret has proved the lease. A connection that has not been
-handed over yet is *pending*: there are at most so many of them (``pending``), each for a bounded time. What
-goes wrong with one connection is told to it and logged, and touches no other.
+handed over yet is *pending*: there are at most so many of them, each for a bounded time. What goes wrong with
+one connection is told to it and logged, and touches no other.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable
 
-from remoting.agent.limited_log import LimitedLog
-from remoting.agent.pending import Full, Pending
+from gpu_kernels.limits.connections import ConnectionLimit, Full
+from gpu_kernels.limits.logs import RateLimitedLogger
 from remoting.agent.settings import Limits
 from remoting.agent.worker import WorkerGone
 from remoting.hello import (
@@ -91,8 +91,15 @@ class DataPort:
         self._limits = limits
         self._serve = serve
         self._log = log
-        self._strangers = LimitedLog(log, "data port")
-        self._pending: Pending[_Connection] = Pending(limits.pending_of_a_peer, limits.pending)
+        self._strangers = RateLimitedLogger(log, "data port")
+        # A proved one is busy until its worker has it, and so never gives way.
+        self._pending: ConnectionLimit[_Connection] = ConnectionLimit(
+            of_peer=limits.pending_of_a_peer,
+            of_owner=limits.pending_of_a_peer,
+            unproved=limits.pending,
+            proved=limits.pending,
+            in_all=limits.pending,
+        )
         self._tasks: set[asyncio.Task[None]] = set()
         self._listeners: list[socket.socket] = []
 

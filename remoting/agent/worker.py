@@ -20,9 +20,9 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gpu_kernels.limits.logs import RateLimitedLogger
 from remoting.agent.clock import clock
 from remoting.agent.grants import Grant
-from remoting.agent.limited_log import LimitedLog
 
 MAX_PACKET = 4096
 PACKETS_A_SECOND = 100
@@ -93,7 +93,7 @@ class Worker:
         self.last_fault: str | None = None
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
-        self._log = LimitedLog(log, f"worker of lease {grant.lease_id}")
+        self._log = RateLimitedLogger(log, f"worker of lease {grant.lease_id}")
         self._window_began, self._window_packets = 0.0, 0
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
