@@ -57,13 +57,23 @@ def test_a_cuda_program_runs_straight_and_on_a_slice(folder):
     ("options", "told"),
     [
         ("", "vector_add was linked with NVIDIA's static CUDA runtime"),
-        ("-cudart shared -arch=sm_90", "refused a fatbin: it has no PTX for compute capability 7.5 or older"),
+        ("-cudart shared -gencode arch=compute_90,code=sm_90", "refused a fatbin: it has no PTX"),
+        (
+            "-cudart shared -gencode arch=compute_90a,code=compute_90a",
+            "refused a fatbin: its only PTX is for sm_90a",
+        ),
     ],
-    ids=["static runtime", "newer capability"],
+    ids=["static runtime", "machine code only", "one architecture only"],
 )
 def test_a_wrong_option_is_told_as_the_table_says(folder, options, told):
     typed(f"nvcc {options} vector_add.cu -o vector_add", folder)
     assert told in typed(f"{blocks(CUDA_CPP)[1].strip()} || true", folder)
+
+
+@needs_nvcc
+def test_a_program_for_a_newer_capability_runs(folder):
+    typed("nvcc -cudart shared -arch=sm_90 vector_add.cu -o vector_add", folder)
+    assert typed(blocks(CUDA_CPP)[1], folder) == "out[999] = 2997\n"
 
 
 @needs_nvcc

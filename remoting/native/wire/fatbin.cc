@@ -5,7 +5,9 @@
 namespace wire {
 namespace {
 
-constexpr uint64_t kFlagLz4 = 0x2000, kFlagZstd = 0x8000;
+// As they were seen in what nvcc makes of compute_90, compute_90a and compute_100f.
+constexpr uint64_t kFlagLz4 = 0x2000, kFlagZstd = 0x8000, kFlagOnlyArch = 0x100000,
+                   kFlagOnlyFamily = 0x200000;
 constexpr size_t kHeader = 16, kEntryHeader = 64;
 
 template <class T>
@@ -20,6 +22,9 @@ FatbinEntry entry_at(std::span<const std::byte> from, std::span<const std::byte>
     const auto flags = at<uint64_t>(from, 40);
     FatbinEntry entry{.kind = at<uint16_t>(from, 0),
                       .arch = at<uint32_t>(from, 28),
+                      .only = flags & kFlagOnlyArch     ? 'a'
+                              : flags & kFlagOnlyFamily ? 'f'
+                                                        : '\0',
                       .packing = flags & kFlagZstd  ? FatbinEntry::Packing::zstd
                                  : flags & kFlagLz4 ? FatbinEntry::Packing::lz4
                                                     : FatbinEntry::Packing::none,

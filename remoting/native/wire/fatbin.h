@@ -17,6 +17,8 @@ struct FatbinEntry {
 
     uint16_t kind;
     uint32_t arch;  // 75: compute capability 7.5
+    // 'a' or 'f' behind the architecture (sm_90a, sm_100f): for it alone, or for its family alone. Else 0.
+    char only;
     Packing packing;
     uint64_t plain_bytes;                // when it is packed: of what it unpacks to
     std::span<const std::byte> content;  // packed or not; empty when its sizes contradict each other

@@ -12,13 +12,16 @@ from . import ptx, raw
 FILL = (ptx.HEADER + ptx.FILL).encode()
 
 
+LZ4, ZSTD, ONLY_ARCH, ONLY_FAMILY = 0x2000, 0x8000, 0x100000, 0x200000
+
+
 def fatbin(*entries: bytes) -> bytes:
     body = b"".join(entries)
     return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
 
 
 def entry(payload: bytes, *, kind: int = 1, arch: int = 75, flags: int = 0, plain: int = 0) -> bytes:
-    compressed = len(payload) if flags else 0
+    compressed = len(payload) if flags & (LZ4 | ZSTD) else 0
     payload += bytes(-len(payload) % 8)
     header = bytearray(64)
     struct.pack_into("<HHIQI", header, 0, kind, 0x101, 64, len(payload), compressed)
@@ -68,8 +71,19 @@ def test_ptx_loads_as_text_and_from_fatbins(cuda):
     assert runs(cuda, fatbin(entry(b"\x7fELF", kind=2), entry(FILL)))
     other = FILL.replace(b"fill", b"else")
     assert runs(cuda, fatbin(entry(other, arch=60), entry(FILL, arch=70), entry(other, arch=90)))
-    assert runs(cuda, fatbin(entry(lz4(FILL), flags=0x2000, plain=len(FILL) + 4)))
-    assert runs(cuda, fatbin(entry(zstd(FILL), flags=0x8000, plain=len(FILL))))
+    assert runs(cuda, fatbin(entry(lz4(FILL), flags=LZ4, plain=len(FILL) + 4)))
+    assert runs(cuda, fatbin(entry(zstd(FILL), flags=ZSTD, plain=len(FILL))))
+
+
+def test_where_no_ptx_suits_the_oldest_newer_one_is_taken(cuda):
+    other = FILL.replace(b"fill", b"else")
+    assert runs(cuda, fatbin(entry(other, arch=120), entry(FILL, arch=90), entry(other, arch=100)))
+
+
+def test_ptx_for_one_architecture_alone_is_passed_over(cuda):
+    other = FILL.replace(b"fill", b"else")
+    specific = entry(other, arch=90, flags=ONLY_ARCH), entry(other, arch=100, flags=ONLY_FAMILY)
+    assert runs(cuda, fatbin(*specific, entry(FILL, arch=120)))
 
 
 IMAGES = Path(__file__).parent.parent / "images"
@@ -83,7 +97,7 @@ def test_what_the_fuzzer_starts_from_loads(cuda, image):
 def test_an_object_that_unpacks_to_more_than_a_link_may_hold_is_refused(cuda):
     half = 40 << 20
     run = bytes([0x1F, 0x20, 1, 0]) + b"\xff" * ((half - 20) // 255) + bytes([(half - 20) % 255, 0x00])
-    bomb = fatbin(entry(run, flags=0x2000, plain=half))
+    bomb = fatbin(entry(run, flags=LZ4, plain=half))
     state = new_link(cuda)
     code = cuda.code("cuLinkAddData_v2", state, 3, bomb * 2, len(bomb) * 2, b"bomb", 0, None, None)
     assert code == raw.OUT_OF_MEMORY
@@ -100,13 +114,14 @@ def test_a_wrapper_leads_to_its_fatbin(cuda):
     [
         (b"\x7fELF\x02\x01\x01" + bytes(100), raw.NO_BINARY_FOR_GPU, "runs PTX only"),
         (fatbin(entry(b"\x7fELF", kind=2)), raw.NO_BINARY_FOR_GPU, "no PTX"),
-        (fatbin(entry(FILL, arch=90)), raw.NO_BINARY_FOR_GPU, "no PTX"),
-        (fatbin(entry(b"packed", flags=0x8000, plain=9)), 200, "damaged"),
-        (fatbin(entry(ZSTD_HELLO, flags=0x8000, plain=6)), 200, "damaged"),
-        (fatbin(entry(ZSTD_HELLO, flags=0x8000, plain=4)), 200, "damaged"),
-        (fatbin(entry(ZSTD_HELLO, flags=0x8000, plain=2**40)), 200, "sizes"),
-        (fatbin(entry(b"\xff" * 40, flags=0x2000, plain=900)), 200, "damaged"),
-        (fatbin(entry(b"\x00", flags=0x2000, plain=2**40)), 200, "sizes"),
+        (fatbin(entry(FILL, arch=90, flags=ONLY_ARCH)), raw.NO_BINARY_FOR_GPU, "only PTX is for sm_90a"),
+        (fatbin(entry(FILL, arch=100, flags=ONLY_FAMILY)), raw.NO_BINARY_FOR_GPU, "only PTX is for sm_100f"),
+        (fatbin(entry(b"packed", flags=ZSTD, plain=9)), 200, "damaged"),
+        (fatbin(entry(ZSTD_HELLO, flags=ZSTD, plain=6)), 200, "damaged"),
+        (fatbin(entry(ZSTD_HELLO, flags=ZSTD, plain=4)), 200, "damaged"),
+        (fatbin(entry(ZSTD_HELLO, flags=ZSTD, plain=2**40)), 200, "sizes"),
+        (fatbin(entry(b"\xff" * 40, flags=LZ4, plain=900)), 200, "damaged"),
+        (fatbin(entry(b"\x00", flags=LZ4, plain=2**40)), 200, "sizes"),
         (fatbin(entry(FILL)[:64]), 200, "larger than the whole"),
         (struct.pack("<IHHQ", 0xBA55ED50, 1, 4, 0), 200, "header"),
         (b"\x00\x01\x02\x03", 200, "neither PTX"),

@@ -11,7 +11,7 @@ import pytest
 
 from . import ptx
 from .raw import LIBRARIES
-from .test_images import entry, fatbin
+from .test_images import ONLY_ARCH, entry, fatbin
 
 SUCCESS, UNRECOGNIZED_OPTION, MISSING_ARCH, INVALID_INPUT, FINALIZE, NULL_INPUT, WRONG_TYPE = (
     0,
@@ -128,6 +128,18 @@ def test_what_the_engine_brings_is_not_undefined(link):
 def test_what_a_software_gpu_cannot_run_is_refused_with_a_reason(link, kind, data, code, says):
     assert link.add(kind, data, b"thing") == code
     assert says in link.text("ErrorLog")
+
+
+def test_of_newer_ptx_the_oldest_is_taken_that_is_not_for_one_gpu_alone(link, cuda):
+    other = b".version 8.0 nothing"
+    entries = (
+        entry(other, arch=120),
+        entry(other, arch=90, flags=ONLY_ARCH),
+        entry((ptx.HEADER + ptx.FILL).encode(), arch=100),
+    )
+    assert link.add(FATBIN, fatbin(*entries)) == SUCCESS
+    assert link.complete() == SUCCESS
+    assert cuda.kernel(cuda.load(link.text("LinkedCubin").decode()), "fill")
 
 
 def test_fatbins_objects_and_archives_give_their_ptx(link):

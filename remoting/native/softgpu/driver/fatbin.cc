@@ -78,17 +78,29 @@ std::span<const std::byte> whole_fatbin(const void* image, std::optional<size_t>
     return {static_cast<const std::byte*>(image), header.header_bytes + header.bytes};
 }
 
+// Is `entry` better than `best`? What suits us comes before what is newer; of the first the newest, of the
+// second the oldest.
+bool is_better(const FatbinEntry& entry, const FatbinEntry& best) {
+    if ((entry.arch <= kArch) != (best.arch <= kArch)) return entry.arch <= kArch;
+    return entry.arch <= kArch ? entry.arch > best.arch : entry.arch < best.arch;
+}
+
 NamedText best_ptx(const void* image, std::optional<size_t> bytes) {
     std::optional<FatbinEntry> best;
+    std::string only;  // "sm_90a": what was passed over last
     const bool whole = wire::each_entry(whole_fatbin(image, bytes), [&](const FatbinEntry& entry) {
-        if (entry.kind == FatbinEntry::kPtx && entry.arch <= kArch && (!best || entry.arch > best->arch))
+        if (entry.kind != FatbinEntry::kPtx) return;
+        if (entry.only)
+            only = "sm_" + std::to_string(entry.arch) + entry.only;
+        else if (!best || is_better(entry, *best))
             best = entry;
     });
     if (!whole) refuse_with(CUDA_ERROR_INVALID_IMAGE, "an entry is larger than the whole");
     if (!best) {
+        const std::string what = only.empty() ? "it has no PTX, and the software GPU runs PTX only"
+                                              : "its only PTX is for " + only + ", which no other GPU runs";
         refuse_with(CUDA_ERROR_NO_BINARY_FOR_GPU,
-                    "it has no PTX for compute capability 7.5 or older, and the software GPU runs PTX only. "
-                    "Build with nvcc -gencode arch=compute_75,code=compute_75");
+                    what + ". Build with nvcc -gencode arch=compute_75,code=compute_75");
     }
     return {"fatbin", text_of(*best)};
 }

@@ -10,7 +10,14 @@ static const unsigned char kElf[] = {0x7f, 'E', 'L', 'F'};
 static const unsigned char kFatbin[] = {0x50, 0xed, 0x55, 0xba};
 static const char kArchive[] = "!<arch>\n";
 
-enum { ENTRY_HEADER = 64, FATBIN_HEADER = 16, PTX = 1, COMPRESSED = 0xa000, ARCHITECTURE = 75 };
+enum {
+    ENTRY_HEADER = 64,
+    FATBIN_HEADER = 16,
+    PTX = 1,
+    COMPRESSED = 0xa000,
+    ONE_ONLY = 0x300000,
+    ARCHITECTURE = 75
+};
 
 static bool starts_with(const void* data, size_t size, const void* start, size_t length) {
     return size >= length && memcmp(data, start, length) == 0;
@@ -34,8 +41,15 @@ static uint64_t field(const unsigned char* at, unsigned bytes) {
     return value;
 }
 
-/* The newest PTX of a fatbin that compute capability 7.5 can take, or null; `*compressed` says whether some
- * was passed over for its compression. See softgpu/driver/fatbin.cc for the layout. */
+/* Of what suits compute capability 7.5 the newest, else of what is newer the oldest; the same rule as in
+ * softgpu/driver/fatbin.cc. */
+static bool is_better(uint64_t arch, uint64_t best) {
+    if ((arch <= ARCHITECTURE) != (best <= ARCHITECTURE)) return arch <= ARCHITECTURE;
+    return arch <= ARCHITECTURE ? arch >= best : arch < best;
+}
+
+/* The PTX of a fatbin that is taken, or null; `*compressed` says whether some was passed over for its
+ * compression. See wire/fatbin.cc for the layout. */
 static const char* ptx_of_fatbin(const unsigned char* fatbin, size_t size, size_t* length, bool* compressed) {
     const char* best = NULL;
     uint64_t best_arch = 0;
@@ -46,8 +60,9 @@ static const char* ptx_of_fatbin(const unsigned char* fatbin, size_t size, size_
     for (uint64_t room = stored; room >= ENTRY_HEADER;) {
         const uint64_t entry_header = field(at + 4, 4), bytes = field(at + 8, 8), arch = field(at + 28, 4);
         if (entry_header < ENTRY_HEADER || entry_header > room || bytes > room - entry_header) return NULL;
-        if (field(at, 2) == PTX && arch <= ARCHITECTURE && arch >= best_arch) {
-            if (field(at + 40, 8) & COMPRESSED) {
+        const uint64_t flags = field(at + 40, 8);
+        if (field(at, 2) == PTX && !(flags & ONE_ONLY) && (!best || is_better(arch, best_arch))) {
+            if (flags & COMPRESSED) {
                 *compressed = true;
             } else {
                 best = (const char*)at + entry_header;
@@ -77,9 +92,8 @@ static nvJitLinkResult add_fatbin(struct text* container, struct text* errors, c
         return NVJITLINK_SUCCESS;
     }
     return refuse(errors, name,
-                  compressed
-                      ? ": its PTX is compressed; build it with nvcc --no-compress\n"
-                      : ": it holds no PTX for compute capability 7.5, and a software GPU runs PTX only\n");
+                  compressed ? ": its PTX is compressed; build it with nvcc --no-compress\n"
+                             : ": it holds no PTX for any GPU, and a software GPU runs PTX only\n");
 }
 
 /* Host objects and archives: the PTX of each fatbin inside. What holds machine code only, like
