@@ -35,6 +35,10 @@ class Build:
         return self.folder / "recording_driver" / "libcuda.so.1"
 
     @property
+    def hostile_driver(self) -> Path:
+        return self.folder / "hostile_driver" / "libcuda.so.1"
+
+    @property
     def generated(self) -> Path:
         return self.folder / "codegen" / "generated"
 

@@ -136,6 +136,14 @@ class AgentApp(Application):
         help="Account that workers run under; needs root. Default: the agent's own. An account without "
         "rights keeps a client that breaks out of its worker away from the agent's token."
     ).tag(config=True)
+    worker_seccomp = Enum(
+        ["required", "optional", "off"],
+        default_value="required",
+        help="Whether a worker's system calls are filtered: no other program or process, no new connection, "
+        "no signal to another worker. Default: required, and a worker that cannot be filtered serves nobody. "
+        "'optional' serves without a filter on a kernel that has none, and says so in the log; 'off' is for "
+        "a debugger in the worker.",
+    ).tag(config=True)
     worker_memory_mib = Integer(
         4096,
         min=64,
@@ -183,6 +191,7 @@ class AgentApp(Application):
         "software-threads": "AgentApp.software_threads",
         "worker-memory-mib": "AgentApp.worker_memory_mib",
         "worker-user": "AgentApp.worker_user",
+        "worker-seccomp": "AgentApp.worker_seccomp",
         "keep-environment": "AgentApp.keep_environment",
         "report-every": "AgentApp.report_every",
         "fences-after": "AgentApp.fences_after",
@@ -285,6 +294,7 @@ class AgentApp(Application):
                 kept_variables=tuple(self.keep_environment),
                 software_threads=self.software_threads or None,
                 memory_mib=self.worker_memory_mib,
+                seccomp=self.worker_seccomp,
             ),
             limits=Limits(pending=self.pending_limit, pending_of_a_peer=self.pending_of_a_peer),
             report_every_s=self.report_every,

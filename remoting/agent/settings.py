@@ -23,7 +23,8 @@ class Limits:
 @dataclass(frozen=True)
 class WorkerSettings:
     """How workers are started. ``user`` is an account's name, None for the agent's own; ``rlimits`` maps
-    names such as ``NOFILE`` to a soft and hard limit; ``memory_mib`` is for the worker itself, not its slice.
+    names such as ``NOFILE`` to a soft and hard limit; ``memory_mib`` is for the worker itself, not its slice;
+    ``seccomp`` is "required", "optional" (where the kernel has it) or "off".
     """
 
     native: NativeBuild
@@ -34,6 +35,7 @@ class WorkerSettings:
     kept_variables: tuple[str, ...] = ()
     software_threads: int | None = None
     memory_mib: int = 4096
+    seccomp: str = "required"
 
 
 @dataclass(frozen=True)

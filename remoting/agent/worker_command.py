@@ -12,15 +12,23 @@ from remoting.agent.settings import WorkerSettings
 
 
 def command(
-    grant: Grant, inventory: Inventory, control_fd: int, settings: WorkerSettings, live_until_ms: int
+    grant: Grant,
+    inventory: Inventory,
+    control_fd: int,
+    mark_fd: int,
+    settings: WorkerSettings,
+    live_until_ms: int,
 ) -> list[str]:
-    """The argument vector of docs/design.md, "Agent and worker". It holds no secret."""
+    """The argument vector of docs/design.md, "Agent and worker". It holds no secret. The descriptors are all
+    that the worker keeps open of what it inherits."""
     gpus = granted_gpus(grant, inventory)
     software = gpus[0].device == environment.SOFTWARE
     driver = str(settings.native.softgpu_driver) if software else settings.nvidia_driver
     return [
         str(settings.program),
         *("--control-fd", str(control_fd)),
+        *("--mark-fd", str(mark_fd)),
+        *("--seccomp", settings.seccomp),
         *("--driver", driver),
         *("--memory-mib", _list(part.mib for part in grant.slices)),
         *("--thousandths", _list(part.thousandths for part in grant.slices)),

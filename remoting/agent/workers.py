@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +29,10 @@ from remoting.hello import Refusal, Status
 NO_WORKER = (
     "The GPU server could not start the program that serves this lease.\n"
     "Try again in a minute; if it stays so, tell whoever runs the GPU servers."
+)
+ATTACKED = (
+    ": the kernel ended it for a system call that no worker makes. Somebody may have taken it over; "
+    "'journalctl -k --grep type=1326' names the call"
 )
 SLOW_DEATH_S = 10.0
 BETWEEN_STARTS_S = 0.5
@@ -159,7 +164,9 @@ class Workers:
             with self._marks.another() as mark:
                 worker = Worker(
                     grant,
-                    lambda control_fd: command(grant, self._inventory, control_fd, self._settings, until),
+                    lambda control_fd: command(
+                        grant, self._inventory, control_fd, mark, self._settings, until
+                    ),
                     worker_environment(grant, self._inventory, self._settings),
                     self._popen_arguments,
                     self._log,
@@ -187,10 +194,11 @@ class Workers:
         level = logging.INFO if worker.dying or worker.exit_status == 0 else logging.WARNING
         self._log.log(
             level,
-            "worker %d of lease %s ended with status %s",
+            "worker %d of lease %s ended with status %s%s",
             worker.pid,
             worker.grant.lease_id,
             worker.exit_status,
+            ATTACKED if worker.exit_status == -signal.SIGSYS else "",
         )
         self._on_change()
 

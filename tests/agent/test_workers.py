@@ -32,6 +32,8 @@ async def test_a_worker_is_told_what_the_design_says_and_no_secret(agent, lease,
         control_fd = argv[2]
         assert argv[1:] == [
             *("--control-fd", control_fd),
+            *("--mark-fd", argv[4]),
+            *("--seccomp", "required"),
             *("--driver", str(agent._settings.workers.native.softgpu_driver)),
             *("--memory-mib", "655"),
             *("--thousandths", "20"),

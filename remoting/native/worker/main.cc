@@ -6,8 +6,10 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
@@ -15,6 +17,7 @@
 #include "hello.h"
 #include "lane.h"
 #include "options.h"
+#include "seccomp.h"
 #include "worker.h"
 
 namespace worker {
@@ -96,6 +99,19 @@ void accept_connection(Worker& worker, int control_fd, Fence& fence, bool& close
     }).detach();
 }
 
+// Whether this process may serve: its system calls are filtered, or need not be.
+bool filtered(Seccomp wanted, Worker& worker) {
+    std::string error;
+    if (wanted == Seccomp::kOff || filter_system_calls(error)) return true;
+    if (wanted == Seccomp::kOptional) {
+        log_line("the system calls of this worker are not filtered: " + error);
+        return true;
+    }
+    worker.status.fault("cannot serve the lease: its system calls cannot be filtered (" + error +
+                        "); the agent's setting worker_seccomp says whether to go on without");
+    return false;
+}
+
 int run(const Options& options) {
     auto* fence = new Fence(options.control_fd);
     if (options.live_until_ms != 0 && !fence->live_until(options.live_until_ms)) {
@@ -118,6 +134,7 @@ int run(const Options& options) {
     if (!worker->driver.software && !worker->output.redirect()) {
         log_line("the system gives no file in memory: what kernels print is lost");
     }
+    if (!filtered(options.seccomp, *worker)) return 1;
     worker->status.report(worker->memory);
     for (bool closed = false; !closed;) {
         pollfd entry{options.control_fd, POLLIN, 0};
@@ -134,10 +151,22 @@ void confine() {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     prctl(PR_SET_DUMPABLE, 0);
+    drop_capabilities();
     const rlimit none{0, 0};
     setrlimit(RLIMIT_CORE, &none);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_IGN);  // a Ctrl-C at the agent's terminal is the agent's business
+}
+
+// Nothing of the agent's stays open but what it means this process to have.
+void close_others(const Options& options) {
+    const auto keep = std::minmax(options.control_fd, std::max(options.mark_fd, STDERR_FILENO));
+    const auto close_between = [](int first, int last) {
+        if (first <= last) syscall(SYS_close_range, first, last, 0);
+    };
+    close_between(STDERR_FILENO + 1, keep.first - 1);
+    close_between(std::max(keep.first, STDERR_FILENO) + 1, keep.second - 1);
+    syscall(SYS_close_range, keep.second + 1, ~0u, 0);
 }
 
 }  // namespace
@@ -151,6 +180,7 @@ int main(int argc, char** argv) {
         worker::log_line(error);
         return 2;
     }
+    worker::close_others(options);
     // Threads are still in the driver: the process ends without its destructors.
     _exit(worker::run(options));
 }

@@ -25,6 +25,14 @@ std::vector<std::string_view> split(std::string_view text) {
     }
 }
 
+bool parse_seccomp(std::string_view text, Seccomp& seccomp) {
+    if (text != "required" && text != "optional" && text != "off") return false;
+    seccomp = text == "required"   ? Seccomp::kRequired
+              : text == "optional" ? Seccomp::kOptional
+                                   : Seccomp::kOff;
+    return true;
+}
+
 constexpr uint64_t kMostMib = 1u << 22;  // 4 TiB: no GPU has more, and in bytes it cannot overflow
 
 constexpr uint64_t kLatestMs = 1ull << 52;  // as a time it cannot overflow
@@ -57,8 +65,9 @@ bool parse_slices(std::string_view mib, std::string_view thousandths, std::strin
 
 bool parse_options(int argc, char** argv, Options& options, std::string& error) {
     std::map<std::string_view, std::string_view> given = {
-        {"--control-fd", ""}, {"--driver", ""}, {"--memory-mib", ""},  {"--thousandths", ""},
-        {"--name", ""},       {"--uuid", ""},   {"--live-until", "0"}, {"--host-memory-mib", "4096"}};
+        {"--control-fd", ""}, {"--driver", ""},         {"--memory-mib", ""},  {"--thousandths", ""},
+        {"--name", ""},       {"--uuid", ""},           {"--live-until", "0"}, {"--host-memory-mib", "4096"},
+        {"--mark-fd", "-1"},  {"--seccomp", "required"}};
     for (int i = 1; i < argc; i += 2) {
         auto known = given.find(argv[i]);
         if (known == given.end() || i + 1 == argc) {
@@ -84,6 +93,14 @@ bool parse_options(int argc, char** argv, Options& options, std::string& error) 
         options.host_memory_mib > kMostMib) {
         error = "--host-memory-mib: '" + std::string(given["--host-memory-mib"]) +
                 "' is not a number of MiB from 1 to 4194304";
+        return false;
+    }
+    if (!parse_number(given["--mark-fd"], options.mark_fd) || options.mark_fd < -1) {
+        error = "--mark-fd: '" + std::string(given["--mark-fd"]) + "' is not a file descriptor";
+        return false;
+    }
+    if (!parse_seccomp(given["--seccomp"], options.seccomp)) {
+        error = "--seccomp: '" + std::string(given["--seccomp"]) + "' is not required, optional or off";
         return false;
     }
     options.driver = given["--driver"];

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "seccomp.h"
+
 namespace worker {
 
 struct Slice {
@@ -15,6 +17,8 @@ struct Slice {
 
 struct Options {
     int control_fd = -1;
+    int mark_fd = -1;  // the lock that says that this process lives; -1: none
+    Seccomp seccomp = Seccomp::kRequired;
     std::string driver;
     std::string name;
     uint64_t live_until_ms = 0;    // of CLOCK_BOOTTIME; 0: no end
