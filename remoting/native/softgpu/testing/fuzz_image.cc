@@ -25,6 +25,11 @@ void softgpu::driver::Session::tell(GkText, std::string_view) {}
 
 void cudart::tell_user(const std::string&) {}
 
+// No library comes of the driver below, so none has variables to show.
+CUresult cudart::show_managed(const Driver&, FatBinary&, CUlibrary) {
+    return CUDA_SUCCESS;
+}
+
 using namespace softgpu;
 using namespace softgpu::driver;
 
