@@ -114,7 +114,7 @@ def _start_pool(
     state.mkdir(mode=0o700)
     known = {
         tokens["student"]: {"name": "student", "groups": [COURSE], "scopes": ["custom:gpu:use"]},
-        tokens["agent"]: {"name": "agent", "scopes": ["custom:gpu:agent"]},
+        tokens["agent"]: {"name": "bench", "scopes": ["custom:gpu:agent"]},
     }
     digests = {hashlib.sha256(token.encode()).hexdigest(): who for token, who in known.items()}
     (state / "tokens.json").touch(mode=0o600)

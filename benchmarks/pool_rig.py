@@ -141,7 +141,7 @@ class Controller:
             f"student{number}": {"groups": ["bench"], "scopes": ["custom:gpu:use"]}
             for number in range(students)
         }
-        entries["server"] = {"groups": [], "scopes": ["custom:gpu:agent"]}
+        entries["server"] = {"groups": [], "scopes": ["custom:gpu:agent!server=gpu0"]}
         entries["teacher"] = {"groups": ["bench-instructors"], "scopes": ["custom:gpu:use"]}
         entries["admin"] = {"groups": [], "scopes": ["custom:gpu:admin:pool"]}
         tokens = self._state / "tokens.json"

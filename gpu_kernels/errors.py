@@ -149,6 +149,12 @@ class UnknownAgent(NotFound):
     code = "unknown_agent"
 
 
+class UnknownAgentToken(NotFound):
+    """No such token of a GPU server."""
+
+    code = "unknown_agent_token"
+
+
 class MethodNotAllowed(PoolError):
     """The address does not take this method; `details` names those that it takes."""
 

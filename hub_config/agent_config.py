@@ -1,14 +1,14 @@
 """The agent of the lab: `python -m remoting.agent --config hub_config/agent_config.py`."""
 
-from hub_config.lab import accounts, services
+from hub_config.lab import services
 from hub_config.lab.settings import MARKER_VARIABLE, Settings
 
 c = get_config()  # type: ignore[name-defined]  # noqa: F821
 lab = Settings.of_this_process()
 
-c.AgentApp.agent_name = "lab"
+c.AgentApp.agent_name = services.AGENT
 c.AgentApp.controller = lab.controller_url
-c.AgentApp.token_file = str(accounts.token_file(lab.secrets, services.AGENT_SERVICE))
+c.AgentApp.token_file = str(services.agent_token_file(lab))
 c.AgentApp.listen = [f"tcp://{lab.address}:{lab.agent_port}"]
 c.AgentApp.state_dir = str(lab.state / "agent")
 c.AgentApp.software_class = lab.gpu_class

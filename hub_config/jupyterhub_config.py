@@ -76,7 +76,6 @@ c.JupyterHub.custom_scopes = {
         "description": "Administer the pool of GPUs and every course",
         "subscopes": ["custom:gpu:admin:quota", "custom:gpu:admin:pool"],
     },
-    "custom:gpu:agent": {"description": "Speak for a GPU server"},
 }
 c.JupyterHub.extra_user_scopes = {
     "custom:gpu:use!user",
@@ -95,11 +94,6 @@ c.JupyterHub.load_roles = [
         "name": "gpu-controller",
         "services": ["gpu"],
         "scopes": ["list:groups", "read:groups"],
-    },
-    {
-        "name": "gpu-servers",
-        "services": [services.AGENT_SERVICE],
-        "scopes": ["custom:gpu:agent", "access:services!service=gpu"],
     },
     {
         # Asks what servers hold of GPUs, for the hub's admin panel.
@@ -147,7 +141,6 @@ c.JupyterHub.services = [
             "custom:gpu:admin:*",
         ],
     },
-    {"name": services.AGENT_SERVICE, "api_token": accounts.token(lab.secrets, services.AGENT_SERVICE)},
     {"name": services.PANEL_SERVICE, "api_token": accounts.token(lab.secrets, services.PANEL_SERVICE)},
     {"name": services.RUNNER_SERVICE, "api_token": accounts.token(lab.secrets, services.RUNNER_SERVICE)},
 ]

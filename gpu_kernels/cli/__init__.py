@@ -20,7 +20,8 @@ COMMANDS = {
     "course": ("gpu_kernels.cli.course", "show a course, or set what it may hold at once"),
     "account": ("gpu_kernels.cli.account", "show the quota tree, or change an account of it"),
     "class-hours": ("gpu_kernels.cli.class_hours", "reserve seats for a course at the same times each week"),
-    "agents": ("gpu_kernels.cli.agents", "show, cordon and drain GPU servers (for admins)"),
+    "agents": ("gpu_kernels.cli.agents", "show, add, cordon and drain GPU servers (for admins)"),
+    "tokens": ("gpu_kernels.cli.tokens", "make people's tokens, for a controller without a hub"),
     "check": ("gpu_kernels.cli.check", "find out what works here, and what to do about what does not"),
     "kernelspec": ("gpu_kernels.cli.kernelspec", "install, list and remove the GPU kernel specs"),
 }

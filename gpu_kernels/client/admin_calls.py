@@ -78,6 +78,21 @@ def declare_lost(name: str) -> Request[dict[str, Any]]:
     return Request("POST", path_of("agents", name, "lost"), dict)
 
 
+def agent_tokens() -> Request[list[dict[str, Any]]]:
+    """The tokens that GPU servers were given, without the tokens (pool admin)."""
+    return Request("GET", "/agent-tokens", lambda answer: list(answer["tokens"]))
+
+
+def add_agent_token(agent: str) -> Request[dict[str, Any]]:
+    """Make a token that speaks for this GPU server alone; the answer's ``token`` is never told again."""
+    return Request("POST", "/agent-tokens", dict, {"agent": agent}, repeatable=False)
+
+
+def remove_agent_token(token_id: str) -> Request[dict[str, Any]]:
+    """Take a GPU server's token back; ``token_id`` is the ``id`` that it is listed with."""
+    return Request("DELETE", path_of("agent-tokens", token_id), dict, repeatable=False)
+
+
 def audit(
     *, subject: str | None = None, kind: str | None = None, limit: int = 200, after: str | None = None
 ) -> Request[Page]:

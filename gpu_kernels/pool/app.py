@@ -22,6 +22,7 @@ from gpu_kernels.pool.ledger import Ledger, Watch
 from gpu_kernels.pool.ledger.stores.sql import SqlStore
 from gpu_kernels.pool.memory import count_references
 from gpu_kernels.pool.policy.roles import Patterns
+from gpu_kernels.pool.service.agent_tokens import IssuedTokens
 from gpu_kernels.pool.service.application import make_application
 from gpu_kernels.pool.service.authentication import Authenticator, HubTokens, TokenFile, TokenSource
 from gpu_kernels.pool.service.base import Service
@@ -145,7 +146,7 @@ class PoolController(PoolSettings):
                 history=history,
                 bells=bells,
                 authenticator=Authenticator(
-                    self._token_source(),
+                    IssuedTokens(desk, self._token_source()),
                     self.token_cache,
                     outage_seconds=self.hub_outage if self.under_hub else 0.0,
                     patterns=Patterns.of(self.course_groups),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import secrets
 from pathlib import Path
+
+from gpu_kernels.private_file import write_private
 
 COURSE = "ml101"
 INSTRUCTORS = f"{COURSE}-instructors"
@@ -57,7 +58,7 @@ def logins(folder: Path) -> dict[str, Login]:
     path = folder / "logins.json"
     if not path.exists():
         made = {name: "".join(secrets.choice(_ALPHABET) for _ in range(10)) for name in ROLES}
-        _write_private(path, json.dumps(made, indent=2) + "\n")
+        write_private(path, json.dumps(made, indent=2) + "\n")
     passwords: dict[str, str] = json.loads(path.read_text())
     return {name: Login(name, passwords[name], role) for name, role in ROLES.items()}
 
@@ -66,17 +67,9 @@ def token(folder: Path, name: str) -> str:
     """The secret called `name` of this lab: 64 hex digits in a file that only its owner reads."""
     path = token_file(folder, name)
     if not path.exists():
-        _write_private(path, secrets.token_hex(32))
+        write_private(path, secrets.token_hex(32))
     return path.read_text().strip()
 
 
 def token_file(folder: Path, name: str) -> Path:
     return folder / f"{name}.token"
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Creates the file with mode 0600 and its whole content at once, or not at all."""
-    draft = path.with_suffix(f".{os.getpid()}.new")
-    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-    draft.rename(path)

@@ -6,11 +6,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from hub_config.lab import accounts
 from hub_config.lab.settings import MARKER_VARIABLE, REPOSITORY, SETTINGS_VARIABLE, Settings, python
 from hub_config.lab.tied import YIELDING
 from remoting.paths import NATIVE_VARIABLE
 
-AGENT_SERVICE = "gpu-server"
+AGENT = "lab"
+"""The one GPU server's name, and that of the file with the token that the controller makes for it."""
 RUNNER_SERVICE = "lab-runner"
 PAGES_SERVICE = "gpu-lab"
 PANEL_SERVICE = "gpu-panel"
@@ -79,6 +81,10 @@ def service_environment(settings: Settings) -> dict[str, str]:
 
 def pages_command() -> list[str]:
     return [python(), "-m", "hub_config.pages", "--config", str(CONFIGURATION / "pages_config.py")]
+
+
+def agent_token_file(settings: Settings) -> Path:
+    return accounts.token_file(settings.secrets, f"gpu-server-{AGENT}")
 
 
 def agent_command() -> list[str]:

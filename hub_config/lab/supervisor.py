@@ -21,6 +21,7 @@ import httpx
 import kernelspecs
 from gpu_kernels.client import Lease, PoolClient
 from gpu_kernels.errors import PoolError
+from gpu_kernels.private_file import write_private
 from hub_config.lab import accounts, services
 from hub_config.lab.processes import LabError, Process, kill_marked
 from hub_config.lab.settings import Settings, SettingsError, proxy_command
@@ -101,6 +102,7 @@ class Lab:
 
     def start_agent(self) -> None:
         settings = self.settings
+        self._bring_agent_token()
         self.agent = Process(
             "the agent",
             services.agent_command(),
@@ -109,6 +111,15 @@ class Lab:
             settings.state,
         )
         self.agent.wait_until(self._gpu_is_offered, START_TIMEOUT, "its GPU was registered")
+
+    def _bring_agent_token(self) -> None:
+        """A token of its own for the GPU server, by the controller; one of an earlier start is taken back."""
+        with self.pool as pool:
+            for token in pool.agent_tokens():
+                if token["agent"] == services.AGENT:
+                    pool.remove_agent_token(token["id"])
+            made = pool.add_agent_token(services.AGENT)
+        write_private(services.agent_token_file(self.settings), made["token"])
 
     def check_alive(self) -> None:
         """Raises LabError if a service that should run has ended."""

@@ -20,7 +20,7 @@ TOKENS = {
     "bob-token": {"name": "bob", "groups": [], "scopes": ["custom:gpu:use"]},
     "iris-token": {"name": "iris", "groups": [f"{COURSE}-instructors"], "scopes": ["custom:gpu:use"]},
     "admin-token": {"name": "root", "scopes": ["custom:gpu:admin:pool", "custom:gpu:admin:quota"]},
-    "agent-token": {"name": "server-1", "scopes": ["custom:gpu:agent"]},
+    "agent-token": {"name": "server-1", "scopes": ["custom:gpu:agent!server=server-1"]},
 }
 ENDED = ("released", "expired", "revoked", "freed")
 OWN = ("GPU_KERNELS_", "JUPYTERHUB_", "JPY_", "LD_")

@@ -13,7 +13,7 @@ import pytest
 
 from spawner.ports import free_port
 from tests.docs.documents import ROOT, blocks, code
-from tests.docs.test_guides import running, typed, wait_until_it_says
+from tests.docs.test_guides import once_it_listens, running, typed, wait_until_it_says
 
 HOW_TO = ROOT / "docs" / "how-to"
 CUDA_CPP = HOW_TO / "run-cuda-cpp.md"
@@ -47,7 +47,7 @@ def test_a_cuda_program_runs_straight_and_on_a_slice(folder):
     )
     typed(tokens, folder)
     export = use.splitlines()[0]
-    with running(controller, folder), running(agent, folder):
+    with running(controller, folder), running(once_it_listens(port, agent), folder):
         wait_until_it_says("V100 (software GPU)", f"{export}\njupyter gpu status", folder)
         assert typed(f"{export}\n{leased}", folder) == "out[999] = 2997\n"
 

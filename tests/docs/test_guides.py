@@ -74,7 +74,7 @@ def typed(text: str, folder: Path) -> str:
 @contextmanager
 def running(text: str, folder: Path) -> Iterator[None]:
     """A service of the guide, in the background until the end of the test."""
-    process = shell(f"exec {text}" if not text.startswith("GPU_") else text, folder)
+    process = shell(text if text.startswith(("GPU_", "export ")) else f"exec {text}", folder)
     try:
         yield
     finally:
@@ -84,6 +84,11 @@ def running(text: str, folder: Path) -> Iterator[None]:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise
+
+
+def once_it_listens(port: str, text: str) -> str:
+    """What is typed when somebody listens at the port; the guide's reader has started that before."""
+    return f"export WAITS=1; until (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>&-; do sleep 0.2; done\n{text}"
 
 
 def wait_until_it_says(text: str, command: str, folder: Path) -> None:
@@ -133,9 +138,9 @@ def test_quotas(folder):
         block.strip().replace("8250", port) for block in blocks(HOW_TO / "set-up-a-pool-without-a-hub.md")
     )
     make, look, leave = (block.strip() for block in blocks(HOW_TO / "set-quotas.md"))
-    typed(tokens.replace('["custom:gpu:use"]', '["custom:gpu:use", "custom:gpu:admin:quota"]'), folder)
+    typed(tokens.replace(" ana ", " ana --scope custom:gpu:use --scope custom:gpu:admin:quota "), folder)
     export = use.splitlines()[0]
-    with running(controller, folder), running(agent, folder):
+    with running(controller, folder), running(once_it_listens(port, agent), folder):
         wait_until_it_says("V100 (software GPU)", f"{export}\njupyter gpu status", folder)
         typed(f"{export}\n{make}", folder)
         tree = typed(f"{export}\n{look}", folder)
@@ -151,10 +156,10 @@ def test_a_class_hour(folder):
         block.strip().replace("8250", port) for block in blocks(HOW_TO / "set-up-a-pool-without-a-hub.md")
     )
     add, look, cancel = (block.strip() for block in blocks(HOW_TO / "reserve-a-class-hour.md"))
-    typed(tokens.replace('"groups": ["ml101"]', '"groups": ["ml101", "ml101-instructors"]'), folder)
+    typed(tokens.replace(" ana ", " ana --group ml101-instructors "), folder)
     export = use.splitlines()[0]
     until = datetime.date.today() + datetime.timedelta(days=60)
-    with running(controller, folder), running(agent, folder):
+    with running(controller, folder), running(once_it_listens(port, agent), folder):
         wait_until_it_says("ml101", f"{export}\njupyter gpu course ml101", folder)
         wait_until_it_says("V100 (software GPU)", f"{export}\njupyter gpu status", folder)
         # Where it is noon now, no meeting of those days at ten is about to begin, or has begun.

@@ -40,13 +40,20 @@ c.JupyterHub.load_groups = {{"gpu-admins": {{"users": ["gina"]}}}}
 c.JupyterHub.custom_scopes = {{
     "custom:gpu:use": {{"description": "use"}},
     "custom:gpu:admin:pool": {{"description": "administer"}},
+    "custom:gpu:agent": {{"description": "speak for a GPU server"}},
 }}
 c.JupyterHub.extra_user_scopes = {{"custom:gpu:use!user"}}
 c.JupyterHub.load_roles = [
     {{"name": "gpu-admins", "groups": ["gpu-admins"], "scopes": ["custom:gpu:admin:pool"]}},
+    {{"name": "by-name", "services": ["gpu1"], "scopes": ["custom:gpu:agent"]}},
+    {{"name": "by-filter", "services": ["machines"], "scopes": ["custom:gpu:agent!server=gpu2"]}},
     {{"name": "tests", "services": ["tests"], "scopes": ["admin:users", "tokens"]}},
 ]
-c.JupyterHub.services = [{{"name": "tests", "api_token": "{service}"}}]
+c.JupyterHub.services = [
+    {{"name": "tests", "api_token": "{service}"}},
+    {{"name": "gpu1", "api_token": "token-of-gpu1"}},
+    {{"name": "machines", "api_token": "token-of-machines"}},
+]
 """
 
 
@@ -148,6 +155,14 @@ async def test_whoever_has_the_scope_by_a_role_administers_the_pool(hub: Hub, id
     limited = await identify(hub.token("gina", scopes=["custom:gpu:use!user=gina"]))
     assert limited.may(USE)
     assert not limited.may(ADMIN_POOL)
+
+
+@pytest.mark.parametrize(("token", "name"), [("token-of-gpu1", "gpu1"), ("token-of-machines", "gpu2")])
+async def test_a_hubs_service_speaks_for_the_gpu_server_that_it_is_bound_to(
+    identify: Any, token: str, name: str
+) -> None:
+    identity = await identify(token)
+    assert [other for other in ("gpu1", "gpu2", "machines", "") if identity.speaks_for(other)] == [name]
 
 
 async def test_a_token_that_the_hub_does_not_know_is_nobody(hub: Hub, identify: Any) -> None:

@@ -40,8 +40,9 @@ TOKENS: dict[str, dict[str, Any]] = {
     "grace": {"groups": ["ml101-instructors"], "scopes": ["custom:gpu:use"]},
     "dean": {"scopes": ["custom:gpu:admin:quota!group=ml101"]},
     "root": {"scopes": ["custom:gpu:admin:pool"]},
-    "gpu-server": {"scopes": ["custom:gpu:agent"]},
-    "other-server": {"scopes": ["custom:gpu:agent"]},
+    "gpu-server": {"scopes": [f"custom:gpu:agent!server=gpu{number}" for number in range(40)]},
+    "other-server": {"scopes": ["custom:gpu:agent!server=gpu2"]},
+    "gpu7": {"scopes": ["custom:gpu:agent"]},
     "late": {
         "groups": ["ml101"],
         "scopes": ["custom:gpu:use"],

@@ -24,7 +24,7 @@ COURSE = "ml101"
 TOKENS = {
     "student-token": {"name": "ada", "groups": [COURSE], "scopes": ["custom:gpu:use"]},
     "admin-token": {"name": "root", "scopes": ["custom:gpu:admin:pool", "custom:gpu:admin:quota"]},
-    "agent-token": {"name": "server-1", "scopes": ["custom:gpu:agent"]},
+    "agent-token": {"name": "server-1", "scopes": ["custom:gpu:agent!server=server-1"]},
 }
 GPU = {
     "uuid": "GPU-test-1",

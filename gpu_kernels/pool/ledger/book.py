@@ -25,6 +25,7 @@ from gpu_kernels.pool.ledger.rows import (
     TABLES,
     Account,
     Agent,
+    AgentToken,
     ClassHour,
     Event,
     Gpu,
@@ -58,6 +59,8 @@ class Book:
 
     def __init__(self, house: House | None = None) -> None:
         self.agents: dict[str, Agent] = {}
+        self.agent_tokens: dict[str, AgentToken] = {}
+        """By SHA-256."""
         self.gpus: dict[int, Gpu] = {}
         self.accounts: dict[str, Account] = {}
         self.taught_rules: dict[str, TaughtRules] = {}

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from gpu_kernels.pool.ledger.book import Book
 from gpu_kernels.pool.ledger.house import House
-from gpu_kernels.pool.ledger.rows import TABLES, Event, GroupProperty, Lease, Row, Slice
+from gpu_kernels.pool.ledger.rows import TABLES, AgentToken, Event, GroupProperty, Lease, Row, Slice
 from gpu_kernels.pool.ledger.scene import ask, scene_of
 from gpu_kernels.pool.ledger.states import FINAL
 from gpu_kernels.pool.ledger.stores.memory import MemoryStore
@@ -22,7 +22,7 @@ from gpu_kernels.pool.policy.scene import Patience, Settings
 from gpu_kernels.units import parse_size
 
 FORMAT = "gpu-kernels pool state 1"
-LEFT_OUT = frozenset({Event, GroupProperty})
+LEFT_OUT = frozenset({AgentToken, Event, GroupProperty})
 """Tables that no decision looks at."""
 
 

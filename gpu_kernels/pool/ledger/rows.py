@@ -46,6 +46,20 @@ class Agent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AgentToken:
+    """A token with which a GPU server speaks for the name ``agent`` and for no other. Only its SHA-256 is
+    kept, in hex.
+    """
+
+    TABLE: ClassVar[str] = "agent_tokens"
+    KEY: ClassVar[tuple[str, ...]] = ("sha256",)
+    sha256: str
+    agent: str
+    created_by: str
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
     """A GPU. What its agent says of it is ``offered*``; ``allocatable_mib`` is never below what is in use,
     and ``gpu_class`` stays while anything is in use. ``used_mib`` and ``used_thousandths`` are the sums of
@@ -300,6 +314,7 @@ class Event:
 
 Row = (
     Agent
+    | AgentToken
     | Gpu
     | Account
     | TaughtRules
@@ -314,8 +329,8 @@ Row = (
     | Event
 )
 TABLES: tuple[type[Row], ...] = (
-    Agent, Gpu, Account, TaughtRules, Quota, Share, GroupProperty, ClassHour, Window, Seat, Lease, Slice,
-    Event,
+    Agent, AgentToken, Gpu, Account, TaughtRules, Quota, Share, GroupProperty, ClassHour, Window, Seat, Lease,
+    Slice, Event,
 )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import re
 import time
 from typing import Any
 
-from gpu_kernels.errors import AgentReplaced, Conflict, InvalidRequest, TooMany, UnknownAgent
+from gpu_kernels.errors import AgentReplaced, Conflict, Forbidden, InvalidRequest, TooMany, UnknownAgent
 from gpu_kernels.pool.ledger import agents, reading
 from gpu_kernels.pool.ledger.agents import Alive, OfferedGpu, Outside
 from gpu_kernels.pool.ledger.transaction import Transaction
@@ -20,11 +20,25 @@ from gpu_kernels.pool.service.waiting import agent_topic
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
+def checked_name(name: str) -> str:
+    """A GPU server's name. Raises ``InvalidRequest``."""
+    if not NAME.fullmatch(name):
+        raise InvalidRequest(
+            f"An agent's name has up to 64 letters, digits, '.', '_', '-'; not {name[:70]!r}."
+        )
+    return name
+
+
 class AgentHandler(Handler):
-    def agent_name(self, name: str) -> str:
-        if not NAME.fullmatch(name):
-            raise InvalidRequest(
-                f"An agent's name has up to 64 letters, digits, '.', '_', '-'; not {name[:70]!r}."
+    def own_name(self, name: str) -> str:
+        """The name, if the token is bound to it. Raises ``InvalidRequest``, ``Forbidden``."""
+        name = checked_name(name)
+        if not self.identity.speaks_for(name):
+            raise Forbidden(
+                f"This token of {self.identity.name} is not bound to the GPU server {name}: it may not "
+                "register or report under that name.\n"
+                f"An admin makes one that is: jupyter gpu agents add {name}",
+                details={"scope": f"{AGENT}!server={name}"},
             )
         return name
 
@@ -52,7 +66,7 @@ class OneAgent(AgentHandler):
         """Another `boot_id` than before says that nothing of the last process lives: its `active` leases are
         taken back. A name belongs to the token's owner who first used it.
         """
-        name = self.agent_name(name)
+        name = self.own_name(name)
         gpus = [OfferedGpu(**gpu.model_dump()) for gpu in body.gpus]
         owner, may_take_over = self.identity.name, self.identity.may(ADMIN_POOL)
 
@@ -135,7 +149,7 @@ class Report(AgentHandler):
         `target_seq`, or after that time (a third of `agent_ttl` at most). An ended lease is freed by a report
         that carries its change out and does not name it.
         """
-        name = self.agent_name(name)
+        name = self.own_name(name)
         boot_id, target_seq = body.boot_id, body.target_seq
         seconds = min(body.wait, self.service.desk.ledger.timing.agent_ttl / 3000)
         alive = {item.id: Alive(**item.model_dump()) for item in body.leases}

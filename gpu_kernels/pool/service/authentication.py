@@ -195,6 +195,10 @@ class Authenticator:
             )
         return identity
 
+    def forget(self, sha256: str) -> None:
+        """Believe no earlier word on the token of this digest (hex): its source has just taken it back."""
+        self._known.pop(bytes.fromhex(sha256), None)
+
     def _ask_once(self, digest: bytes, token: str) -> asyncio.Task[Identity | None]:
         task = self._asking.get(digest)
         if task is None:

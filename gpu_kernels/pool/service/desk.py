@@ -28,7 +28,7 @@ MOST_WAITING = 2000
 MOST_EACH = 100
 """Jobs of one user that may be under way: the others' are never refused for them."""
 WHO: ContextVar[str | None] = ContextVar("whose_request", default=None)
-"""Whose request is being answered; None for what the service does itself, and for agents."""
+"""Whose request is being answered; None for what the service does itself."""
 MOST_A_BATCH = 200
 """Jobs that share one commit: all of them wait for the last."""
 

@@ -64,6 +64,13 @@ class Identity:
         wanted = (scope, *IMPLIED_BY.get(scope, ()))
         return any(held.partition("!")[0] in wanted for held in self.scopes)
 
+    def speaks_for(self, agent: str) -> bool:
+        """Whether the token is bound to this GPU server's name: by the filter of its scope, or, where that
+        has none, by belonging to a service of that very name.
+        """
+        bound = (f"{AGENT}!server={agent}", *((AGENT,) if self.name == agent else ()))
+        return any(scope in self.scopes for scope in bound)
+
     def _meets(self, where: str, course: str | None, server: str | None) -> bool:
         kind, _, value = where.partition("=")
         if kind == "":

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gpu_kernels.pool.service import (
     accounts,
+    agent_tokens,
     agents,
     audit,
     class_hours,
@@ -35,6 +36,7 @@ PARAMETERS: dict[str, Parameter] = {
     "name": Parameter(
         r"[^/]{1,255}", "Name of the course or account, as its group in the hub, or of the agent", "gpu1"
     ),
+    "token_id": Parameter(r"[A-Za-z0-9_-]{1,64}", "A GPU server's token, as it is listed", "5e5e5e5e5e5e"),
     "gpu_class": Parameter(r"[A-Za-z][A-Za-z0-9._-]{0,31}", "A GPU class", "V100"),
 }
 """By its name in braces; also the name of the argument of the handler's methods."""
@@ -60,6 +62,8 @@ ROUTES: list[tuple[str, type[Handler]]] = [
     ("/accounts/{name}/rules", accounts.AccountRules),
     ("/accounts/{name}/quota/{gpu_class}", accounts.AccountQuota),
     ("/groups/read", accounts.ReadGroups),
+    ("/agent-tokens", agent_tokens.AgentTokens),
+    ("/agent-tokens/{token_id}", agent_tokens.OneAgentToken),
     ("/agents", agents.Agents),
     ("/agents/{name}", agents.OneAgent),
     ("/agents/{name}/report", agents.Report),

@@ -8,6 +8,7 @@ from typing import Any
 from gpu_kernels.pool.ledger.rows import (
     Account,
     Agent,
+    AgentToken,
     ClassHour,
     Event,
     Gpu,
@@ -33,6 +34,7 @@ AGENT = Agent(
     registered_at=T,
     reported_at=T,
 )
+AGENT_TOKEN = AgentToken(sha256="5e" * 32, agent="gpu1", created_by="root", created_at=T)
 GPU = Gpu(
     id=1,
     agent_name="gpu1",
@@ -135,6 +137,7 @@ def event(number: int, **values: Any) -> Event:
 
 POOL: tuple[Row, ...] = (
     AGENT,
+    AGENT_TOKEN,
     GPU,
     INSTITUTION,
     COURSE,

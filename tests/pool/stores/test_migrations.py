@@ -204,7 +204,7 @@ class TestUpgrade:
             newer.lead("new", "http://new")
         assert revision_of(old) == "0001"
         with migrating(old) as connection:
-            connection.execute(text("UPDATE alembic_version SET version_num = '0003'"))
+            connection.execute(text("UPDATE alembic_version SET version_num = '0004'"))
         active.close()
         assert newer.lead("new", "http://new").term == 2
 

@@ -81,6 +81,7 @@ RULES: Mapping[str, tuple[SchemaItem, ...]] = {
         CheckConstraint("standing IN ('open', 'cordoned', 'draining')", name="standing"),
         CheckConstraint("fences_after > 0", name="fences"),
     ),
+    "agent_tokens": (CheckConstraint("length(sha256) = 64", name="digest"),),
     "gpus": (
         _refers("agent_name", "agents.name"),
         UniqueConstraint("agent_name", "uuid"),

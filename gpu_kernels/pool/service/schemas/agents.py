@@ -151,6 +151,33 @@ class AgentStanding(Model):
     )
 
 
+class NewAgentToken(Model):
+    """Whom a new token is for."""
+
+    agent: Text64 = Field(description="Name of the GPU server")
+
+
+class AgentToken(Model):
+    """A token of a GPU server, without the token; `id` is the beginning of its SHA-256."""
+
+    id: str
+    agent: str
+    created_by: str
+    created_at: Instant
+
+
+class MadeAgentToken(AgentToken):
+    """A new token of a GPU server: keep it, it is never told again."""
+
+    token: str
+
+
+class AgentTokenList(Model):
+    """Tokens of GPU servers."""
+
+    tokens: list[AgentToken]
+
+
 class DeclaredLost(Model):
     """How many leases were freed."""
 
