@@ -24,6 +24,7 @@ from benchmarks.siege.watch import Watch
 from gpu_kernels.client import PoolClient
 
 SERVERS = 5
+TOLD = 10
 ENDS_WITHIN_S = 60.0
 REPOSITORY = Path(__file__).parents[2]
 
@@ -114,8 +115,10 @@ def main() -> int:
         outcome = run(plan, arguments.keep or Path(folder))
     emit(figures(outcome), arguments.json)
     failures = outcome.lost() + outcome.ended_kernels()
-    for text in failures:
+    for text in failures[:TOLD]:
         print(f"FAILED {text}", file=sys.stderr)
+    if len(failures) > TOLD:
+        print(f"FAILED and {len(failures) - TOLD} more", file=sys.stderr)
     return 1 if failures else 0
 
 
