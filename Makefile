@@ -1,6 +1,16 @@
-# Entry points: make demo | up | test | conformance | gpu-conformance | sanitizers | bench. None needs root; the first run sets up .venv, the native
-# code and the proxy. Variables: PYTHON (3.11 or newer), for `make up` PORT (of 6 in a row) and STATE,
-# for `make test` TEST_PROCESSES and PYTEST_ARGS.
+# make help      these lines
+# make demo      a student's path against everything, as a table with times
+# make up        the same services for your browser (PORT=8000: of 6 in a row; STATE=state: their folder)
+# make test      the tests but those that take long: says whether a change is good
+# make quick     the tests that start no process, in a minute
+# make full      all tests, and all of `make conformance`
+# make ready     sets up what these need, and runs none
+# make conformance      test suites that others wrote, on the software GPU (ARGS="cudadrv/test_linker.py": a part)
+# make gpu-conformance  the same on this machine's NVIDIA GPU
+# make sanitizers       the native code under sanitizers
+# make bench            the benchmarks
+# None needs root. The first run sets up .venv (PYTHON=python3: 3.11 or newer), the native code and the proxy.
+# Of quick, test and full: TEST_PROCESSES=2 beside each other, PYTEST_ARGS="-x tests/pool".
 PYTHON ?= python3
 PORT ?= 8000
 STATE ?= state
@@ -11,12 +21,16 @@ BIN := .venv/bin
 PY := $(BIN)/python
 NATIVE := $(CURDIR)/build/native
 NPM_CI := npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+TESTS = $(PY) -m pytest -n $(TEST_PROCESSES)
 LAB := gpu_kernels/labextension
 READY := .venv/.ready remoting/lib/.built hub_config/proxy/node_modules/.ready $(LAB)/node_modules/.ready
 NATIVE_SOURCES := $(shell find remoting/native -type f -not -name '*.md' 2>/dev/null)
 
-.PHONY: demo up test conformance gpu-conformance sanitizers bench
+.PHONY: help demo up quick test full ready conformance gpu-conformance sanitizers bench
 .DELETE_ON_ERROR:
+
+help:
+	@sed -n '/^[^#]/q; s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 
 demo: $(READY)
 	@$(PY) -m hub_config.lab demo
@@ -24,8 +38,17 @@ demo: $(READY)
 up: $(READY)
 	@$(PY) -m hub_config.lab up --state "$(STATE)" --port "$(PORT)"
 
-test: $(READY) build/nbgrader/.ready
-	@$(PY) -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+# The tiers: see tests/tiers.py.
+quick: .venv/.ready
+	@$(TESTS) -m quick $(PYTEST_ARGS)
+
+test: ready
+	@$(TESTS) -m "not slow" $(PYTEST_ARGS)
+
+full: ready
+	@GPU_KERNELS_CONFORMANCE=1 $(TESTS) $(PYTEST_ARGS)
+
+ready: $(READY) build/nbgrader/.ready
 
 # Test suites that others wrote, on the software GPU; ARGS="cudadrv/test_linker.py" runs a part.
 conformance: $(READY)
@@ -42,8 +65,7 @@ sanitizers: .venv/.ready
 	@$(PY) -m tests.sanitizers thread
 
 bench: $(READY)
-	@for name in forwarding kernel_start pool queue softgpu lab_load; do \
-	  echo; echo "== $$name"; $(PY) -m benchmarks.$$name || exit 1; done
+	@for name in $(BENCHMARKS); do echo; echo "== $$name"; $(PY) -m benchmarks.$$name || exit 1; done
 
 .venv/.ready: requirements/all.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

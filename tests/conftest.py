@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import signal
 
+import pytest
 from hypothesis import settings
+
+from tests.tiers import Tiers
 
 # The same examples in each run, so that the suite is as good as its last run; to look for new ones:
 # `pytest --hypothesis-profile=random`.
@@ -18,3 +21,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Tiers(config), "tiers")
+    if config.pluginmanager.hasplugin("xdist"):
+        from tests import spreading
+
+        config.pluginmanager.register(spreading, "spreading")

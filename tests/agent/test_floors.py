@@ -7,6 +7,8 @@ import pytest
 
 from remoting.agent.floors import FILE_NAME, FloorsFile
 
+pytestmark = pytest.mark.quick
+
 
 def test_floors_are_there_after_a_restart(tmp_path):
     FloorsFile(tmp_path).keep({"a": 3, "b": 7}, 9)

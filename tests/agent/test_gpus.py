@@ -9,6 +9,8 @@ from gpu_kernels.units import parse_size, slice_of, valid_class
 from remoting.agent.gpus import NoGpu, gpu_class_of, nvml_gpus, software_gpus
 from remoting.agent.outside import outside_memory
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     ("name", "gpu_class"),

@@ -13,6 +13,8 @@ from remoting.hello import MAX_ANSWER_TEXT, Refusal, Status, answer, parse_hello
 from tests.agent.fake_controller import Granted
 from tests.agent.lanes import hello
 
+pytestmark = pytest.mark.quick
+
 lease_ids = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1, max_size=40)
 secrets = st.binary(min_size=32, max_size=32)
 epochs = st.integers(0, 2**64 - 1)

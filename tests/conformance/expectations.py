@@ -39,6 +39,11 @@ class Expectations:
     version: str
     tests: Mapping[str, Expected]
 
+    def of_file(self, file: str) -> Expectations:
+        """What the list says of one file's tests."""
+        names = {name: test for name, test in self.tests.items() if name.split("::")[0] == file}
+        return Expectations(self.version, names)
+
     def differences(self, results: Iterable[Result], *, whole: bool) -> list[str]:
         """A line for each test that does otherwise than the list says; ``whole``: nothing was left out."""
         results, lines = list(results), []

@@ -11,6 +11,8 @@ from .expectations import Expectations, Expected
 from .runner import Result
 from .suite import Suite, numba
 
+pytestmark = pytest.mark.quick
+
 KNOWN = Expectations("1", {"a": Expected("failed", "why"), "b": Expected("skipped", "needs two")})
 
 

@@ -10,6 +10,8 @@ import pytest
 from gpu_kernels.cli import COMMANDS, SERVICES, _parser
 from tests.docs.documents import DOCUMENTS, ROOT, commands, links
 
+pytestmark = pytest.mark.quick
+
 EVERY_COMMAND = [
     pytest.param(command, id=f"{document.name}: {command[:60]}")
     for document in DOCUMENTS

@@ -11,6 +11,8 @@ from gpu_kernels.pool.policy.roles import INSTRUCTOR, PRESETS, STUDENT, Patterns
 from gpu_kernels.pool.policy.rules import LONGEST_WINDOW, RULES
 from tests.docs.documents import ROOT
 
+pytestmark = pytest.mark.quick
+
 PAGE = (ROOT / "docs" / "reference" / "quotas.md").read_text()
 GUIDE = (ROOT / "docs" / "how-to" / "set-quotas.md").read_text()
 

@@ -6,11 +6,14 @@ import ast
 import importlib
 import tomllib
 
+import pytest
 from traitlets.config import Config
 
 from hub_config.pages.app import LabPages
 from spawner import GPULabMixin
 from tests.docs.documents import ROOT, code
+
+pytestmark = pytest.mark.quick
 
 HUB, SERVERS = code(ROOT / "docs" / "how-to" / "set-up-a-hub.md", "python")
 DEMO = (ROOT / "hub_config" / "jupyterhub_config.py").read_text()

@@ -6,6 +6,8 @@ from jupyterhub.spawner import SpawnException
 from gpu_kernels.pool.policy.roles import Patterns
 from spawner.courses import NO_COURSE, choose_course, course_in_form, courses_of, options_form
 
+pytestmark = pytest.mark.quick
+
 names = st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=1, max_size=8)
 
 

@@ -8,6 +8,8 @@ from jupyter_server.services.kernels.connection.base import (
 
 from hub_config.lab.kernel_channel import decode, encode
 
+pytestmark = pytest.mark.quick
+
 
 def test_the_server_reads_what_we_write():
     message_id, frame = encode("shell", "execute_request", {"code": "1"}, "s")

@@ -12,6 +12,8 @@ from jupyterhub.auth import Authenticator
 from gpu_kernels.pool.policy.roles import Patterns
 from spawner.lti import groups_after, groups_of_launch, join_course
 
+pytestmark = pytest.mark.quick
+
 CLAIM = "https://purl.imsglobal.org/spec/lti/claim/"
 MEMBER = "http://purl.imsglobal.org/vocab/lis/v2/membership#"
 PERSON = "http://purl.imsglobal.org/vocab/lis/v2/institution/person#"

@@ -14,6 +14,8 @@ from jupyterhub._data import DATA_FILES_PATH
 
 from gpu_kernels.pool.service.metrics import Metrics
 
+pytestmark = pytest.mark.quick
+
 HUB_CONFIG = Path(__file__).parents[2] / "hub_config"
 STOCK = FileSystemLoader(str(Path(DATA_FILES_PATH) / "templates"))
 BOARD: dict[str, Any] = json.loads((HUB_CONFIG / "grafana" / "gpu-lab.json").read_text())

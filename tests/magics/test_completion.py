@@ -7,6 +7,8 @@ from IPython.core.completer import provisionalcompleter
 
 from gpu_kernels.magics import completion
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture(autouse=True)
 def sizes(monkeypatch):

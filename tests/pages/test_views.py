@@ -12,6 +12,8 @@ from gpu_kernels.pool.ledger.states import State
 from hub_config.pages.views import calendar, changes, plots, servers, students
 from hub_config.pages.views.plots import Point
 
+pytestmark = pytest.mark.quick
+
 UTC, BERLIN = ZoneInfo("UTC"), ZoneInfo("Europe/Berlin")
 MONDAY = date(2026, 3, 23)
 

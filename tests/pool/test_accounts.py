@@ -15,6 +15,8 @@ from gpu_kernels.pool.policy.quota import Limits
 from gpu_kernels.pool.policy.rules import GPU_HOUR, read_rules
 from tests.pool.rig import MemoryRig, Rig
 
+pytestmark = pytest.mark.quick
+
 V100 = "V100"
 
 

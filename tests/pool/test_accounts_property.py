@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,8 @@ from gpu_kernels.pool.ledger.entitlements import Entitlements
 from gpu_kernels.pool.ledger.groups import Properties
 from gpu_kernels.pool.policy.quota import COURSE, FACULTY, INSTITUTION, Limits
 from tests.pool.rig import MemoryRig
+
+pytestmark = pytest.mark.quick
 
 NAMES = ("uni", "a", "b", "c", "d", "ml101")
 CLASSES = ("V100", "A100")

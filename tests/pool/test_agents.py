@@ -9,6 +9,8 @@ from gpu_kernels.pool.ledger import agents, reading
 from gpu_kernels.pool.ledger.agents import GPU_GONE, RESTARTED
 from tests.pool.rig import TIMING, Rig
 
+pytestmark = pytest.mark.quick
+
 
 def test_a_restarted_agent_loses_what_ran_and_keeps_what_was_only_reserved(rig: Rig) -> None:
     active, reserved = rig.reserve("a.ipynb"), rig.reserve("b.ipynb")

@@ -18,6 +18,8 @@ from gpu_kernels.pool.ledger.stores.memory import MemoryStore
 from gpu_kernels.pool.ledger.sweeping import SPREAD
 from tests.pool.rig import TTL, MemoryRig, Rig
 
+pytestmark = pytest.mark.quick
+
 
 class Faulty(MemoryStore):
     """A store that fails in the way of its subclass while it is ``on``."""

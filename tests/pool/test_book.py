@@ -20,6 +20,8 @@ from gpu_kernels.pool.ledger.rows import TABLES, Lease
 from gpu_kernels.pool.ledger.sweeping import sweep
 from tests.pool.rig import TTL, MemoryRig
 
+pytestmark = pytest.mark.quick
+
 INDEXES = (
     "by_live_key", "by_place", "living", "of_server", "swapped", "in_force", "ending", "waiting", "slices_of",
     "held", "gpus_of", "claims", "quotas_of", "seats_of", "windows_of",

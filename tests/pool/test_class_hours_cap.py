@@ -10,6 +10,8 @@ from gpu_kernels.errors import Forbidden, InvalidRequest, TooMany
 from gpu_kernels.pool.ledger import accounts, class_hours, teaching
 from tests.pool.school import MORNING, School
 
+pytestmark = pytest.mark.quick
+
 WHOLE_DAYS = replace(MORNING, seats=10, weekdays="12345", start="08:00", minutes=480)
 """The whole GPU on five days, for 40 GPU-hours a week of the 42 that are a quarter of it."""
 

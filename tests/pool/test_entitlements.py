@@ -5,10 +5,14 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import pytest
+
 from gpu_kernels.pool.ledger.book import Book
 from gpu_kernels.pool.ledger.entitlements import Entitlements
 from gpu_kernels.pool.ledger.rows import Account, Gpu, Lease, Quota, Row, Slice
 from gpu_kernels.pool.policy.rules import GPU_HOUR, HOUR
+
+pytestmark = pytest.mark.quick
 
 V100 = "V100"
 INSTITUTION = {"max_leases": 5, "course_limit": {V100: 40}}

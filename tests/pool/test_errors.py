@@ -6,6 +6,8 @@ import pytest
 
 from gpu_kernels import errors
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize("code", sorted(errors.BY_CODE))
 def test_every_error_arrives_as_its_own_class(code: str) -> None:

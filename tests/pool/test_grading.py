@@ -13,6 +13,8 @@ from gpu_kernels.pool.service.identity import ADMIN_QUOTA, Identity
 from tests.pool.rig import Lease, MemoryRig, Rig
 from tests.pool.test_group_properties import Hub
 
+pytestmark = pytest.mark.quick
+
 V100 = "V100"
 TEACHES = ["ml101-instructors"]
 

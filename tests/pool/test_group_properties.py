@@ -14,6 +14,8 @@ from gpu_kernels.pool.ledger.rows import Account, Event, GroupProperty, Quota
 from gpu_kernels.pool.policy.roles import Patterns
 from tests.pool.rig import MemoryRig, Rig
 
+pytestmark = pytest.mark.quick
+
 V100 = "V100"
 
 

@@ -20,6 +20,8 @@ from gpu_kernels.pool.ledger.states import FINAL, TABLE, IllegalTransition, Stat
 from gpu_kernels.pool.ledger.sweeping import SPREAD, sweep
 from tests.pool.rig import TTL, Rig
 
+pytestmark = pytest.mark.quick
+
 
 class TestReserving:
     def test_a_lease_counts_from_its_decision(self, rig: Rig) -> None:

@@ -6,12 +6,15 @@ import random
 from dataclasses import replace
 from fractions import Fraction
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_kernels.pool.policy.model import Gpu
 from gpu_kernels.pool.policy.placement import demands, place, taken
 from gpu_kernels.units import Size, parse_size, slice_of
+
+pytestmark = pytest.mark.quick
 
 CLASSES = ("V100", "A100", "T4")
 

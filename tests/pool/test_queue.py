@@ -8,6 +8,8 @@ from gpu_kernels.errors import CourseLimit, NoSuchClass, PoolFull
 from gpu_kernels.pool.ledger.ending import NOTHING_FREE, STOPPED_ASKING
 from tests.pool.rig import TIMING, Lease, Rig
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture
 def full(rig: Rig) -> Lease:

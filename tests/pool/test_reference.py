@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from prometheus_client import Counter
 
 from gpu_kernels import errors
@@ -13,6 +14,8 @@ from gpu_kernels.pool.service.metrics import Metrics
 from gpu_kernels.pool.service.operations import operations_of
 from gpu_kernels.pool.service.routes import ROUTES
 from gpu_kernels.pool.settings import PoolSettings
+
+pytestmark = pytest.mark.quick
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "pool-api.md").read_text()
 

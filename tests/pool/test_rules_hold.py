@@ -12,6 +12,8 @@ from gpu_kernels.errors import BudgetSpent, SizeLimit, TooMany
 from gpu_kernels.pool.ledger import accounts
 from tests.pool.rig import TTL, MemoryRig
 
+pytestmark = pytest.mark.quick
+
 HOUR = 3_600_000
 MONDAY = int(datetime.fromisoformat("2027-01-11T00:00+00:00").timestamp() * 1000)
 

@@ -14,6 +14,8 @@ from gpu_kernels.pool.ledger.rows import Event
 from gpu_kernels.pool.ledger.sweeping import FENCE_MARGIN_MS, LIFE_OVER, SERVER_LEAVES
 from tests.pool.rig import TIMING, TTL, MemoryRig
 
+pytestmark = pytest.mark.quick
+
 DAY = 86_400_000
 
 F = 100_000

@@ -16,6 +16,8 @@ from gpu_kernels.pool.service.sweeper import Sweeper
 from gpu_kernels.pool.service.waiting import Bells, lease_topic, rung
 from tests.pool.rig import TTL, Rig
 
+pytestmark = pytest.mark.quick
+
 
 class Clockwork:
     """A sweeper whose own clock and the database's are set by the test."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_kernels.provisioner.identity import MAX_PATH, identify
+
+pytestmark = pytest.mark.quick
 
 HUB = {"JUPYTERHUB_SERVER_NAME": ""}
 SMALL = ("python3-gpu-0.02-v100", "0.02 V100", "ml101")

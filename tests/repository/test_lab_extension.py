@@ -9,6 +9,8 @@ from pathlib import Path
 import jupyterlab
 import pytest
 
+pytestmark = pytest.mark.quick
+
 LAB = Path(__file__).parents[2] / "gpu_kernels" / "labextension"
 SOURCES = sorted((LAB / "src").glob("*.ts*"))
 WRITTEN = re.compile(r'>\s*[A-Za-z][^<>{}=;]*</|(?:aria-label|title|placeholder|alt)="[^"]*[A-Za-z]')

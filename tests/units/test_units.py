@@ -21,6 +21,8 @@ from gpu_kernels.units import (
     valid_class,
 )
 
+pytestmark = pytest.mark.quick
+
 classes = st.from_regex(r"[A-Z][A-Za-z0-9]{2,10}(-[0-9]{1,3}g)?", fullmatch=True).filter(valid_class)
 fractions = st.fractions(Fraction(1, 1000), 1, max_denominator=1000)
 sizes = st.one_of(

@@ -11,6 +11,8 @@ from benchmarks.kills.checker import Checker, Use
 from gpu_kernels.pool.ledger.ending import NOT_RENEWED
 from gpu_kernels.pool.ledger.rows import Event, Gpu, Lease, Slice
 
+pytestmark = pytest.mark.quick
+
 T = 1_800_000_000.0
 GPU = Gpu(
     id=1, agent_name="one", uuid="GPU-1", index=0, gpu_class="V100", device="software", name="Software GPU",

@@ -13,6 +13,7 @@ from benchmarks.kills.run import run
 KILLS = 8
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"])
 def test_whatever_is_killed_nothing_is_sold_twice_and_nothing_leaks(

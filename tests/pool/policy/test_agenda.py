@@ -14,6 +14,8 @@ from gpu_kernels.pool.policy.agenda_model import FOREVER, Bench, Demand, Seating
 from gpu_kernels.pool.policy.seating import make_room, replan
 from gpu_kernels.units import Slice, parse_size
 
+pytestmark = pytest.mark.quick
+
 HOUR = 3_600_000
 MINUTE = 60_000
 

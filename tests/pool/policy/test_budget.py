@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from gpu_kernels.pool.policy.budget import WEEK, Spending, week_of
 from gpu_kernels.pool.policy.rules import GPU_HOUR, HOUR
 
+pytestmark = pytest.mark.quick
+
 
 def ms(text: str) -> int:
     return int(datetime.fromisoformat(text).timestamp() * 1000)

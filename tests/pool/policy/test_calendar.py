@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from gpu_kernels.errors import InvalidRequest, InvalidSize
 from gpu_kernels.pool.policy import calendar
 
+pytestmark = pytest.mark.quick
+
 ALWAYS = (0, 1 << 50)
 
 

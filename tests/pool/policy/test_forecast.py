@@ -15,6 +15,8 @@ from gpu_kernels.pool.policy.queue import Decision, decide
 from gpu_kernels.units import Slice
 from tests.pool.policy.scenes import HOUR, LIFE, MINUTE, START, Pool, gpus
 
+pytestmark = pytest.mark.quick
+
 
 def predicted(pool: Pool, **bounds: int) -> dict[str, int]:
     decision: Decision = pool.decide()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gpu_kernels.pool.policy.model import Gpu
 from gpu_kernels.pool.policy.placement import Index
 from gpu_kernels.units import Slice, parse_size
+
+pytestmark = pytest.mark.quick
 
 
 def unlimited(gpu_class: str) -> int:

@@ -11,6 +11,8 @@ from gpu_kernels.pool.policy.placement import Catalogue, Index, Shape
 from gpu_kernels.pool.policy.placement.prices import Kind, Wish, worth_of
 from gpu_kernels.units import parse_size
 
+pytestmark = pytest.mark.quick
+
 ONE_KIND = [Kind("V100", 0.0, 1.0)]
 
 

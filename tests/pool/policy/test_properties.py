@@ -12,6 +12,8 @@ from gpu_kernels.pool.policy.properties import PROPERTIES, BadProperty, Wanted, 
 from gpu_kernels.pool.policy.quota import Limits
 from gpu_kernels.pool.policy.rules import RULES
 
+pytestmark = pytest.mark.quick
+
 GOOD = [
     ("gpu_limit", "0.5", "V100: 0.5"),
     ("gpu_limit", 2, "V100: 2"),

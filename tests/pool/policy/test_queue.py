@@ -15,6 +15,8 @@ from gpu_kernels.pool.policy.scene import Patience, Settings
 from gpu_kernels.units import Slice
 from tests.pool.policy.scenes import HOUR, LIFE, MINUTE, START, Pool, gpus
 
+pytestmark = pytest.mark.quick
+
 
 class TestOneByOne:
     def test_an_empty_pool_gives_what_is_asked_for(self) -> None:

@@ -9,6 +9,8 @@ import pytest
 from gpu_kernels.errors import Conflict, InvalidRequest
 from gpu_kernels.pool.policy.quota import COURSE, FACULTY, INSTITUTION, Limits, Tree
 
+pytestmark = pytest.mark.quick
+
 V100 = "V100"
 
 

@@ -7,6 +7,8 @@ import pytest
 from gpu_kernels.errors import CourseAmbiguous, NotAMember, UnknownCourse
 from gpu_kernels.pool.policy.roles import PLAIN, PRESETS, Patterns, choose_course
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     ("preset", "group", "meaning"),

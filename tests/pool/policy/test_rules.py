@@ -26,6 +26,8 @@ from gpu_kernels.pool.policy.rules import (
 )
 from gpu_kernels.units import parse_size
 
+pytestmark = pytest.mark.quick
+
 BERLIN = ZoneInfo("Europe/Berlin")
 SATURDAY = int(datetime.fromisoformat("2026-11-21T15:00+01:00").timestamp() * 1000)
 SIZE = parse_size("0.5 V100")

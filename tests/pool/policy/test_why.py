@@ -20,6 +20,8 @@ from gpu_kernels.units import Slice
 from tests.pool.policy.scenes import DAY, HOUR, LIFE, MINUTE, START, Pool, gpus
 from tests.pool.policy.test_queue_definition import scenes
 
+pytestmark = pytest.mark.quick
+
 
 def refused(pool: Pool, ask: Ask) -> GPUKernelsError:
     verdict = decide(list(pool.waiting.values()), pool.scene(), frozenset({ask.id})).verdicts[ask.id]
