@@ -6,6 +6,7 @@ passes says something, the same attack is made with the filter off, where it mus
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import socket
@@ -18,6 +19,7 @@ import pytest
 from tests.attacks.taken_over import TakenOver, taken_over
 from tests.native_build import Build, build_of_make
 
+_libc = ctypes.CDLL(None)
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter is for x86-64")
 
 REFUSED = {
@@ -37,6 +39,12 @@ REFUSED = {
     "gets a handle of a neighbour": "pidfd {neighbour}",
     "has its own signals sent to a neighbour": "own-signals-for {neighbour}",
     "asks for a neighbour's limits": "limits {neighbour}",
+    "keeps a neighbour to one core": "slow affinity {neighbour}",
+    "lets a neighbour run when nobody else does": "slow idle {neighbour}",
+    "does so by the newer call": "slow attributes {neighbour}",
+    "sets the parameters of a neighbour's scheduling": "slow parameters {neighbour}",
+    "makes a neighbour nice": "slow nice {neighbour}",
+    "lets a neighbour's disk wait": "slow io {neighbour}",
     "lives on after its agent": "death-signal",
     "lets neighbours of its account look into it": "readable-again",
     "makes calls past the filter": "ring",
@@ -87,10 +95,17 @@ def unfiltered(tmp_path: Path, native: Build) -> Iterator[TakenOver]:
         yield made
 
 
+def give_up_capabilities() -> None:
+    """As a worker has: one without any may change the scheduling of others without any."""
+    prctl_drop, some = 24, 64
+    for capability in range(some):
+        _libc.prctl(prctl_drop, capability, 0, 0, 0)
+
+
 @pytest.fixture
 def targets() -> Iterator[dict[str, int]]:
     """Another lease's worker of the same account, as far as signals go; and a controller's port."""
-    neighbour = subprocess.Popen(["sleep", "600"])
+    neighbour = subprocess.Popen(["sleep", "600"], preexec_fn=give_up_capabilities)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield {"neighbour": neighbour.pid, "port": listener.getsockname()[1]}
     neighbour.kill()

@@ -9,7 +9,7 @@
 //   denied                                   because
 //   a new process, another program           nothing may outlive this process: its end frees the slice
 //   a new socket, or another address for one the connections that the agent hands over are all it needs
-//   signals and limits for others            another lease's worker may have the same account
+//   signals, limits, scheduling for others   another lease's worker may have the same account
 //   the death signal, session, process group the agent finds its workers by these
 //   memory, descriptors, traces of others    another lease's data
 //   mounts, namespaces, kernel modules, ...  nothing in them for a driver's library
@@ -181,6 +181,17 @@ class Program {
         answer(kAllow);
     }
 
+    // Refuses the call where an argument is none of `values`, and leaves the rest to what follows.
+    void require(uint32_t number, unsigned argument, std::vector<uint32_t> values) {
+        jump(BPF_JEQ, number, 0, static_cast<uint8_t>(3 + values.size()));
+        load_argument(argument);
+        for (size_t i = 0; i < values.size(); ++i) {
+            jump(BPF_JEQ, values[i], static_cast<uint8_t>(values.size() - i), 0);
+        }
+        answer(kRefuse);
+        load_number();
+    }
+
     // Refuses the call where an argument is one of `values`.
     void refuse_if(uint32_t number, unsigned argument, std::vector<uint32_t> values) {
         jump(BPF_JEQ, number, 0, static_cast<uint8_t>(3 + values.size()));
@@ -255,8 +266,16 @@ void by_argument(Program& program) {
     for (const uint32_t number : {SYS_prlimit64, SYS_move_pages, SYS_migrate_pages}) {
         program.allow_only(number, 0, {0, self});
     }
-    program.allow_only(SYS_setpriority, 0, {0 /* PRIO_PROCESS */});
-    program.allow_only(SYS_ioprio_set, 0, {1 /* IOPRIO_WHO_PROCESS */});
+    // The kernel lets an account slow all its processes down, and 0 is the thread that asks. A thread's own
+    // number is refused with those of others, which no filter can tell apart.
+    for (const uint32_t number :
+         {SYS_sched_setaffinity, SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr}) {
+        program.allow_only(number, 0, {0, self});
+    }
+    program.require(SYS_setpriority, 0, {0 /* PRIO_PROCESS */});
+    program.require(SYS_setpriority, 1, {0, self});
+    program.require(SYS_ioprio_set, 0, {1 /* IOPRIO_WHO_PROCESS */});
+    program.require(SYS_ioprio_set, 1, {0, self});
     program.refuse_if(SYS_prctl, 0,
                       {PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, PR_SET_MM, PR_SET_PTRACER,
                        PR_CAP_AMBIENT});

@@ -144,6 +144,23 @@ long limit_of(long pid) {
     return syscall(SYS_prlimit64, pid, RLIMIT_NOFILE, nullptr, &limit);
 }
 
+// What the kernel lets an account do to the scheduling of all its processes.
+long slow(const std::string& how, long pid) {
+    if (how == "nice") return setpriority(PRIO_PROCESS, static_cast<id_t>(pid), 19);
+    if (how == "io") return syscall(SYS_ioprio_set, 1 /* a process */, pid, 3 << 13 /* idle */);
+    if (how == "affinity") {
+        cpu_set_t core;
+        CPU_ZERO(&core);
+        CPU_SET(sched_getcpu(), &core);
+        return sched_setaffinity(static_cast<pid_t>(pid), sizeof core, &core);
+    }
+    const sched_param none{};
+    if (how == "idle") return sched_setscheduler(static_cast<pid_t>(pid), SCHED_IDLE, &none);
+    if (how == "parameters") return sched_setparam(static_cast<pid_t>(pid), &none);
+    const uint32_t attributes[14] = {sizeof attributes, SCHED_IDLE};
+    return syscall(SYS_sched_setattr, pid, attributes, 0);
+}
+
 // Locks of the agent's that are open here, taken for this process alone.
 long lock_all() {
     int taken = 0;
@@ -180,6 +197,7 @@ long honest_work() {
     failed +=
         sched_getaffinity(0, sizeof cores, &cores) != 0 || sched_setaffinity(0, sizeof cores, &cores) != 0;
     failed += prctl(PR_SET_NAME, "cuda-worker") != 0;
+    failed += setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0)) != 0;
     rlimit limit;
     failed += getrlimit(RLIMIT_NOFILE, &limit) != 0 || setrlimit(RLIMIT_NOFILE, &limit) != 0;
     return failed;
@@ -213,6 +231,7 @@ const std::map<std::string, std::function<long(const Words&)>>& attacks() {
         {"setsid", [](const Words&) { return setsid(); }},
         {"setpgid", [](const Words&) { return setpgid(0, 0); }},
         {"limits", [](const Words& w) { return limit_of(number(w, 1)); }},
+        {"slow", [](const Words& w) { return slow(w.at(1), number(w, 2)); }},
         {"lock", [](const Words&) { return lock_all(); }},
         {"ring", [](const Words&) { return ring(); }},
         {"counter", [](const Words&) { return counter(); }},
