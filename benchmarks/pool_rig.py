@@ -51,7 +51,7 @@ class LedgerRig:
             ]
             self.ledger.write(
                 lambda tx, name=name, offered=offered: agents.register(  # type: ignore[misc]
-                    tx, name, owner="bench", may_take_over=False, boot_id="1", address="tcp://x:1",
+                    tx, name, owner="bench", boot_id="1", address="tcp://x:1",
                     version="1", gpus=offered,
                 )
             )  # fmt: skip
@@ -186,7 +186,7 @@ class Controller:
         self._server.register_agent(
             "gpu0",
             boot_id="1",
-            address="tcp://x:1",
+            address="tcp://127.0.0.1:1024",
             version="1",
             gpus=[{"uuid": f"GPU-{index}", "index": index, **gpu} for index in range(16)],
         )

@@ -106,6 +106,12 @@ class NotAMember(Forbidden):
     code = "not_a_member"
 
 
+class AddressRefused(Forbidden):
+    """No GPU server may be at the address that this one announces."""
+
+    code = "address_refused"
+
+
 class NotFound(PoolError):
     """No such address, or nothing there that the caller may see."""
 
@@ -179,6 +185,12 @@ class AgentReplaced(Conflict):
     """Another agent process has registered under this name since."""
 
     code = "agent_replaced"
+
+
+class AgentElsewhere(Conflict):
+    """The GPU server of this name answers from another address, or by another token."""
+
+    code = "agent_elsewhere"
 
 
 class Refused(PoolError):

@@ -10,6 +10,8 @@ lab = Settings.of_this_process()
 c.PoolController.state_dir = str(lab.state / "pool")
 c.PoolController.lease_ttl = lab.lease_ttl
 c.PoolController.agent_ttl = lab.lease_ttl
+# The one GPU server is on this machine, as all kernels are.
+c.PoolController.agent_networks = [f"{lab.address}/32", f"unix://{lab.state / 'agent'}"]
 c.PoolController.courses = {
     course: {lab.gpu_class: {"thousandths": lab.course_thousandths}} for course in accounts.COURSES
 } | {

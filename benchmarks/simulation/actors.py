@@ -107,7 +107,7 @@ class Agent(Caller):
     def _register(self, tx: Transaction, boot: str) -> None:
         server = self.server
         agents.register(
-            tx, server.name, owner="gpu-server", may_take_over=False, boot_id=boot,
+            tx, server.name, owner="gpu-server", boot_id=boot,
             address=f"tcp://{server.name}:1", version="1", gpus=server.offered,
             fences_after=round(server.fences_after * 1000) or None,
         )  # fmt: skip

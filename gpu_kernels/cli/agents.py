@@ -69,7 +69,24 @@ def execute(options: argparse.Namespace) -> int:
             print(f"{options.name} is out of the pool; {freed} lease(s) on it are over.")
         agents = [agent for agent in client.agents() if options.name in (None, agent["name"])]
     print(json.dumps(agents, indent=2) if options.json else table(COLUMNS, map(_row, agents)))
+    if not options.json:
+        for agent in agents:
+            print(_refused(agent), end="")
     return Exit.OK
+
+
+def _refused(agent: Mapping[str, Any]) -> str:
+    """Who tried to be this server, for the admin to look after."""
+    if (tried := agent["refused"]) is None:
+        return ""
+    why = {
+        "agent_elsewhere": f"while it answers from {agent['address']}",
+        "address_refused": "which agent_networks does not list",
+    }.get(tried["why"], tried["why"])
+    return (
+        f"{agent['name']}: {tried['times']} registration(s) refused in the last hour, the last "
+        f"{tried['ago']:.0f} s ago from {tried['address']}, {why}\n"
+    )
 
 
 def _add(client: PoolClient, name: str, path: Path) -> int:

@@ -21,6 +21,7 @@ from gpu_kernels.errors import GPUKernelsError
 from gpu_kernels.pool.ledger import Ledger, Watch
 from gpu_kernels.pool.ledger.stores.sql import SqlStore
 from gpu_kernels.pool.memory import count_references
+from gpu_kernels.pool.policy.addresses import Addresses
 from gpu_kernels.pool.policy.roles import Patterns
 from gpu_kernels.pool.service.agent_tokens import IssuedTokens
 from gpu_kernels.pool.service.application import make_application
@@ -155,6 +156,7 @@ class PoolController(PoolSettings):
                 proofs=proofs,
                 metrics=Metrics(),
                 pace=Pace(self.max_requests),
+                addresses=Addresses.of(self.agent_networks),
                 max_wait=self.max_wait,
                 sizes={name: tuple(numbers) for name, numbers in self.sizes.items()},
                 check_answers=self.check_answers,

@@ -15,6 +15,7 @@ from gpu_kernels.errors import InvalidSize
 from gpu_kernels.pool.ledger import Caps, Timing
 from gpu_kernels.pool.ledger.house import House
 from gpu_kernels.pool.ledger.watch import PART_OF_TTL
+from gpu_kernels.pool.policy.addresses import PRIVATE, Addresses
 from gpu_kernels.pool.policy.fairness import Policy
 from gpu_kernels.pool.policy.placement import POLICIES, Catalogue
 from gpu_kernels.pool.policy.roles import Patterns
@@ -105,6 +106,17 @@ class PoolSettings(Application):
     agent_ttl = Float(30.0, help="Seconds of silence after which nothing new is placed on a GPU server.").tag(
         config=True
     )
+    agent_networks = List(
+        Unicode(),
+        default_value=list(PRIVATE),
+        help="""Where GPU servers may be: networks, names as announced, folders of Unix sockets.
+
+        Such as 10.1.0.0/16, gpu1.example.org, .gpus.example.org, unix:///run/gpu-kernels. By default loopback
+        and private networks. Link-local and multicast addresses and those of clouds' metadata are refused
+        always, as are ports below 1024. Names are not resolved: list what agents announce. Unix sockets are
+        for agents and kernels on one machine. Narrower is safer: clients bring their leases' secrets there.
+        """,
+    ).tag(config=True)
     queue_ttl = Float(
         45.0, help="Seconds after which a queued request ends whose owner stopped asking; more than 30."
     ).tag(config=True)
@@ -233,6 +245,14 @@ class PoolSettings(Application):
             Patterns.of(proposal["value"])
         except ValueError as error:
             raise TraitError(f"PoolController.course_groups: {error}") from None
+        return proposal["value"]
+
+    @validate("agent_networks")
+    def _checked_agent_networks(self, proposal: Any) -> Any:
+        try:
+            Addresses.of(proposal["value"])
+        except ValueError as error:
+            raise TraitError(f"PoolController.agent_networks: {error}") from None
         return proposal["value"]
 
     @validate("time_zone")

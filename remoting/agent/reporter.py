@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import gpu_kernels
 from gpu_kernels.client import Assignment
-from gpu_kernels.errors import AgentReplaced, Conflict, PoolError, UnknownAgent
+from gpu_kernels.errors import AgentElsewhere, AgentReplaced, Conflict, PoolError, UnknownAgent
 from remoting.agent.clock import clock
 
 FIRST_PAUSE_S = 0.2
@@ -158,6 +158,11 @@ class Reporter:
                 self._registered = False
                 failures += 1
                 await asyncio.sleep(REPLACED_PAUSE_S * random.uniform(1, 2))  # noqa: S311
+            except AgentElsewhere as error:
+                self._registered = False
+                self._trouble(f"not let in, and try again: {error.log_message}")
+                failures += 1
+                await self._pause(failures)
             except (UnknownAgent, Conflict) as error:
                 self._log.warning("registering again: %s", error.log_message)
                 self._registered = False

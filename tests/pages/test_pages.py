@@ -6,11 +6,11 @@ from html import unescape
 import httpx
 import pytest
 
-from gpu_kernels.errors import CoursePaused, Refused
+from gpu_kernels.errors import AgentElsewhere, CoursePaused, Refused
 from gpu_kernels.pool.service import usage
 from hub_config.pages.handlers import asking
 from tests.pages.site import PREFIX, HubUser, in_days, plain
-from tests.pool.controller import reserve
+from tests.pool.controller import Agent, reserve
 
 
 @pytest.fixture
@@ -413,3 +413,13 @@ def test_a_table_that_is_refused_is_a_page_in_words(visit):
     page = visit("ada").see("courses/ml101/usage.csv?from=never")
     assert page.status_code == 400
     assert page.headers["content-type"].startswith("text/html")
+
+
+def test_an_admin_sees_that_a_registration_was_refused(controller, gpu, visit):
+    with pytest.raises(AgentElsewhere):
+        Agent(controller.client("gpu-server"), boot="evil").register(address="tcp://127.0.0.1:6666")
+    root = visit("root")
+    assert "another was refused" in root.see("pool").text
+    page = root.see("servers/gpu1").text
+    assert "Somebody tried to register as this server 1 times in the last hour" in page
+    assert "tcp://127.0.0.1:6666" in page

@@ -22,6 +22,8 @@ from gpu_kernels.client import Assignment, Lease, PoolClient, Slot
 from gpu_kernels.pool.app import PoolController
 from spawner.ports import port_for_server
 
+ADDRESS = "tcp://127.0.0.1:1024"
+"""Nobody listens there: the port is below those that programs are given."""
 GPU = {
     "uuid": "GPU-1",
     "index": 0,
@@ -83,11 +85,11 @@ class Agent:
         self.client, self.name, self.boot = client, name, boot
         self.done, self.counts_by = 0, ""
 
-    def register(self, **gpu: Any) -> None:
+    def register(self, address: str = ADDRESS, **gpu: Any) -> None:
         self.client.register_agent(
             self.name,
             boot_id=self.boot,
-            address="tcp://127.0.0.1:9",
+            address=address,
             version="1",
             gpus=[{**GPU, **gpu}],
         )

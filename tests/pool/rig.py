@@ -76,26 +76,27 @@ class Rig:
         boot: str = "1",
         uuids: Sequence[str] | None = None,
         fences_after: int = 0,
+        owner: str = "gpu-server",
+        address: str | None = None,
     ) -> None:
         """An agent registers (again)."""
         offered = [
             OfferedGpu(uuid, index, gpu_class, "software", "Software GPU", mib, mib)
             for index, uuid in enumerate(uuids or [f"GPU-{name}-{index}" for index in range(gpus)])
         ]
-        self.boots[name] = boot
         self.write(
             lambda tx: agents.register(
                 tx,
                 name,
-                owner="gpu-server",
-                may_take_over=False,
+                owner=owner,
                 boot_id=boot,
-                address=f"tcp://{name}:1",
+                address=address or f"tcp://{name}:1",
                 version="1",
                 gpus=offered,
                 fences_after=fences_after,
             )
         )
+        self.boots[name] = boot
 
     def target(self, name: str = "gpu1") -> tuple[int, list[reading.Target]]:
         return self.read(lambda tx: reading.agent_target(tx, name))

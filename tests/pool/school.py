@@ -79,7 +79,7 @@ class School:
         self.boots[name] = "1"
         self.write(
             lambda tx: agents.register(
-                tx, name, owner="server", may_take_over=False, boot_id="1", address=f"tcp://{name}:1",
+                tx, name, owner="server", boot_id="1", address=f"tcp://{name}:1",
                 version="1", gpus=offered,
             )
             and None

@@ -25,7 +25,7 @@ from gpu_kernels.errors import (
     UnknownCourse,
     UnknownLease,
 )
-from tests.pool.controller import Agent, ThreadedController, error_of, reserve, token, until
+from tests.pool.controller import ADDRESS, Agent, ThreadedController, error_of, reserve, token, until
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ class TestLeases:
         lease = reserve(ada, labels={"kernel": "python3"})
         assert (lease.state, lease.user, lease.course) == ("reserved", "ada", "ml101")
         assert (lease.mib, lease.thousandths, lease.ttl) == (655, 20, 60.0)
-        assert (lease.agent, lease.address) == ("gpu1", "tcp://127.0.0.1:9")
+        assert (lease.agent, lease.address) == ("gpu1", ADDRESS)
         assert lease.labels == {"kernel": "python3"}
         assert [(seen.id, seen.secret) for seen in ada.list()] == [(lease.id, lease.secret)]
         assignment = agent.report()

@@ -262,6 +262,8 @@ def test_agents_names_and_addresses_are_checked(controller: ThreadedController) 
     with pytest.raises(InvalidRequest, match="must be tcp://HOST:PORT or unix:///PATH"):
         client.register_agent("gpu1", boot_id="1", address="http://x", version="1", gpus=[GPU])
     with pytest.raises(InvalidRequest, match="An agent's name has up to 64 letters"):
-        client.register_agent("gpu 1", boot_id="1", address="tcp://x:1", version="1", gpus=[GPU])
+        client.register_agent("gpu 1", boot_id="1", address="tcp://127.0.0.1:1024", version="1", gpus=[GPU])
     with pytest.raises(InvalidRequest, match="same 'uuid'"):
-        client.register_agent("gpu1", boot_id="1", address="tcp://x:1", version="1", gpus=[GPU, GPU])
+        client.register_agent(
+            "gpu1", boot_id="1", address="tcp://127.0.0.1:1024", version="1", gpus=[GPU, GPU]
+        )

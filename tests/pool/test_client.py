@@ -126,7 +126,7 @@ async def test_the_async_client_has_all_calls(controller: ThreadedController, ag
         assert (await root.revoke(lease.id, "exam")).state == "quarantined"
         assert await grace.release_server("") == []
     async with AsyncPoolClient(controller.url, token("gpu-server")) as server:
-        await server.register_agent("gpu2", boot_id="1", address="tcp://x:1", version="1", gpus=[])
+        await server.register_agent("gpu2", boot_id="1", address="tcp://127.0.0.1:1024", version="1", gpus=[])
         assignment = await server.report_agent("gpu2", boot_id="1", target_seq=0, leases=[])
         assert assignment.leases == ()
 

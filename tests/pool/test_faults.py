@@ -78,7 +78,7 @@ def test_a_controller_killed_under_load_loses_and_doubles_nothing(process: Contr
         agent.client.register_agent(
             f"gpu{number}",
             boot_id="1",
-            address="tcp://x:1",
+            address="tcp://127.0.0.1:1024",
             version="1",
             gpus=[
                 {

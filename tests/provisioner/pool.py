@@ -96,7 +96,7 @@ class Pool:
             try:
                 if not registered.is_set():
                     client.register_agent(
-                        "server-1", boot_id="boot-1", address="tcp://127.0.0.1:1", version="1", gpus=[GPU]
+                        "server-1", boot_id="boot-1", address="tcp://127.0.0.1:1024", version="1", gpus=[GPU]
                     )
                     registered.set()
                 answer = client.report_agent(

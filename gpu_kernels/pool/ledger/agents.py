@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from gpu_kernels.errors import AgentReplaced, Conflict, Forbidden, InvalidRequest, UnknownAgent
+from gpu_kernels.errors import AgentReplaced, Conflict, InvalidRequest, UnknownAgent
 from gpu_kernels.pool.ledger.capacity import adopted, takes_slices
 from gpu_kernels.pool.ledger.ending import ASK_ANEW, confirm, ended_of, free_all, revoke
+from gpu_kernels.pool.ledger.registrations import check_place
 from gpu_kernels.pool.ledger.rows import Agent, Gpu, Lease
 from gpu_kernels.pool.ledger.states import HOLDING, State, Who, move
 from gpu_kernels.pool.ledger.sweeping import in_force_of
@@ -62,7 +63,6 @@ def register(
     name: str,
     *,
     owner: str,
-    may_take_over: bool,
     boot_id: str,
     address: str,
     version: str,
@@ -72,12 +72,13 @@ def register(
     """Take an agent and its GPUs into the pool, or take note that it is another process now.
 
     A new boot has no workers, so what was active under the last one is lost and is taken back; its slices
-    are free once the new boot reports. ``fences_after`` is in milliseconds. Raises ``Forbidden`` when the
-    name belongs to another owner, ``Conflict`` when one of the GPUs is another agent's.
+    are free once the new boot reports. ``fences_after`` is in milliseconds. Raises ``AgentElsewhere`` while
+    the last boot answers from another address or by another token, ``Conflict`` when one of the GPUs is
+    another agent's.
     """
     known = tx.book.agents.get(name)
-    if known is not None and known.owner != owner and not may_take_over:
-        raise Forbidden(f"The agent name {name} belongs to another token's owner; choose another name.")
+    if known is not None:
+        check_place(tx, known, owner, address)
     _check_claims(tx, name, gpus)
     agent = known or Agent(
         name=name, owner=owner, boot_id="", address="", version="", registered_at=tx.now, reported_at=tx.now

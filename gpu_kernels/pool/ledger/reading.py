@@ -12,6 +12,7 @@ from gpu_kernels.pool.ledger.accounts import CourseNames
 from gpu_kernels.pool.ledger.audit import mismatch
 from gpu_kernels.pool.ledger.capacity import takes_slices
 from gpu_kernels.pool.ledger.explaining import starts
+from gpu_kernels.pool.ledger.registrations import refused_view
 from gpu_kernels.pool.ledger.rows import Lease, Slice
 from gpu_kernels.pool.ledger.ruling import idle_for
 from gpu_kernels.pool.ledger.states import FINAL, IN_FORCE, State
@@ -163,6 +164,7 @@ def agents(tx: Transaction) -> list[dict[str, Any]]:
             "standing": agent.standing,
             "drain_by": None if agent.drain_by is None else iso(agent.drain_by),
             "ends_at": None if agent.ends_at is None else iso(agent.ends_at),
+            "refused": refused_view(tx, agent.name),
         }
         for _, agent in sorted(tx.book.agents.items())
     ]

@@ -46,6 +46,17 @@ class Caps:
     queue: int = 1000
 
 
+@dataclass(frozen=True, slots=True)
+class RefusedRegistration:
+    """The last registration of a name that was refused, how many were, and when the trail last told of it."""
+
+    at: int
+    address: str
+    why: str
+    times: int = 1
+    told_at: int = 0
+
+
 @dataclass(slots=True)
 class Setting:
     """What all transactions of a ledger share.
@@ -61,6 +72,8 @@ class Setting:
     watched_since: int = 0
     alarms: dict[str, dict[str, int]] = field(default_factory=dict)
     """By agent and GPU: how much memory outside all leases has been told of."""
+    refused: dict[str, RefusedRegistration] = field(default_factory=dict)
+    """By agent: who tried to register under its name, and was not let in."""
     strangers: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By agent: what lives there, by its last report, and holds no slice of it."""
     line: tuple[str, ...] = ()
@@ -99,6 +112,7 @@ class Transaction:
         self.counts_by = setting.counts_by
         self.watched_since = setting.watched_since
         self.alarms = setting.alarms
+        self.refused = setting.refused
         self.strangers = setting.strangers
         self.afterwards: list[Callable[[], None]] = []
         self.changes = Changes()

@@ -6,10 +6,21 @@ import re
 import time
 from typing import Any
 
-from gpu_kernels.errors import AgentReplaced, Conflict, Forbidden, InvalidRequest, TooMany, UnknownAgent
-from gpu_kernels.pool.ledger import agents, reading
+from gpu_kernels.errors import (
+    AddressRefused,
+    AgentElsewhere,
+    AgentReplaced,
+    Conflict,
+    Forbidden,
+    InvalidRequest,
+    PoolError,
+    TooMany,
+    UnknownAgent,
+)
+from gpu_kernels.pool.ledger import agents, reading, registrations
 from gpu_kernels.pool.ledger.agents import Alive, OfferedGpu, Outside
 from gpu_kernels.pool.ledger.transaction import Transaction
+from gpu_kernels.pool.policy.addresses import Addresses
 from gpu_kernels.pool.service.accounting import instant
 from gpu_kernels.pool.service.base import Handler
 from gpu_kernels.pool.service.identity import ADMIN_POOL, AGENT
@@ -27,6 +38,18 @@ def checked_name(name: str) -> str:
             f"An agent's name has up to 64 letters, digits, '.', '_', '-'; not {name[:70]!r}."
         )
     return name
+
+
+def address_refused(addresses: Addresses, name: str, address: str) -> AddressRefused | None:
+    """Why no GPU server may be at this address, where none may."""
+    wrong = addresses.refusal(address)
+    if wrong is None:
+        return None
+    return AddressRefused(
+        f"The GPU server {name} may not announce {address}: {wrong}.\n"
+        "Whoever runs the pool lists where its GPU servers are: PoolController.agent_networks.",
+        details={"agent": name, "address": address},
+    )
 
 
 class AgentHandler(Handler):
@@ -60,32 +83,44 @@ class OneAgent(AgentHandler):
         scope=AGENT,
         body=schemas.Register,
         answers={200: schemas.Registered},
-        errors=[Conflict],
+        errors=[AddressRefused, AgentElsewhere, Conflict],
     )
     async def put(self, name: str, *, body: schemas.Register) -> None:
         """Another `boot_id` than before says that nothing of the last process lives: its `active` leases are
-        taken back. A name belongs to the token's owner who first used it.
+        taken back. The token must be bound to the name. While the server answers, nobody registers as it from
+        another address or by another token: `agent_elsewhere` says until when. The setting `agent_networks`
+        says which addresses there may be. The admin is told of both refusals.
         """
         name = self.own_name(name)
         gpus = [OfferedGpu(**gpu.model_dump()) for gpu in body.gpus]
-        owner, may_take_over = self.identity.name, self.identity.may(ADMIN_POOL)
+        owner = self.identity.name
+        wrong = address_refused(self.service.addresses, name, body.address)
 
-        def register(tx: Transaction) -> int:
-            agent = agents.register(
-                tx,
-                name,
-                owner=owner,
-                may_take_over=may_take_over,
-                boot_id=body.boot_id,
-                address=body.address,
-                version=body.version,
-                gpus=gpus,
-                fences_after=round(body.fences_after * 1000),
-            )
-            return agent.target_seq
+        def register(tx: Transaction) -> int | PoolError:
+            """A refusal is written down too, so it is no error of the ledger's."""
+            refusal: PoolError | None = wrong
+            if refusal is None:
+                try:
+                    return agents.register(
+                        tx,
+                        name,
+                        owner=owner,
+                        boot_id=body.boot_id,
+                        address=body.address,
+                        version=body.version,
+                        gpus=gpus,
+                        fences_after=round(body.fences_after * 1000),
+                    ).target_seq
+                except AgentElsewhere as error:
+                    refusal = error
+            registrations.note_refused(tx, name, owner=owner, address=body.address, why=refusal.code)
+            return refusal
 
-        target_seq = await self.service.desk.write(register)
-        self.answer({"name": name, "target_seq": target_seq, "report_within": self.report_within()})
+        done = await self.service.desk.write(register)
+        if isinstance(done, PoolError):
+            self.service.metrics.registrations_refused.labels(name, done.code).inc()
+            raise done
+        self.answer({"name": name, "target_seq": done, "report_within": self.report_within()})
 
     def report_within(self) -> float:
         """Seconds of silence that an agent should stay well below."""
@@ -141,7 +176,7 @@ class Report(AgentHandler):
         scope=AGENT,
         body=schemas.Report,
         answers={200: schemas.Assignment},
-        errors=[UnknownAgent, AgentReplaced, TooMany],
+        errors=[AddressRefused, UnknownAgent, AgentReplaced, TooMany],
     )
     async def post(self, name: str, *, body: schemas.Report) -> None:
         """The request says which `target_seq` has been carried out, and every lease of which anything lives.
@@ -159,10 +194,13 @@ class Report(AgentHandler):
         outside = [Outside(item.gpu, item.mib) for item in body.outside]
 
         def look(tx: Transaction) -> reading.Told:
-            agents.reporting(tx, name, owner=owner, boot_id=boot_id)
+            agent = agents.reporting(tx, name, owner=owner, boot_id=boot_id)
+            if (wrong := address_refused(self.service.addresses, name, agent.address)) is not None:
+                raise wrong  # it registered before the setting was changed
             return reading.agent_told(tx, name, target_seq, body.incarnation, full=body.full)
 
         def take(tx: Transaction) -> reading.Told:
+            look(tx)
             agents.report(
                 tx,
                 name,

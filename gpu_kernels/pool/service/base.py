@@ -26,6 +26,7 @@ from gpu_kernels.errors import (
     Refused,
     UnknownVersion,
 )
+from gpu_kernels.pool.policy.addresses import Addresses
 from gpu_kernels.pool.service.authentication import Authenticator
 from gpu_kernels.pool.service.desk import WHO, Desk, stopping
 from gpu_kernels.pool.service.groups import GroupReader
@@ -50,8 +51,8 @@ VERSIONS = ("v1",)
 class Service:
     """What the handlers work with. ``sizes`` are on offer by GPU class, '' standing for every other class.
 
-    ``groups``: reads the hub's groups, where there is a hub. ``check_answers``: compare each answer with its
-    schema, for tests; one that differs is a fault.
+    ``addresses``: where GPU servers may be. ``groups``: reads the hub's groups, where there is a hub.
+    ``check_answers``: compare each answer with its schema, for tests; one that differs is a fault.
     """
 
     desk: Desk
@@ -61,6 +62,7 @@ class Service:
     proofs: Proofs
     metrics: Metrics
     pace: Pace
+    addresses: Addresses
     max_wait: float = 600.0
     sizes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     check_answers: bool = False

@@ -18,6 +18,12 @@ class Metrics:
         self.refusals = Counter(
             "pool_refusals", "Requests refused, by code", ["code"], registry=self.registry
         )
+        self.registrations_refused = Counter(
+            "pool_registrations_refused",
+            "GPU servers that were not let in under their name, by code",
+            ["agent", "code"],
+            registry=self.registry,
+        )
         self.requests = Histogram(
             "pool_request_seconds",
             "Time to answer, without long polls",

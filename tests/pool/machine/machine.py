@@ -186,7 +186,7 @@ class PoolMachine(Checked):
         fences = None if not server.fences_after else round(server.fences_after * 1000)
         self.ask(
             lambda tx: agents.register(
-                tx, server.name, owner="gpu-server", may_take_over=False, boot_id=server.boot or "",
+                tx, server.name, owner="gpu-server", boot_id=server.boot or "",
                 address=f"tcp://{server.name}:1", version="1", gpus=server.offered, fences_after=fences,
             )
         )  # fmt: skip

@@ -185,6 +185,17 @@ class DeclaredLost(Model):
     leases: Count
 
 
+class RefusedRegistration(Model):
+    """Who was not let in under a GPU server's name in the last hour: from where, why (a code of the errors),
+    how often, and how many seconds ago it was the last time.
+    """
+
+    address: str
+    why: str
+    times: Count
+    ago: float
+
+
 class Agent(Model):
     """A GPU server, for an admin."""
 
@@ -199,6 +210,7 @@ class Agent(Model):
     standing: StandingName
     drain_by: Instant | None
     ends_at: Instant | None
+    refused: RefusedRegistration | None
 
 
 class AgentList(Model):
