@@ -94,6 +94,7 @@ def test_leases_that_were_lost_or_given_again_and_kernels_that_ended_are_counted
 
 
 @pytest.mark.native
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_small_siege_loses_nobody_and_each_attack_is_made(tmp_path):
     plan = Plan(seconds=30.0, leases=2, strength=Strength.least())

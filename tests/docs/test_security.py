@@ -6,7 +6,11 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.docs.documents import ROOT
+
+pytestmark = pytest.mark.quick
 
 PAGE = ROOT / "docs" / "explanation" / "security.md"
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
