@@ -24,6 +24,7 @@ FLOODING = 48
 """Connections that a flood goes over."""
 IDLE_AT_THE_DATA_PORT = 300
 DEEP = 200_000
+SERVERS_TOKENS_BEGIN = "gpu-agent-"
 
 
 class Attacker:
@@ -95,11 +96,18 @@ async def half(me: Attacker) -> None:
             group.create_task(me.controller.hold("half", part, say, drip=b" "))
 
 
+async def members(me: Attacker) -> None:
+    """Connections that the attacker's own token opens, each kept alive by a request now and then."""
+    request = me.request("GET", "/leases", token=me.token)
+    await me.controller.hold("members", me.strength.own_connections, lambda: request, drip=request)
+
+
 async def tokens(me: Attacker) -> None:
-    """Each request with another token that nobody has."""
+    """Each request with another token that nobody has, every other one of them as a GPU server's begins."""
+    prefixes = itertools.cycle(("", SERVERS_TOKENS_BEGIN))
 
     def unknown() -> bytes:
-        return me.request("GET", "/leases", token=secrets.token_hex(16))
+        return me.request("GET", "/leases", token=next(prefixes) + secrets.token_hex(32))
 
     await _flood(me, "tokens", me.controller, unknown)
 
@@ -226,6 +234,7 @@ async def _program(me: Attacker, attack: str, *what: str) -> None:
 ATTACK: Mapping[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "idle": idle,
     "half": half,
+    "members": members,
     "tokens": tokens,
     "secrets": secrets_,
     "readers": readers,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-ATTACKS = ("idle", "half", "tokens", "secrets", "readers", "lanes", "loads", "bombs")
+ATTACKS = ("idle", "half", "members", "tokens", "secrets", "readers", "lanes", "loads", "bombs")
 CALM = 0.05
 """The parts of the time before the first attack and after the last, in which nobody attacks."""
 TOGETHER = 0.3
@@ -18,6 +18,7 @@ class Strength:
 
     idle_connections: int = 2200
     half_requests: int = 1200
+    own_connections: int = 600
     opens_a_second: int = 300
     floods_a_second: int = 400
     deaf_readers: int = 120
@@ -29,7 +30,7 @@ class Strength:
     @classmethod
     def least(cls) -> Strength:
         """Each attack at its smallest, to see that it is one."""
-        return cls(20, 20, 100, 20, 8, 10, 1, 1, 1)
+        return cls(20, 20, 20, 100, 20, 8, 10, 1, 1, 1)
 
 
 @dataclass(frozen=True)
