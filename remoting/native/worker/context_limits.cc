@@ -30,7 +30,10 @@ CUresult ContextLimits::apply(Worker& worker, uint8_t device, CUlimit limit, Lim
     const uint64_t more = times(value - first, bytes_of_unit(on, limit));
     const uint64_t charge = more == 0 ? 0 : MemoryLedger::charge_of(more);
     const uint64_t before = state.charged;
-    if (charge > before && !worker.memory.reserve(device, charge - before)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (charge > before && !worker.memory.reserve(device, charge - before)) {
+        worker.room.look();
+        if (!worker.memory.reserve(device, charge - before)) return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     const CUresult result = invoke(worker.driver.cuCtxSetLimit, limit, static_cast<size_t>(value));
     if (result == CUDA_SUCCESS) state.charged = charge;
     // The larger one of both was taken; the context has one of them.

@@ -67,7 +67,7 @@ namespace {
 template <typename T>
 void ends(Session&, T) {}
 void ends(Session& session, CUstream stream) {
-    session.own_work.stream_ends(stream);
+    session.stream_ends(stream);
 }
 
 }  // namespace
@@ -96,7 +96,6 @@ void ends(Session& session, CUstream stream) {
 
 HANDLES(stream, streams, CUstream)
 HANDLES(event, events, CUevent)
-HANDLES(pool, pools, CUmemoryPool)
 
 bool Context::stream(uint64_t handle, CUstream& stream) const {
     if (!is_special_stream(handle)) return find_stream(session_, handle, stream);
@@ -105,18 +104,10 @@ bool Context::stream(uint64_t handle, CUstream& stream) const {
     return true;
 }
 
-bool Context::pool(uint64_t handle, CUmemoryPool& pool) const {
-    if (handle >= worker_.devices.size()) return find_pool(session_, handle, pool);
+bool Context::pool(uint64_t handle, std::shared_ptr<Pool>& pool) const {
+    if (handle >= worker_.devices.size()) return session_.pools.find(handle, pool);
     pool = session_.default_pool(static_cast<uint8_t>(handle));
     return pool != nullptr;
-}
-
-bool Context::device_of_pool(uint64_t handle, uint8_t& device) const {
-    OnDevice<CUmemoryPool> found;
-    found.device = static_cast<uint8_t>(handle);
-    if (handle >= worker_.devices.size() && !session_.pools.find(handle, found)) return false;
-    device = found.device;
-    return true;
 }
 
 bool Context::event(uint64_t handle, CUevent& event) const {

@@ -36,19 +36,14 @@ class Context {
     bool stream(uint64_t handle, CUstream& stream) const;
     bool event(uint64_t handle, CUevent& event) const;
     // A device's number stands for the session's default pool there.
-    bool pool(uint64_t handle, CUmemoryPool& pool) const;
-    // Whose memory it hands out, whatever device the call is for.
-    bool device_of_pool(uint64_t handle, uint8_t& device) const;
+    bool pool(uint64_t handle, std::shared_ptr<Pool>& pool) const;
 
     bool may_add_stream(uint64_t handle) const;
     bool may_add_event(uint64_t handle) const;
-    bool may_add_pool(uint64_t handle) const;
     CUresult add_stream(uint64_t handle, CUstream stream) const;
     CUresult add_event(uint64_t handle, CUevent event) const;
-    CUresult add_pool(uint64_t handle, CUmemoryPool pool) const;
     bool drop_stream(uint64_t handle, CUstream& stream) const;
     bool drop_event(uint64_t handle, CUevent& event) const;
-    bool drop_pool(uint64_t handle, CUmemoryPool& pool) const;
 
     // Whether the lease may touch [address, address + bytes).
     bool accessible(uint64_t address, uint64_t bytes) const {

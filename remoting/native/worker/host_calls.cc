@@ -89,6 +89,11 @@ HostCalls::Next HostCalls::next(uint64_t done, wire::HostCallReply& reply) {
     return Next::there;
 }
 
+bool HostCalls::waits() {
+    const std::lock_guard lock(mutex_);
+    return running_ || !waiting_.empty();
+}
+
 void HostCalls::close() {
     const std::lock_guard lock(mutex_);
     closed_ = true;

@@ -46,6 +46,9 @@ class HostCalls : public std::enable_shared_from_this<HostCalls> {
     enum class Next : uint8_t { there, malformed, gone };
     Next next(uint64_t done, wire::HostCallReply& reply);
 
+    // Whether a stream is parked until the client has run a function.
+    bool waits();
+
     // The client has gone: nobody waits from now on.
     void close();
 

@@ -62,13 +62,14 @@ CUresult describe(Context& context, LoadedLibrary& library, wire::Writer& rows) 
 }
 
 // Takes from the slice what the image and its variables need, then loads it.
-CUresult load_image(LoadedLibrary& library, const ImageCache::Image& image,
+CUresult load_image(Session& session, LoadedLibrary& library, const ImageCache::Image& image,
                     const std::shared_ptr<JitOptions>& options) {
     const auto bytes = variable_bytes(std::as_bytes(std::span(image->data(), image->size())));
     if (!bytes) return CUDA_ERROR_INVALID_IMAGE;
     const uint64_t variables = MemoryLedger::charge_of(*bytes);
     const uint64_t charge = MemoryLedger::charge_of(image->size());
-    if (variables > UINT64_MAX - charge || !library.worker.memory.reserve(library.device, charge + variables))
+    if (variables > UINT64_MAX - charge ||
+        !library.worker.room.take(session, library.device, charge + variables))
         return CUDA_ERROR_OUT_OF_MEMORY;
     library.charged = charge + variables;
     library.image = image;
@@ -84,7 +85,7 @@ CUresult load_image(LoadedLibrary& library, const ImageCache::Image& image,
 CUresult load(Context& context, const wire::LoadHead& head, const ImageCache::Image& image,
               const std::shared_ptr<JitOptions>& options, wire::Writer& rows, uint32_t& kernel_count) {
     const auto library = std::make_shared<LoadedLibrary>(context.worker(), context.device());
-    if (CUresult error = load_image(*library, image, options)) return error;
+    if (CUresult error = load_image(context.session(), *library, image, options)) return error;
     if (CUresult error = describe(context, *library, rows)) return error;
     kernel_count = static_cast<uint32_t>(library->kernels.size());
     return context.session().libraries.add(head.library, library) ? CUDA_SUCCESS : kMalformed;
@@ -182,7 +183,7 @@ CUresult handle_reset_libraries(Context& context, uint8_t, wire::Reader& payload
         before.reset();
         session.unload(handle);
         const auto fresh = std::make_shared<LoadedLibrary>(context.worker(), device);
-        if (CUresult error = load_image(*fresh, image, options)) return error;
+        if (CUresult error = load_image(session, *fresh, image, options)) return error;
         wire::Writer rows;
         // One image has one order of kernels, and so the client's numbers stay right.
         if (CUresult error = describe(context, *fresh, rows)) return error;

@@ -46,6 +46,7 @@ void serve(Worker& worker, int fd, const wire::Hello& hello) {
     session->software.enter();
     if (lane.welcome()) lane.run();
     session->own_work.thread_ends();
+    worker.ending_frees.thread_ends();
     if (worker.driver.software) worker.driver.software->enter_session(nullptr);
     if (session->remove_lane(hello.lane)) worker.leave(id, session);
 }
@@ -135,6 +136,7 @@ int run(const Options& options) {
         log_line("the system gives no file in memory: what kernels print is lost");
     }
     if (!filtered(options.seccomp, *worker)) return 1;
+    std::thread([worker] { worker->room.watch(); }).detach();
     worker->status.report(worker->memory);
     for (bool closed = false; !closed;) {
         pollfd entry{options.control_fd, POLLIN, 0};

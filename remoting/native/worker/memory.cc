@@ -25,14 +25,8 @@ CUresult ask_driver(Context& context, const wire::AllocateHead& head, CUdevicept
         case wire::AllocationKind::pitched:
             return invoke(driver.cuMemAllocPitch_v2, &address, &pitch, static_cast<size_t>(head.bytes),
                           static_cast<size_t>(head.rows), static_cast<unsigned>(head.element));
-        case wire::AllocationKind::stream_ordered: {
-            CUstream stream;
-            if (!context.stream(head.stream, stream)) return CUDA_ERROR_INVALID_HANDLE;
-            CUmemoryPool pool;
-            if (!context.pool(head.pool, pool)) return CUDA_ERROR_NOT_SUPPORTED;
-            return invoke(driver.cuMemAllocFromPoolAsync, &address, static_cast<size_t>(head.bytes), pool,
-                          stream);
-        }
+        case wire::AllocationKind::stream_ordered:
+            break;  // of a pool
         case wire::AllocationKind::managed:
             if (driver.software) {
                 return invoke(driver.cuMemAllocManaged, &address, static_cast<size_t>(head.bytes),
@@ -54,14 +48,23 @@ uint64_t expected_bytes(const Driver& driver, const wire::AllocateHead& head) {
     return times((head.bytes + kPitchUnit - 1) / kPitchUnit * kPitchUnit, head.rows);
 }
 
+// Once the driver has said yes the bytes are free; until then they stay charged.
 CUresult free(Context& context, const Allocation& allocation, CUresult result) {
-    // Once the driver has said yes the bytes are free; until then they stay charged.
     if (result == CUDA_SUCCESS) {
-        context.worker().memory.give_back(allocation.device, allocation.charged);
+        context.worker().freed(allocation);
     } else {
         context.worker().memory.add(allocation);
     }
     return result;
+}
+
+// What `head` asks for, with `charge` taken from the slice.
+CUresult allocate(Context& context, const wire::AllocateHead& head, const std::shared_ptr<Pool>& pool,
+                  uint64_t charge, CUdeviceptr& address, size_t& pitch) {
+    if (!pool) return ask_driver(context, head, address, pitch);
+    CUstream stream;
+    if (!context.stream(head.stream, stream)) return CUDA_ERROR_INVALID_HANDLE;
+    return pool->allocate(head.bytes, charge, stream, address);
 }
 
 }  // namespace
@@ -74,19 +77,22 @@ CUresult handle_allocate(Context& context, uint8_t, wire::Reader& payload, wire:
     if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     const uint64_t charge = MemoryLedger::charge_of(bytes);
     uint8_t device = context.device();
-    const bool of_pool = head.kind == static_cast<uint32_t>(wire::AllocationKind::stream_ordered);
-    if (of_pool && !context.device_of_pool(head.pool, device)) return CUDA_ERROR_NOT_SUPPORTED;
-    if (!memory.reserve(device, charge)) return CUDA_ERROR_OUT_OF_MEMORY;
+    std::shared_ptr<Pool> pool;
+    if (head.kind == static_cast<uint32_t>(wire::AllocationKind::stream_ordered)) {
+        if (!context.pool(head.pool, pool)) return CUDA_ERROR_NOT_SUPPORTED;
+        device = pool->device;
+    }
+    if (!context.worker().room.take(context.session(), device, charge)) return CUDA_ERROR_OUT_OF_MEMORY;
     CUdeviceptr address = 0;
     size_t pitch = 0;
-    const CUresult result = ask_driver(context, head, address, pitch);
+    const CUresult result = allocate(context, head, pool, charge, address, pitch);
     if (result != CUDA_SUCCESS) {
         memory.give_back(device, charge);
         return result;
     }
     const uint64_t whole = context.driver().software ? head.bytes : bytes;
     const uint64_t usable = pitch ? std::min(times(pitch, head.rows), charge) : whole;
-    memory.add({address, usable, charge, &context.session(), device});
+    memory.add({address, usable, charge, &context.session(), device, false, std::move(pool)});
     reply.put(static_cast<uint64_t>(address));
     reply.put(static_cast<uint64_t>(pitch));
     return CUDA_SUCCESS;
@@ -106,8 +112,7 @@ CUresult run_cuMemFree_v2(Context& context, uint8_t, const wire::cuMemFree_v2_me
                       : own_work.free(allocation->device, message.dptr));
 }
 
-// The bytes count as free when the free is queued, as they do in the driver's pool: a later allocation on the
-// stream may have them.
+// The bytes are the slice's until the stream has come here.
 CUresult run_cuMemFreeAsync(Context& context, uint8_t, const wire::cuMemFreeAsync_message& message,
                             wire::Writer&) {
     CUstream stream;
@@ -115,14 +120,23 @@ CUresult run_cuMemFreeAsync(Context& context, uint8_t, const wire::cuMemFreeAsyn
     const auto allocation = context.worker().memory.take(message.dptr, &context.session());
     if (!allocation) return CUDA_ERROR_INVALID_VALUE;
     const auto address = static_cast<CUdeviceptr>(message.dptr);
-    return free(context, *allocation, invoke(context.driver().cuMemFreeAsync, address, stream));
+    Worker& worker = context.worker();
+    if (CUresult error = invoke(context.driver().cuMemFreeAsync, address, stream)) {
+        worker.memory.add(*allocation);
+        return error;
+    }
+    if (allocation->pool) allocation->pool->freed(allocation->charged);
+    worker.ending_frees.add(context.device(), stream, *allocation);
+    worker.room.note();
+    return CUDA_SUCCESS;
 }
 
 CUresult handle_memory_info(Context& context, uint8_t, wire::Reader& payload, wire::Writer& reply) {
     if (!payload.finished()) return kMalformed;
     const MemoryLedger& memory = context.worker().memory;
+    context.worker().room.look();
     const uint64_t limit = memory.limit(context.device());
-    uint64_t left = limit - memory.used(context.device());
+    uint64_t left = memory.left(context.device());
     size_t free_on_device = 0, total = 0;
     if (invoke(context.driver().cuMemGetInfo_v2, &free_on_device, &total) == CUDA_SUCCESS) {
         left = std::min<uint64_t>(left, free_on_device);

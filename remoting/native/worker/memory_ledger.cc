@@ -19,7 +19,7 @@ uint64_t MemoryLedger::charge_of(uint64_t bytes) {
 
 bool MemoryLedger::reserve(uint8_t device, uint64_t charge) {
     const std::unique_lock lock(mutex_);
-    if (charge > limits_[device] - used_[device]) return false;
+    if (used_[device] > limits_[device] || charge > limits_[device] - used_[device]) return false;
     used_[device] += charge;
     peak_ = std::max(peak_, std::accumulate(used_.begin(), used_.end(), uint64_t{0}));
     return true;
@@ -28,6 +28,12 @@ bool MemoryLedger::reserve(uint8_t device, uint64_t charge) {
 void MemoryLedger::give_back(uint8_t device, uint64_t charge) {
     const std::unique_lock lock(mutex_);
     used_[device] -= charge;
+}
+
+void MemoryLedger::take_beyond(uint8_t device, uint64_t charge) {
+    const std::unique_lock lock(mutex_);
+    used_[device] += charge;
+    peak_ = std::max(peak_, std::accumulate(used_.begin(), used_.end(), uint64_t{0}));
 }
 
 void MemoryLedger::add(const Allocation& allocation) {
@@ -104,6 +110,11 @@ std::optional<uint8_t> MemoryLedger::device_of(uint64_t address, uint64_t bytes)
 uint64_t MemoryLedger::used(uint8_t device) const {
     const std::shared_lock lock(mutex_);
     return used_[device];
+}
+
+uint64_t MemoryLedger::left(uint8_t device) const {
+    const uint64_t taken = used(device);
+    return taken > limits_[device] ? 0 : limits_[device] - taken;
 }
 
 uint64_t MemoryLedger::used_of_all() const {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
@@ -11,6 +12,7 @@
 
 namespace worker {
 
+class Pool;
 class Session;
 
 struct Allocation {
@@ -21,6 +23,7 @@ struct Allocation {
     const Session* owner = nullptr;
     uint8_t device = 0;
     bool joins = false;  // a mapping: with the next one, if that begins where this ends, it is as one
+    std::shared_ptr<Pool> pool{};  // that it is of: it then has the charge
 };
 
 class MemoryLedger {
@@ -32,9 +35,12 @@ class MemoryLedger {
     static uint64_t charge_of(uint64_t bytes);
 
     // Takes `charge` from the slice; false when it does not fit. Every reserve is followed by add (which
-    // keeps it) or give_back.
+    // keeps it) or give_back. Callers ask SliceRoom, which looks first what has come back.
     bool reserve(uint8_t device, uint64_t charge);
     void give_back(uint8_t device, uint64_t charge);
+    // Takes what the driver has taken already, whether it fits or not: nothing more is given out until it
+    // does.
+    void take_beyond(uint8_t device, uint64_t charge);
 
     void add(const Allocation& allocation);
     // The allocation that starts at `base`, if `owner` made it; it is then forgotten, but still charged.
@@ -53,6 +59,7 @@ class MemoryLedger {
 
     uint64_t used(uint8_t device) const;
     uint64_t limit(uint8_t device) const { return limits_[device]; }
+    uint64_t left(uint8_t device) const;
     // Over all devices; for the status.
     uint64_t used_of_all() const;
     uint64_t peak_of_all() const;

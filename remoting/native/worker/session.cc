@@ -69,11 +69,12 @@ void Session::end() {
 void Session::free(const Allocation& allocation) {
     if (allocation.charged == 0) return;
     own_work.free(allocation.device, allocation.base);
-    worker_.memory.give_back(allocation.device, allocation.charged);
+    worker_.freed(allocation);
 }
 
 void Session::reset(uint8_t device) {
     for (const auto& stream : streams.take_if([&](const auto& s) { return s.device == device; })) {
+        worker_.ending_frees.stream_ends(stream.handle);
         invoke(worker_.driver.cuStreamDestroy_v2, stream.handle);
     }
     for (const auto& event : events.take_if([&](const auto& e) { return e.device == device; })) {
@@ -87,6 +88,11 @@ void Session::reset(uint8_t device) {
     for (const Allocation& allocation : worker_.memory.take_device(this, device)) free(allocation);
 }
 
+void Session::stream_ends(CUstream stream) {
+    own_work.stream_ends(stream);
+    worker_.ending_frees.stream_ends(stream);
+}
+
 uint64_t Session::weight() {
     constexpr uint64_t kStream = 16, kGraph = 64, kLibrary = 256;
     return events.size() + kStream * streams.size() + kGraph * graphs.size() + kLibrary * libraries.size();
@@ -97,7 +103,7 @@ void Session::give_back(uint64_t owned) {
     OnDevice<CUstream> stream;
     OnDevice<CUevent> event;
     if (streams.take(owned, stream)) {
-        own_work.stream_ends(stream.handle);
+        stream_ends(stream.handle);
         invoke(driver.cuStreamDestroy_v2, stream.handle);
     } else if (events.take(owned, event)) {
         invoke(driver.cuEventDestroy_v2, event.handle);
@@ -158,15 +164,17 @@ void Session::free_all() {
     worker_.memory.take_all(this);
     addresses.free_all(worker_);
     physicals.take_if([](const auto&) { return true; });
-    for (const auto& pool : pools.take_if([](const auto&) { return true; })) {
-        invoke(worker_.driver.cuMemPoolDestroy, pool.handle);
+    pools.take_if([](const auto&) { return true; });
+    {
+        const std::lock_guard lock(pools_mutex_);
+        default_pools_.clear();
     }
-    for (const auto& [device, pool] : default_pools_) invoke(worker_.driver.cuMemPoolDestroy, pool);
+    worker_.room.look();
 }
 
 LoadedLibrary::~LoadedLibrary() {
-    if (handle) invoke(worker.driver.cuLibraryUnload, handle);
-    worker.memory.give_back(device, charged);
+    if (!handle || invoke(worker.driver.cuLibraryUnload, handle) == CUDA_SUCCESS)
+        worker.memory.give_back(device, charged);
 }
 
 }  // namespace worker

@@ -21,6 +21,7 @@
 #include "notices.h"
 #include "order.h"
 #include "own_work.h"
+#include "pool.h"
 #include "protocol.h"
 #include "software.h"
 #include "transport.h"
@@ -136,7 +137,7 @@ class Session : public std::enable_shared_from_this<Session> {
     Handles<OnDevice<CUstream>> streams;
     Handles<OnDevice<CUevent>> events;
     Handles<std::shared_ptr<BuiltGraph>> graphs;
-    Handles<OnDevice<CUmemoryPool>> pools;
+    Handles<std::shared_ptr<Pool>> pools;
     Handles<std::shared_ptr<Physical>> physicals;
     VirtualMemory addresses;
     Handles<std::shared_ptr<LoadedLibrary>> libraries;
@@ -154,7 +155,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
     // The pool that takes the place of the device's default one: each process has its own, with its own
     // settings, as it has without a worker. Null when the driver has no pools.
-    CUmemoryPool default_pool(uint8_t device);
+    std::shared_ptr<Pool> default_pool(uint8_t device);
 
     // The first error of a posted call since the last asked one.
     void hold(CUresult error, const char* call);
@@ -171,6 +172,9 @@ class Session : public std::enable_shared_from_this<Session> {
     // Ends all lanes: without one of them the order of the others has a hole.
     void end();
     bool ended() const { return ended_.load(std::memory_order_acquire); }
+
+    // The stream is about to be destroyed; its work may go on.
+    void stream_ends(CUstream stream);
 
     // What it has, roughly by what the kinds of things cost: to compare sessions.
     uint64_t weight();
@@ -199,8 +203,8 @@ class Session : public std::enable_shared_from_this<Session> {
     std::optional<std::chrono::steady_clock::time_point> abandoned_since_;  // of end_if_abandoned alone
     std::mutex mutex_;
     std::map<uint32_t, wire::Transport*> lanes_;
-    std::mutex pools_mutex_;                         // of default_pools_
-    std::map<uint8_t, CUmemoryPool> default_pools_;  // made by this session, by device
+    std::mutex pools_mutex_;                                  // of default_pools_
+    std::map<uint8_t, std::shared_ptr<Pool>> default_pools_;  // by device
     std::map<wire::Digest, std::shared_ptr<Upload>> uploads_;
 };
 

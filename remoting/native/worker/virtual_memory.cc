@@ -5,8 +5,8 @@
 namespace worker {
 
 Physical::~Physical() {
-    invoke(worker.driver.cuMemRelease, handle);
-    worker.memory.give_back(device, charged);
+    // What the driver does not let go of stays the slice's.
+    if (invoke(worker.driver.cuMemRelease, handle) == CUDA_SUCCESS) worker.memory.give_back(device, charged);
 }
 
 CUresult VirtualMemory::reserve(Worker& worker, uint64_t bytes, uint64_t align, uint64_t wanted,
@@ -171,7 +171,7 @@ CUresult handle_create_memory(Context& context, uint8_t, wire::Reader& payload, 
     if (head.bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     Worker& worker = context.worker();
     const uint64_t charge = MemoryLedger::charge_of(head.bytes);
-    if (!worker.memory.reserve(context.device(), charge)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!worker.room.take(session, context.device(), charge)) return CUDA_ERROR_OUT_OF_MEMORY;
     CUmemAllocationProp properties{};
     properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;

@@ -36,6 +36,13 @@ bool Worker::note(CUresult result, const char* call) {
     return true;
 }
 
+void Worker::freed(const Allocation& allocation) {
+    if (!allocation.pool) return memory.give_back(allocation.device, allocation.charged);
+    allocation.pool->freed(allocation.charged);
+    allocation.pool->look();
+    room.note();
+}
+
 void Worker::end(const std::string& why) {
     status.report(memory);
     log_line("this worker ends: " + why);

@@ -11,13 +11,16 @@
 #include "device_output.h"
 #include "devices.h"
 #include "driver.h"
+#include "ending_frees.h"
 #include "host_budget.h"
 #include "host_memory.h"
 #include "image_cache.h"
 #include "memory_ledger.h"
 #include "options.h"
 #include "own_work.h"
+#include "pool.h"
 #include "session.h"
+#include "slice_room.h"
 #include "status.h"
 
 namespace worker {
@@ -34,6 +37,9 @@ struct Worker {
     Driver driver;
     std::vector<Device> devices;
     MemoryLedger memory;
+    Pools pools;
+    EndingFrees ending_frees{*this};
+    SliceRoom room{*this};  // asked before memory
     ContextLimits limits;
     ImageCache images;
     HostMemory host_memory;               // of the whole process
@@ -48,6 +54,9 @@ struct Worker {
     // Takes note of a driver's answer: a fatal one poisons the worker, and the agent is told once. False when
     // it is one that ends contexts and this context goes on.
     bool note(CUresult result, const char* call);
+
+    // The driver has freed it, and no stream needs to come to that.
+    void freed(const Allocation& allocation);
 
     // The session with this id, made if it is new; null when there are too many.
     std::shared_ptr<Session> enter(const std::string& id);
