@@ -93,6 +93,13 @@ class Unauthenticated(PoolError):
     status = 401
 
 
+class RateLimited(PoolError):
+    """Too much comes at once from there: tokens that nobody knows, or connections. Nothing was done."""
+
+    code = "rate_limited"
+    status = 429
+
+
 class Forbidden(PoolError):
     """The token is good and does not allow this."""
 

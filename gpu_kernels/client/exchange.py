@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from gpu_kernels.client.requests import Pause, Request
-from gpu_kernels.errors import NotActive, PoolError, PoolUnavailable, from_json
+from gpu_kernels.errors import NotActive, PoolError, PoolUnavailable, RateLimited, from_json
 
 T = TypeVar("T")
 BETWEEN_ROUNDS = (0.1, 0.4)
@@ -96,13 +96,19 @@ def exchange(request: Request[T], controllers: Controllers, timeout: float) -> E
             if away is None:
                 assert isinstance(reply, httpx.Response)
                 controllers.current = url
-                return _read(request, reply, url)
+                again = _again_after(reply)
+                if again is None or time.monotonic() + again >= end:
+                    return _read(request, reply, url)
+                yield Pause(again)
+                failure = None
+                break
             failure = away
             if isinstance(failure, NotActive):
                 controllers.name_active(failure.details.get("address"))
             elif not request.repeatable and not isinstance(reply, _NEVER_SENT):
                 raise failure  # a proxy's 502 or 504 too may come of a request that was carried out
-        assert failure is not None
+        if failure is None:
+            continue  # nothing was done, and the time to ask again was told
         if not pauses or time.monotonic() + pauses[0] >= end:
             raise failure
         yield Pause(pauses.pop(0))
@@ -119,6 +125,14 @@ def _away(reply: Reply, url: str, *, several: bool) -> PoolError | None:
         return from_json(reply.status_code, None)  # a proxy says so; the controller itself answers in JSON
     error = from_json(reply.status_code, _json(reply))
     return error if isinstance(error, NotActive) or (several and isinstance(error, PoolUnavailable)) else None
+
+
+def _again_after(reply: httpx.Response) -> float | None:
+    """When to ask again where the rate of requests was limited, None where it was not."""
+    if reply.status_code != RateLimited.status:
+        return None
+    error = from_json(reply.status_code, _json(reply))
+    return error.retry_after if isinstance(error, RateLimited) else None
 
 
 def _read(request: Request[T], response: httpx.Response, url: str) -> T:

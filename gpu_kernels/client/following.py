@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from gpu_kernels.client.exchange import Controllers
-from gpu_kernels.errors import NotActive, PoolError, PoolUnavailable, from_json
+from gpu_kernels.errors import NotActive, PoolError, PoolUnavailable, RateLimited, from_json
 
 SILENCE = 60.0
 """Seconds without even a sign of life after which a stream is taken for dead; the controller sends one
@@ -94,7 +94,7 @@ class Following:
         """The stream has ended, by itself or by ``error``: seconds until the next attempt. Raises what will
         not be otherwise then.
         """
-        if isinstance(error, PoolError) and not isinstance(error, PoolUnavailable):
+        if isinstance(error, PoolError) and not isinstance(error, (PoolUnavailable, RateLimited)):
             raise error
         pause = self._pause * random.uniform(0.5, 1.0)  # noqa: S311 - so that followers do not all come at once
         self._pause = min(LONGEST_PAUSE, 2 * self._pause)

@@ -12,12 +12,15 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from traitlets.config import Config
 
 from gpu_kernels import __version__
 from gpu_kernels.errors import GPUKernelsError
+from gpu_kernels.limits.descriptors import raise_soft_limit, shares
+from gpu_kernels.limits.front import Front
+from gpu_kernels.limits.logs import limit_rate
+from gpu_kernels.limits.questions import Rates
 from gpu_kernels.pool.ledger import Ledger, Watch
 from gpu_kernels.pool.ledger.stores.sql import SqlStore
 from gpu_kernels.pool.memory import count_references
@@ -51,6 +54,7 @@ class PoolController(PoolSettings):
     """Who waits at this controller, while it serves."""
     service: Service
     role: Role
+    front: Front
 
     name = "gpu-pool"
     version = __version__
@@ -75,7 +79,8 @@ class PoolController(PoolSettings):
             command_line = Config(self.cli_config)
             self.load_config_file(str(Path(self.config_file).resolve()))
             self.update_config(command_line)
-        for name in ("gpu_kernels", "tornado"):
+        limit_rate(self.log.handlers)
+        for name in ("gpu_kernels", "tornado", "asyncio"):
             logger = logging.getLogger(name)
             logger.handlers, logger.level = self.log.handlers, self.log.level
         if self.under_hub:
@@ -151,6 +156,7 @@ class PoolController(PoolSettings):
                     self.token_cache,
                     outage_seconds=self.hub_outage if self.under_hub else 0.0,
                     patterns=Patterns.of(self.course_groups),
+                    rates=Rates(self.unknown_tokens, 2 * self.unknown_tokens),
                 ),
                 groups=self._group_reader(desk),
                 proofs=proofs,
@@ -161,7 +167,14 @@ class PoolController(PoolSettings):
                 sizes={name: tuple(numbers) for name, numbers in self.sizes.items()},
                 check_answers=self.check_answers,
             )
-            server = HTTPServer(make_application(service, self.prefix), max_body_size=MOST_BUFFERED)
+            self.front = server = Front(
+                make_application(service, self.prefix),
+                shares=shares(raise_soft_limit()[1]),
+                times=self.times(),
+                of_owner=self.connections_of_a_user,
+                log=logging.getLogger("gpu_kernels.pool.connections"),
+                max_body_size=MOST_BUFFERED,
+            )
             server.add_sockets(sockets)
             sweeper = Sweeper(desk, service.metrics, self.sweep_interval, self.keep_days)
             tasks = [asyncio.create_task(sweeper.run()), asyncio.create_task(role.run())]

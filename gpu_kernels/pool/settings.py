@@ -12,6 +12,7 @@ from traitlets import Bool, Dict, Enum, Float, Int, List, TraitError, Unicode, U
 from traitlets.config import Application
 
 from gpu_kernels.errors import InvalidSize
+from gpu_kernels.limits.front import Times
 from gpu_kernels.pool.ledger import Caps, Timing
 from gpu_kernels.pool.ledger.house import House
 from gpu_kernels.pool.ledger.watch import PART_OF_TTL
@@ -195,6 +196,33 @@ class PoolSettings(Application):
         started again. A token that is revoked meanwhile goes on too.
         """,
     ).tag(config=True)
+    unknown_tokens = Float(
+        1200.0,
+        min=1.0,
+        help="""Wrong tokens of one address in a minute about which the hub is asked, also the most at once.
+
+        Of all addresses together, twice as many. Beyond, tokens that are not known yet are refused (429).
+        Known ones never wait for this. Behind a proxy all come from one address.
+        """,
+    ).tag(config=True)
+    header_time = Float(
+        20.0, help="Seconds that a connection has for a request's header, until it is known whose it is."
+    ).tag(config=True)
+    body_time = Float(20.0, help="Seconds that a request has for its body.").tag(config=True)
+    idle_time = Float(75.0, help="Seconds that a connection may be idle once it is known whose it is.").tag(
+        config=True
+    )
+    answer_time = Float(
+        30.0, help="Seconds in which an answer, or each part of a stream, must be taken by its reader."
+    ).tag(config=True)
+    connections_of_a_user = Int(
+        192,
+        min=1,
+        help="""Connections of one user at once; beyond, idle ones are ended, then new ones refused (429).
+
+        How many there may be in all follows from the hard limit of file descriptors (ulimit -Hn).
+        """,
+    ).tag(config=True)
     keep_days = Float(
         90.0, help="Days for which ended leases and the audit trail are kept; accounts are kept for good."
     ).tag(config=True)
@@ -230,6 +258,10 @@ class PoolSettings(Application):
         "max_wait",
         "keep_days",
         "groups_interval",
+        "header_time",
+        "body_time",
+        "idle_time",
+        "answer_time",
         "patience",
         "longest_wait",
     )
@@ -299,6 +331,9 @@ class PoolSettings(Application):
                 f"queue_ttl ({self.queue_ttl:g} s) must be more than {MAX_LONG_POLL:g} s: a waiting client "
                 "may ask as seldom as that"
             )
+
+    def times(self) -> Times:
+        return Times(self.header_time, self.body_time, self.idle_time, self.answer_time)
 
     def caps(self) -> Caps:
         return Caps(self.max_leases, self.max_queued, self.max_queue)

@@ -198,10 +198,18 @@ class ThreadedController(Controller):
 class ControllerProcess(Controller):
     """In a process of its own, always on the same port, so that it can be killed and started again."""
 
-    def __init__(self, state: Path, port: int | None = None, **traits: Any) -> None:
+    def __init__(
+        self,
+        state: Path,
+        port: int | None = None,
+        *,
+        descriptors: tuple[int, int] | None = None,
+        **traits: Any,
+    ) -> None:
         """``port``: 0 for any, which is not kept; None for one that no outgoing connection is given while
-        nobody listens there."""
+        nobody listens there. ``descriptors``: its soft and its hard limit, this process's by default."""
         super().__init__()
+        self._descriptors = descriptors
         port = port_for_server() if port is None else port
         self.state = state
         state.mkdir(mode=0o700, exist_ok=True)
@@ -216,9 +224,10 @@ class ControllerProcess(Controller):
     def start(self) -> None:
         self._url_file.unlink(missing_ok=True)
         environment = {k: v for k, v in os.environ.items() if not k.startswith("JUPYTERHUB_")}
+        limited = ["prlimit", "--nofile={}:{}".format(*self._descriptors)] if self._descriptors else []
         with (self.state / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "gpu_kernels.pool", "--config", str(self._config)],
+                [*limited, sys.executable, "-m", "gpu_kernels.pool", "--config", str(self._config)],
                 stderr=log,
                 stdout=log,
                 env=environment,

@@ -78,6 +78,8 @@ class Agents(Handler):
 class OneAgent(AgentHandler):
     """``/agents/NAME``"""
 
+    vital = True
+
     @operation(
         "Register a GPU server",
         scope=AGENT,
@@ -170,6 +172,8 @@ class Lost(Handler):
 
 class Report(AgentHandler):
     """``/agents/NAME/report``"""
+
+    vital = True
 
     @operation(
         "Report what lives on a GPU server",

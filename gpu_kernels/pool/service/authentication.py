@@ -9,14 +9,16 @@ import logging
 import os
 import stat
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from gpu_kernels.errors import AuthenticationUnavailable, GPUKernelsError, Unauthenticated
+from gpu_kernels.durations import duration
+from gpu_kernels.errors import AuthenticationUnavailable, GPUKernelsError, RateLimited, Unauthenticated
+from gpu_kernels.limits.known_tokens import KnownTokens
+from gpu_kernels.limits.questions import USUAL, Questions, Rates, TooFast
 from gpu_kernels.pool.policy.roles import PLAIN, Patterns
 from gpu_kernels.pool.service.identity import ADMIN_POOL, Identity
 
@@ -151,8 +153,8 @@ class Authenticator:
     renewed with tokens, and agents report with one, so nobody must lose a slice because the hub is started
     again. What the source refuses ends at once, and a token that it has not vouched for is let in by nobody.
 
-    The memory is bounded, keeps digests and no tokens, and shares one question among requests that come
-    together.
+    The source is asked about unknown tokens at a bounded rate (``rates``); for known ones nobody waits for
+    that. The memory is bounded (``KnownTokens``), and one question is shared by requests that come together.
     """
 
     def __init__(
@@ -163,66 +165,85 @@ class Authenticator:
         outage_seconds: float = 0.0,
         patterns: Patterns = PLAIN,
         most: int = 10_000,
+        rates: Rates = USUAL,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._source = source
         self._keep, self._outage = keep_seconds, outage_seconds
         self._patterns = patterns
-        self._most = most
         self._clock = clock
-        self._known: OrderedDict[bytes, tuple[float, Identity | None]] = OrderedDict()
+        self._known: KnownTokens[Identity] = KnownTokens(most)
+        self._questions = Questions(rates, clock)
         self._asking: dict[bytes, asyncio.Task[Identity | None]] = {}
         self._away = False
 
-    async def identify(self, header: str | None) -> Identity:
-        """The identity of an ``Authorization`` header. Raises ``Unauthenticated`` or what the source
-        raises.
+    async def identify(self, header: str | None, peer: str = "") -> Identity:
+        """The identity of an ``Authorization`` header that came from the address ``peer``.
+
+        Raises ``Unauthenticated``, ``RateLimited``, or what the source raises.
         """
         token = _token(header)
         digest = hashlib.sha256(token.encode()).digest()
-        at, identity = self._known.get(digest, (float("-inf"), None))
-        age = self._clock() - at
-        if age >= self._keep:
-            task = self._ask_once(digest, token)
-            if identity is None or age >= self._outage:
-                identity = await asyncio.shield(task)
-            elif await self._answered(task):
-                identity = task.result()
+        now, known = self._clock(), self._known.good(digest)
+        if now - self._known.refused_at(digest) < self._keep:
+            raise _unknown()
+        if known is not None and now - known.at < self._keep:
+            return known.said
+        task = self._ask_once(digest, token, None if known is not None else peer)
+        if known is None or now - known.at >= self._outage:
+            identity = await asyncio.shield(task)
+        elif await self._answered(task):
+            identity = task.result()
+        else:
+            identity = known.said
         if identity is None:
-            raise Unauthenticated(
-                "The GPU pool does not know this token, or it has expired.\n"
-                "Start the server again from the hub, or ask whoever runs it."
-            )
+            raise _unknown()
         return identity
 
     def forget(self, sha256: str) -> None:
         """Believe no earlier word on the token of this digest (hex): its source has just taken it back."""
-        self._known.pop(bytes.fromhex(sha256), None)
+        self._known.forget(bytes.fromhex(sha256))
 
-    def _ask_once(self, digest: bytes, token: str) -> asyncio.Task[Identity | None]:
+    def _ask_once(self, digest: bytes, token: str, stranger: str | None) -> asyncio.Task[Identity | None]:
+        """``stranger``: the peer that a token comes from of which nothing good is known."""
         task = self._asking.get(digest)
         if task is None:
+            if stranger is not None:
+                self._begin(stranger)
             task = self._asking[digest] = asyncio.ensure_future(self._identify(token))
-            task.add_done_callback(lambda done: self._remember(digest, done))
+            task.add_done_callback(lambda done: self._remember(digest, done, stranger))
         return task
+
+    def _begin(self, stranger: str) -> None:
+        try:
+            self._questions.begin(stranger)
+        except TooFast as error:
+            again = max(1.0, error.again)
+            raise RateLimited(
+                "Too many unknown tokens come to the GPU pool at once, so it looks at no new ones now.\n"
+                f"Nothing was done. Try again in {duration(again)}; what runs is not affected.",
+                log_message=f"too many unknown tokens of {stranger}",
+                retry_after=again,
+            ) from None
 
     async def _identify(self, token: str) -> Identity | None:
         identity = await self._source.identify(token)
         return None if identity is None else replace(identity, patterns=self._patterns)
 
-    def _remember(self, digest: bytes, done: asyncio.Task[Identity | None]) -> None:
+    def _remember(self, digest: bytes, done: asyncio.Task[Identity | None], stranger: str | None) -> None:
         del self._asking[digest]
-        if done.cancelled():
-            return
-        if (error := done.exception()) is not None:
-            if isinstance(error, AuthenticationUnavailable):
+        failed = done.cancelled() or done.exception() is not None
+        if stranger is not None:
+            self._questions.end(stranger, good=not failed and done.result() is not None)
+        if failed:
+            if not done.cancelled() and isinstance(error := done.exception(), AuthenticationUnavailable):
                 self._note_away(error.log_message)
             return
         self._away = False
-        self._known[digest] = (self._clock(), done.result())
-        self._known.move_to_end(digest)
-        while len(self._known) > self._most:
-            self._known.popitem(last=False)
+        if (identity := done.result()) is None:
+            self._known.refuse(digest, self._clock())
+        else:
+            self._known.add(digest, self._clock(), identity.name, identity)
 
     async def _answered(self, task: asyncio.Task[Identity | None]) -> bool:
         """Whether the source says something, and shortly. Once it has not, nobody waits for it until it does
@@ -239,6 +260,13 @@ class Authenticator:
         if not self._away:
             log.warning("%s; its last word counts for %g s", why, self._outage)
         self._away = True
+
+
+def _unknown() -> Unauthenticated:
+    return Unauthenticated(
+        "The GPU pool does not know this token, or it has expired.\n"
+        "Start the server again from the hub, or ask whoever runs it."
+    )
 
 
 def _token(header: str | None) -> str:

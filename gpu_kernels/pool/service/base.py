@@ -23,9 +23,12 @@ from gpu_kernels.errors import (
     MethodNotAllowed,
     NotFound,
     PoolError,
+    RateLimited,
     Refused,
     UnknownVersion,
 )
+from gpu_kernels.limits.connections import Full
+from gpu_kernels.limits.front import authenticating, prove
 from gpu_kernels.pool.policy.addresses import Addresses
 from gpu_kernels.pool.service.authentication import Authenticator
 from gpu_kernels.pool.service.desk import WHO, Desk, stopping
@@ -77,11 +80,14 @@ class Handler(RequestHandler):
 
     identity: Identity
     anonymous = False
+    vital = False
+    """Whether it must get in however many connections others have: what keeps leases alive, or ends them."""
 
     def initialize(self, service: Service) -> None:
         self.service = service
         self._body = bytearray()
         self._too_long = False
+        self._reads_body = False
         self._bell: asyncio.Event | None = None
         self.gone = False
         """Whether the client has closed the connection: nobody waits for the answer any more."""
@@ -103,10 +109,32 @@ class Handler(RequestHandler):
         if not self.anonymous:
             if (elsewhere := self.service.desk.deposed) is not None:
                 raise elsewhere.with_traceback(None)
-            self.identity = await self.service.authenticator.identify(
-                self.request.headers.get("Authorization")
-            )
+            await self._authenticate()
             WHO.set(self.identity.name)
+        self._reads_body = True
+
+    async def _authenticate(self) -> None:
+        """Find out who asks; the connection counts for them from then on. Raises ``RateLimited`` too."""
+        with authenticating(self.request):
+            self.identity = await self.identify()
+            name = owner = self.identity.name
+            if self.identity.may_somewhere(AGENT):
+                owner = f"GPU server {name}"  # a user may be called the same
+            try:
+                prove(self.request, owner, vital=self.vital)
+            except Full:
+                raise RateLimited(
+                    f"{name} has as many connections to the GPU pool as it may have now.\n"
+                    "What runs is not affected. Close notebooks or programs that you do not need, and try "
+                    "again in a few seconds.",
+                    log_message=f"no room for a connection of {owner}",
+                    retry_after=5.0,
+                ) from None
+
+    async def identify(self) -> Identity:
+        """Whose the request's token is. Raises what ``Authenticator.identify`` does."""
+        header, peer = self.request.headers.get("Authorization"), self.request.remote_ip or ""
+        return await self.service.authenticator.identify(header, peer)
 
     def data_received(self, chunk: bytes) -> None:
         if len(self._body) + len(chunk) > MAX_BODY:
@@ -143,7 +171,7 @@ class Handler(RequestHandler):
         """
         if _is_local(self.request):
             return
-        self.identity = await self.service.authenticator.identify(self.request.headers.get("Authorization"))
+        await self._authenticate()
         if not self._may_any(scopes):
             raise Forbidden(f"{self.identity.name} may not see this: it needs the scope {scopes[0]}.")
         self.service.pace.take(f"{self.identity.name} looks")
@@ -209,11 +237,18 @@ class Handler(RequestHandler):
         if isinstance(value, LedgerUnavailable):
             log.error("%s %s: %s", self.request.method, self.request.path, one_line(value.log_message))
         elif isinstance(value, PoolError):
-            text = one_line(value.log_message)
-            log.info("%s %s: %s: %s", self.request.method, self.request.path, value.code, text)
+            self._log_refusal(value)
         elif not isinstance(value, HTTPError):
             where = (self.request.method, self.request.path, self.fault)
             log.error("%s %s failed, fault %s", *where, exc_info=(kind, value, trace))
+
+    def _log_refusal(self, error: PoolError) -> None:
+        """Lines are limited by the place that they come from: what strangers cause hides no user's."""
+        what = (self.request.method, self.request.path, error.code, one_line(error.log_message))
+        if hasattr(self, "identity"):
+            log.info("%s %s: %s: %s", *what)
+        else:
+            log.info("%s %s: %s: %s", *what)
 
     @cached_property
     def fault(self) -> str:
@@ -229,6 +264,8 @@ class Handler(RequestHandler):
         if isinstance(error, Refused):
             self.service.metrics.refusals.labels(error.code).inc()
         self.set_status(error.status)
+        if not self._reads_body:  # the server ends the connection then, and clients must know
+            self.set_header("Connection", "close")
         if error.retry_after is not None:
             self.set_header("Retry-After", str(max(1, round(error.retry_after))))
         self.set_header("Content-Type", "application/json; charset=UTF-8")

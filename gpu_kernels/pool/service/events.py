@@ -179,9 +179,7 @@ class Events(Handler):
         """
         self.write(b": still here\n\n")
         try:
-            self.identity = await self.service.authenticator.identify(
-                self.request.headers.get("Authorization")
-            )
+            self.identity = await self.identify()
             self._topics(wanted)
         except PoolError as error:
             return error.status >= 500  # who cannot be asked has not said no

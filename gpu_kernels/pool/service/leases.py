@@ -170,6 +170,8 @@ class OneLease(LeaseHandler):
 class Renew(LeaseHandler):
     """``/leases/renew``"""
 
+    vital = True
+
     @operation("Keep leases", scope=USE, body=schemas.Renew, answers={200: schemas.Renewal})
     async def post(self, *, body: schemas.Renew) -> None:
         """One call keeps all leases of a server. A lease that another one replaced can be renewed for one
@@ -193,6 +195,8 @@ class Renew(LeaseHandler):
 
 class Release(LeaseHandler):
     """``/leases/ID/release``"""
+
+    vital = True
 
     @operation(
         "Give a lease back",

@@ -27,6 +27,7 @@ from gpu_kernels.errors import (
     OutcomeUnknown,
     PoolError,
     PoolUnavailable,
+    RateLimited,
     TooLarge,
     TooMany,
     Unauthenticated,
@@ -149,6 +150,6 @@ def _all_errors(
     if scope is not None or who is not None:
         told.append(Forbidden)
     if not anonymous:
-        told += [Unauthenticated, AuthenticationUnavailable, TooMany]
+        told += [Unauthenticated, AuthenticationUnavailable, RateLimited, TooMany]
     unique = dict.fromkeys([*told, *ALWAYS])
     return tuple(sorted(unique, key=lambda kind: (kind.status, kind.code)))

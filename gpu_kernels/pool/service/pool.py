@@ -16,6 +16,7 @@ from gpu_kernels.errors import (
     InvalidRequest,
     NotActive,
     NotAMember,
+    RateLimited,
     TooMany,
     Unauthenticated,
     UnknownCourse,
@@ -156,7 +157,7 @@ class Health(Handler):
         "Whether the ledger can be read",
         who="anyone on the controller's own machine whose request came through no proxy; others with a scope",
         answers={200: schemas.Health},
-        errors=[Unauthenticated, AuthenticationUnavailable, Forbidden, TooMany],
+        errors=[Unauthenticated, AuthenticationUnavailable, Forbidden, RateLimited, TooMany],
         anonymous=True,
     )
     async def get(self) -> None:
@@ -196,7 +197,7 @@ class MetricsPage(Handler):
         "Metrics for Prometheus",
         who="like `/health`; others with `custom:gpu:read:usage`",
         answers={200: "text/plain"},
-        errors=[Unauthenticated, AuthenticationUnavailable, Forbidden, TooMany],
+        errors=[Unauthenticated, AuthenticationUnavailable, Forbidden, RateLimited, TooMany],
         anonymous=True,
     )
     async def get(self) -> None:

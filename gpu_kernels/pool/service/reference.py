@@ -18,7 +18,7 @@ from gpu_kernels.pool.service.routes import ROUTES
 
 BEGIN, END = "<!-- made: {name} -->", "<!-- end of {name} -->"
 GENERAL = {kind.code for kind in ALWAYS} | {
-    "unauthenticated", "forbidden", "bad_request", "too_large", "hub_unavailable", "too_many",
+    "unauthenticated", "forbidden", "bad_request", "too_large", "hub_unavailable", "too_many", "rate_limited",
 }  # fmt: skip
 """Codes that are not said again with every call."""
 WORDS = {"string": "text", "boolean": "true or false"}

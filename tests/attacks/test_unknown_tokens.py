@@ -1,0 +1,179 @@
+"""A flood of tokens that nobody knows: the hub is asked at a bounded rate, and known ones do not notice."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+from tornado.web import Application, RequestHandler
+
+from gpu_kernels.errors import RateLimited, Unauthenticated
+from gpu_kernels.limits.known_tokens import KnownTokens
+from gpu_kernels.limits.questions import Questions, Rates, TooFast
+from tests.pages.site import whose
+from tests.pool.controller import Agent, ControllerProcess, ThreadedController, error_of, reserve, token
+
+FLOOD = 400
+
+
+class CountingHub:
+    """``GET /hub/api/user`` of a hub that knows the tests' tokens, counts, and may be ``away``."""
+
+    def __init__(self) -> None:
+        self.asked, self.away = 0, False
+        self._started, self._stop = threading.Event(), asyncio.Event()
+        self._thread = threading.Thread(target=asyncio.run, args=(self._run(),), daemon=True)
+        self._thread.start()
+        assert self._started.wait(60)
+
+    async def _run(self) -> None:
+        hub, self._loop = self, asyncio.get_running_loop()
+
+        class User(RequestHandler):
+            def get(self) -> None:
+                hub.asked += 1
+                found = whose(self.request.headers["Authorization"].removeprefix("token "))
+                if hub.away:
+                    self.set_status(503)
+                elif found is None:
+                    self.set_status(403)
+                else:
+                    self.finish({"kind": "user", "groups": [], **found})
+
+        server, sockets = HTTPServer(Application([("/hub/api/user", User)])), bind_sockets(0, "127.0.0.1")
+        server.add_sockets(sockets)
+        self.url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}/hub/api"
+        self._started.set()
+        await self._stop.wait()
+        server.stop()
+        await server.close_all_connections()
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(60)
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[CountingHub]:
+    hub = CountingHub()
+    monkeypatch.setenv("JUPYTERHUB_SERVICE_NAME", "gpu")
+    monkeypatch.setenv("JUPYTERHUB_API_URL", hub.url)
+    monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "the service's own")
+    yield hub
+    hub.close()
+
+
+def flood(url: str, number: int = FLOOD) -> list[httpx.Response]:
+    """So many requests, each with a token of its own that nobody knows."""
+    with httpx.Client(base_url=url, timeout=60, trust_env=False) as stranger:
+        return [
+            stranger.get("/api/v1/leases", headers={"Authorization": f"token {secrets.token_hex(16)}"})
+            for _ in range(number)
+        ]
+
+
+def test_the_hub_is_asked_about_unknown_tokens_at_a_bounded_rate(tmp_path: Path, hub: CountingHub) -> None:
+    with ThreadedController(tmp_path / "state", unknown_tokens=20) as controller:
+        Agent(controller.client("gpu-server")).register()
+        lease = reserve(controller.client("ada"))
+        known, begun = hub.asked, time.monotonic()
+        answers = flood(controller.url)
+        of_strangers = hub.asked - known
+        assert of_strangers <= 20 * (1 + (time.monotonic() - begun) / 60) + 1
+        assert {answer.status_code for answer in answers} == {401, 429}
+        refused = answers[-1] if answers[-1].status_code == 429 else answers[-2]
+        assert error_of(refused)["code"] == RateLimited.code
+        assert int(refused.headers["Retry-After"]) >= 1
+        # Known ones ask the hub again each time (``token_cache`` is 0 here), and wait for nobody's rate.
+        for _ in range(3):
+            assert controller.client("ada").renew([(lease.id, lease.epoch)]).renewed
+
+
+def test_a_newcomer_gets_in_beside_a_flood(tmp_path: Path, hub: CountingHub) -> None:
+    with ThreadedController(tmp_path / "state", unknown_tokens=300) as controller:
+        assert flood(controller.url)[-1].status_code == 429
+        # The client asks again when the answer says that it may.
+        assert controller.client("bob").list() == []
+
+
+def test_a_flood_while_the_hub_is_away_pushes_out_no_good_word(tmp_path: Path, hub: CountingHub) -> None:
+    with ThreadedController(tmp_path / "state", unknown_tokens=100_000) as controller:
+        controller.app.service.authenticator._known._most = 20
+        agent = Agent(controller.client("gpu-server"))
+        agent.register()
+        lease = reserve(controller.client("ada"))
+        flood(controller.url, 60)
+        hub.away = True
+        assert {answer.status_code for answer in flood(controller.url, 60)} <= {429, 503}
+        assert controller.client("ada").renew([(lease.id, lease.epoch)]).renewed
+        agent.report([])
+
+
+@pytest.mark.slow
+def test_a_flood_leaves_a_bounded_log(tmp_path: Path) -> None:
+    with ControllerProcess(tmp_path / "state") as controller:
+        flood(controller.url, 3000)
+        with pytest.raises(Unauthenticated):
+            controller.client("nobody").list()
+        log = (controller.state / "log").read_text()
+        assert "unauthenticated" in log
+        assert len(log) < 100_000
+        assert token("nobody") not in log
+
+
+def test_refused_tokens_are_remembered_apart_from_good_ones() -> None:
+    tokens: KnownTokens[None] = KnownTokens(2, 2)
+    tokens.add(b"good", 1.0, "ada", None)
+    for number in range(10):
+        tokens.refuse(b"%d" % number, 2.0)
+    assert tokens.good(b"good") is not None
+    assert [tokens.refused_at(b"%d" % number) for number in (7, 8, 9)] == [float("-inf"), 2.0, 2.0]
+    tokens.refuse(b"good", 3.0)
+    assert tokens.good(b"good") is None
+    tokens.add(b"good", 4.0, "ada", None)
+    assert tokens.refused_at(b"good") == float("-inf")
+
+
+def test_a_user_with_many_tokens_pushes_out_ones_own() -> None:
+    tokens: KnownTokens[None] = KnownTokens(10, 3)
+    tokens.add(b"ada's", 0.0, "ada", None)
+    for number in range(20):
+        tokens.add(b"%d" % number, 1.0, "mallory", None)
+    assert tokens.good(b"ada's") is not None
+    assert len(tokens) == 4
+
+
+def test_wrong_tokens_use_the_rate_up_and_good_ones_do_not() -> None:
+    now = 0.0
+    questions = Questions(Rates(of_peer=60, in_all=90, open=2), clock=lambda: now)
+
+    def ask(peer: str, *, good: bool) -> None:
+        questions.begin(peer)
+        questions.end(peer, good=good)
+
+    for _ in range(1000):
+        ask("a", good=True)
+    for _ in range(60):
+        ask("a", good=False)
+    with pytest.raises(TooFast) as refusal:
+        questions.begin("a")
+    assert refusal.value.again == 1.0
+    for _ in range(30):
+        ask("b", good=False)
+    with pytest.raises(TooFast):
+        questions.begin("b")
+    now = 2.0
+    questions.begin("a")
+    questions.begin("b")
+    with pytest.raises(TooFast):
+        questions.begin("c")
+    questions.end("a", good=False)
+    questions.begin("c")
