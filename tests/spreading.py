@@ -38,6 +38,17 @@ class Spreading(LoadFileScheduling):
         return unit(nodeid)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Processes that collect in a different order do not run. The order of a set is each process's own; seen
+    in a run without others, it is mended before it meets them.
+    """
+    for mark in metafunc.definition.iter_markers("parametrize"):
+        if isinstance(mark.args[1], set | frozenset):
+            raise TypeError(
+                f"the parameters of {metafunc.definition.nodeid} are a set, in no order: sort them"
+            )
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Spreading:
     config.option.loadscopereorder = False
     return Spreading(config, log)  # type: ignore[arg-type]

@@ -56,7 +56,7 @@ def process() -> Iterator[Process]:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("file", files())
+@pytest.mark.parametrize("file", [*files()])
 def test_a_file_of_numba_cudas_tests_does_what_the_list_says(
     suite: Suite, process: Process, file: str
 ) -> None:

@@ -25,6 +25,8 @@ os.getloadavg = lambda: (0.0, LOAD * os.cpu_count(), 0.0)
 
 def pytest_configure(config):
     config.pluginmanager.register(tiers.Tiers(config), "tiers")
+
+from tests.spreading import pytest_generate_tests
 """
 REFUSED = """
 import contextlib, ctypes, os, socket, subprocess, sys, threading
@@ -158,6 +160,12 @@ def test_a_file_that_could_be_quick_is_named_when_everything_ran(tmp_path):
     assert "  test_suite.py" in run(tmp_path, suite)
     assert "  test_suite.py" not in run(tmp_path, suite, "test_suite.py")
     assert "  test_suite.py" not in run(tmp_path, UNMARKED)
+
+
+def test_parameters_that_each_process_would_have_in_another_order_are_refused(tmp_path):
+    suite = "import pytest\n@pytest.mark.parametrize('one', {'a', 'b'})\ndef test_one(one): pass\n"
+    lines = run(tmp_path, suite)
+    assert any("the parameters of test_suite.py::test_one are a set, in no order" in line for line in lines)
 
 
 def test_files_that_share_a_lab_share_a_process(tmp_path):
