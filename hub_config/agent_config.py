@@ -1,7 +1,11 @@
 """The agent of the lab: `python -m remoting.agent --config hub_config/agent_config.py`."""
 
+import os
+
 from hub_config.lab import services
 from hub_config.lab.settings import MARKER_VARIABLE, Settings
+from remoting.agent.accounts import may_be_given
+from remoting.paths import native_build
 
 c = get_config()  # type: ignore[name-defined]  # noqa: F821
 lab = Settings.of_this_process()
@@ -15,6 +19,10 @@ c.AgentApp.software_class = lab.gpu_class
 c.AgentApp.software_memory_mib = lab.gpu_memory_mib
 c.AgentApp.software_count = lab.gpus
 c.AgentApp.keep_environment = ["TZ", "TMPDIR", MARKER_VARIABLE]
+
+# A demo in root's own folder, which no other account may read, leaves its workers root's; its agent says so.
+native = native_build()
+c.AgentApp.workers_as_root = os.geteuid() == 0 and not may_be_given([native.worker, native.softgpu_driver])
 
 # The controller places nothing on a server that it has not heard of for a lease's life.
 c.AgentApp.report_every = lab.lease_ttl / 6

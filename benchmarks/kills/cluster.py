@@ -133,7 +133,7 @@ class Cluster:
             ),
             *("--device", "software", "--software-memory-mib", str(MIB), f"--AgentApp.worker={script}"),
             *("--fences-after", str(FENCES_AFTER), "--report-every", str(REPORT_EVERY)),
-            *("--keep-environment", "KILLS_HISTORY"),
+            *("--keep-environment", "KILLS_HISTORY", "--AgentApp.workers_as_root=True"),
         ]
         return Process(f"server-{number}", command, self.folder / f"server-{number}.log", env)
 

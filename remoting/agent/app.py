@@ -13,7 +13,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from traitlets import Dict, Enum, Float, Integer, List, Unicode, default
+from traitlets import Bool, Dict, Enum, Float, Integer, List, Unicode, default
 from traitlets.config import Application, Config
 
 import gpu_kernels
@@ -22,6 +22,7 @@ from gpu_kernels.errors import GPUKernelsError
 from gpu_kernels.limits.descriptors import raise_soft_limit
 from gpu_kernels.limits.logs import limit_rate
 from gpu_kernels.units import valid_class
+from remoting.agent.accounts import UNUSED_UIDS
 from remoting.agent.gpus import (
     CLASS_PATTERNS,
     Inventory,
@@ -132,9 +133,27 @@ class AgentApp(Application):
     nvidia_driver = Unicode(help="The genuine libcuda.so.1. Default: where distributions put it.").tag(
         config=True
     )
+    worker_uids = Unicode(
+        UNUSED_UIDS,
+        help="Range of account numbers, FIRST-LAST, of which an agent that is root gives each worker one of "
+        f"its own. Default: {UNUSED_UIDS}, which belong to nobody. A client that breaks out of its worker "
+        "then reads nothing of the agent's, and signals no other worker. Choose another range where these "
+        "numbers are in use, or do not exist (a container); have more than there can be leases.",
+    ).tag(config=True)
     worker_user = Unicode(
-        help="Account that workers run under; needs root. Default: the agent's own. An account without "
-        "rights keeps a client that breaks out of its worker away from the agent's token."
+        help="One account that all workers run under, in place of 'worker_uids'; needs root. Default: none. "
+        "It keeps workers away from the agent's token, but not from each other."
+    ).tag(config=True)
+    workers_as_root = Bool(
+        False,
+        help="Whether an agent that is root leaves its workers root's, in place of 'worker_uids'. Default: "
+        "no. With it, whoever breaks out of a worker may have this machine and the agent's token.",
+    ).tag(config=True)
+    worker_cgroups = Unicode(
+        "auto",
+        help="Where workers get a cgroup each, by which all of a worker is killed and its memory bounded: "
+        "'auto' (the default), in the agent's own, where it is delegated (Delegate=yes in its systemd unit); "
+        "'off'; or a folder of the cgroup v2 tree that is this agent's alone.",
     ).tag(config=True)
     worker_seccomp = Enum(
         ["required", "optional", "off"],
@@ -190,7 +209,9 @@ class AgentApp(Application):
         "software-count": "AgentApp.software_count",
         "software-threads": "AgentApp.software_threads",
         "worker-memory-mib": "AgentApp.worker_memory_mib",
+        "worker-uids": "AgentApp.worker_uids",
         "worker-user": "AgentApp.worker_user",
+        "worker-cgroups": "AgentApp.worker_cgroups",
         "worker-seccomp": "AgentApp.worker_seccomp",
         "keep-environment": "AgentApp.keep_environment",
         "report-every": "AgentApp.report_every",
@@ -290,6 +311,9 @@ class AgentApp(Application):
                 program=Path(self.worker).absolute(),
                 nvidia_driver=self.nvidia_driver,
                 user=self.worker_user or None,
+                uids=self._uids(),
+                cgroups=self.worker_cgroups,
+                takes_orphans=True,
                 rlimits=self.worker_rlimits,
                 kept_variables=tuple(self.keep_environment),
                 software_threads=self.software_threads or None,
@@ -300,6 +324,17 @@ class AgentApp(Application):
             report_every_s=self.report_every,
             fences_after_s=self.fences_after,
         )
+
+    def _uids(self) -> str | None:
+        """The range of accounts for workers, where this agent may give them any."""
+        if os.geteuid() != 0 or self.worker_user or self.workers_as_root:
+            return None
+        if not self.worker_uids:
+            raise BadSettings(
+                "an agent that is root needs 'worker_uids' or 'worker_user'; to leave workers root's, with "
+                "all that root may do, set 'workers_as_root'"
+            )
+        return self.worker_uids
 
     def _inventory(self) -> Inventory:
         if self.device != "software":

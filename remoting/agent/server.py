@@ -241,6 +241,7 @@ class Agent:
         self._workers.kill_unserved(lambda key: self._grants.serves(key, now))
 
     async def _report(self) -> None:
+        await self._workers.cells.none_left()
         await self._marks.none_left(self._log)
         await self._reporter.run()
 

@@ -22,7 +22,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """How workers are started. ``user`` is an account's name, None for the agent's own; ``rlimits`` maps
+    """How workers are started. ``uids`` is a range of accounts, one for each worker, ``user`` the name of one
+    for all; without both it is the agent's own. ``cgroups`` is "auto", "off" or a folder (``cgroups.py``);
+    ``takes_orphans``: this process has no children but workers (``cells.py``). ``rlimits`` maps
     names such as ``NOFILE`` to a soft and hard limit; ``memory_mib`` is for the worker itself, not its slice;
     ``seccomp`` is "required", "optional" (where the kernel has it) or "off".
     """
@@ -31,6 +33,9 @@ class WorkerSettings:
     program: Path
     nvidia_driver: str
     user: str | None = None
+    uids: str | None = None
+    cgroups: str = "off"
+    takes_orphans: bool = False
     rlimits: Mapping[str, int] = field(default_factory=dict)
     kept_variables: tuple[str, ...] = ()
     software_threads: int | None = None

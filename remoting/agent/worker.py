@@ -1,8 +1,8 @@
 """One worker: its process, its control socket, and what it says about itself.
 
-The process is a session and process group of its own. It counts as alive until it has been waited for and
-its group has been killed; only then does ``ended`` hold. It is ready when it has first told its usage
-(``spoke``). Everything here belongs to the event loop's
+The process is a session and process group of its own, in a cell of its own (``cells.py``). It counts as
+alive until it has been waited for, its group has been killed and its cell is empty; only then does ``ended``
+hold. It is ready when it has first told its usage (``spoke``). Everything here belongs to the event loop's
 thread: the death signal is tied to the thread that started the process.
 """
 
@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpu_kernels.limits.logs import RateLimitedLogger
+from remoting.agent.cells import BETWEEN_LOOKS_S, Cell
 from remoting.agent.clock import clock
 from remoting.agent.grants import Grant
 
@@ -78,7 +79,8 @@ class Worker:
         grant: Grant,
         command: Callable[[int], Sequence[str]],
         env: Mapping[str, str],
-        popen_arguments: Mapping[str, object],
+        cell: Cell,
+        confine: Callable[[], None],
         log: logging.Logger,
         on_end: Callable[[Worker], None],
         mark: int,
@@ -91,6 +93,7 @@ class Worker:
         self.ended = asyncio.Event()
         self.dying = False
         self.last_fault: str | None = None
+        self.cell = cell
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._log = RateLimitedLogger(log, f"worker of lease {grant.lease_id}")
@@ -107,7 +110,7 @@ class Worker:
                 start_new_session=True,
                 pass_fds=(theirs.fileno(), mark),
                 cwd="/",
-                **popen_arguments,  # type: ignore[call-overload]
+                preexec_fn=confine,
             )
         except BaseException:
             ours.close()
@@ -116,7 +119,9 @@ class Worker:
             theirs.close()
         self._control = ours
         self.pid: int = self._process.pid
-        self._stderr = self._process.stderr.fileno()
+        assert self._process.stderr is not None
+        self._stderr_file = self._process.stderr
+        self._stderr = self._stderr_file.fileno()
         os.set_blocking(self._stderr, False)
         self.exit_status: int | None = None
         self._pidfd = os.pidfd_open(self.pid)
@@ -150,13 +155,15 @@ class Worker:
         if self.ended.is_set():
             return
         self.dying = True
-        self._kill_group()
+        if self.exit_status is None:
+            self._kill_group()
 
     def _kill_group(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        self.cell.kill()
 
     def _exited(self) -> None:
         # The group outlives its leader; its number cannot be another's while the leader is not waited for.
@@ -165,9 +172,18 @@ class Worker:
         self.exit_status = self._process.wait()
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
+        self.cell.kill()
+        self._see_it_gone()
+
+    def _see_it_gone(self) -> None:
+        """Its own process has ended. What else a worker that was taken over has started is killed first."""
+        if not self.cell.emptied():
+            self.dying = True
+            self._loop.call_later(BETWEEN_LOOKS_S, self._see_it_gone)
+            return
         self._read_stderr()
         self._loop.remove_reader(self._stderr)
-        self._process.stderr.close()
+        self._stderr_file.close()
         while self._read_packet():
             pass
         self._loop.remove_reader(self._control)

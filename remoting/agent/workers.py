@@ -9,21 +9,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import signal
 import socket
 from collections.abc import Callable
-from typing import Any
+from subprocess import SubprocessError
 
 from gpu_kernels.units import THOUSANDTHS
+from remoting.agent.cells import Cell, Cells
 from remoting.agent.clock import clock
-from remoting.agent.confine import account, confinement, limit_numbers
 from remoting.agent.gpus import Inventory
 from remoting.agent.grants import Grant
 from remoting.agent.marks import Marks
 from remoting.agent.settings import WorkerSettings
 from remoting.agent.worker import Worker, WorkerGone
 from remoting.agent.worker_command import command, worker_environment
+from remoting.environment import SOFTWARE
 from remoting.hello import Refusal, Status
 
 NO_WORKER = (
@@ -60,12 +60,7 @@ class Workers:
         self._alive: set[Worker] = set()
         self._by_key: dict[tuple[str, int], Worker] = {}
         self._started_at: dict[str, float] = {}
-        self._popen_arguments: dict[str, Any] = {
-            "preexec_fn": confinement(os.getpid(), limit_numbers(settings.rlimits))
-        }
-        if settings.user is not None:
-            own = account(settings.user)
-            self._popen_arguments |= {"user": own.uid, "group": own.gid, "extra_groups": []}
+        self.cells = Cells(inventory, settings, log)
 
     def alive(self) -> list[Worker]:
         return list(self._alive)
@@ -160,7 +155,9 @@ class Workers:
         self._started_at = {k: at for k, at in self._started_at.items() if at > now - BETWEEN_STARTS_S}
         self._started_at[grant.lease_id] = now
         until = milliseconds(self._served_until(grant.key))
+        cell: Cell | None = None
         try:
+            cell = self.cells.make(self._most_mib(grant))
             with self._marks.another() as mark:
                 worker = Worker(
                     grant,
@@ -168,13 +165,17 @@ class Workers:
                         grant, self._inventory, control_fd, mark, self._settings, until
                     ),
                     worker_environment(grant, self._inventory, self._settings),
-                    self._popen_arguments,
+                    cell,
+                    self.cells.confinement(cell),
                     self._log,
                     self._ended,
                     mark,
                 )
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, SubprocessError) as error:
+            if cell is not None:
+                self.cells.close(cell)
             raise no_worker(grant, str(error)) from error
+        self.cells.started(worker.pid)
         self._alive.add(worker)
         self._by_key[grant.key] = worker
         self._log.info(
@@ -187,7 +188,15 @@ class Workers:
         self._on_change()
         return worker
 
+    def _most_mib(self, grant: Grant) -> int:
+        """What a worker takes of this machine's memory by its own count: a software GPU's memory is this
+        machine's, too."""
+        gpus = self._inventory.by_uuid()
+        software = sum(part.mib for part in grant.slices if gpus[part.gpu].device == SOFTWARE)
+        return self._settings.memory_mib + software
+
     def _ended(self, worker: Worker) -> None:
+        self.cells.close(worker.cell, worker.pid)
         self._alive.discard(worker)
         if self._by_key.get(worker.grant.key) is worker:
             del self._by_key[worker.grant.key]

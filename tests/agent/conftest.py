@@ -137,12 +137,14 @@ async def gone(pid: int, within: float = 60.0) -> None:
 
 @contextlib.asynccontextmanager
 async def agent_process(
-    controller: FakeController, state: Path, *more: str
+    controller: FakeController, state: Path, *more: str, own_accounts: bool = False
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """The agent as a process of its own, by its command line; killed at the end."""
+    """The agent as a process of its own, by its command line; killed at the end. ``own_accounts``: workers
+    get them, if this is root; what stands in for a worker is mostly where no other account may read it."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "remoting.agent", "--name", "gpu-server-1", "--controller", controller.url),
         *("--state-dir", str(state), "--device", "software", "--software-memory-mib", "1000", *more),
+        f"--AgentApp.workers_as_root={not own_accounts}",
         env={**os.environ, "GPU_KERNELS_TOKEN": "token"},
         stderr=subprocess.DEVNULL,
     )

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from remoting.agent.confine import account, limit_numbers
+from remoting.agent.accounts import named_account
+from remoting.agent.confine import limit_numbers
 from remoting.agent.worker import MAX_PACKET
 from tests.agent.conftest import gone, is_alive
 from tests.agent.lanes import exchange, hello, lane, slices
@@ -208,7 +209,7 @@ async def test_workers_run_under_an_unprivileged_account(controller, serve, sett
         async with serve(dataclasses.replace(settings, workers=workers)) as agent:
             lease = await controller.grant("lease-a")
             async with lane(agent.address, lease) as open_lane:
-                assert open_lane.facts["uid"] == account("nobody").uid
+                assert open_lane.facts["uid"] == named_account("nobody").uid
                 assert open_lane.facts["no_new_privs"]
                 assert open_lane.facts["most_descriptors"] == 64
                 await controller.end("lease-a")
@@ -219,8 +220,8 @@ async def test_workers_run_under_an_unprivileged_account(controller, serve, sett
 
 def test_accounts_and_limits_that_cannot_be_are_refused():
     with pytest.raises(ValueError, match="no account"):
-        account("nobody-is-called-this")
+        named_account("nobody-is-called-this")
     with pytest.raises(ValueError, match="root"):
-        account("root")
+        named_account("root")
     with pytest.raises(ValueError, match="not a resource limit"):
         limit_numbers({"NOFLIES": 3})

@@ -73,7 +73,8 @@ class Lab:
         command = ["remoting.agent", "--name=server-1", f"--controller={self.url}", "--device=software"]
         command += [f"--state-dir={self.folder / 'agent'}"]
         if worker == "echo-worker":
-            command += [f"--AgentApp.worker={self._echo_worker()}"]
+            # Only root may read what stands in for a worker.
+            command += [f"--AgentApp.worker={self._echo_worker()}", "--AgentApp.workers_as_root=True"]
         self._start(command, outside_environment() | {"GPU_KERNELS_TOKEN": "agent-token"})
 
     def _echo_worker(self) -> Path:

@@ -1,6 +1,7 @@
 // gpu-worker: serves the CUDA calls of one lease. Started by the agent, which hands over connections on the
 // control descriptor; ends with it.
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 #include <thread>
 
 #include "fence.h"
@@ -148,8 +150,18 @@ int run(const Options& options) {
     return 0;
 }
 
+// Where the machine's memory ends, the kernel ends a worker: not the agent, which all leases depend on.
+void go_first_when_memory_ends() {
+    constexpr std::string_view kScore = "500";
+    const int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (file < 0) return;
+    [[maybe_unused]] const ssize_t written = write(file, kScore.data(), kScore.size());
+    close(file);
+}
+
 // What a lease may do to this machine: nothing beyond its own process.
 void confine() {
+    go_first_when_memory_ends();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     prctl(PR_SET_DUMPABLE, 0);
