@@ -8,6 +8,7 @@
 #include "context.h"
 #include "image.h"
 #include "image_file.h"
+#include "log.h"
 #include "memory_map.h"
 #include "shared_memory.h"
 
@@ -68,10 +69,24 @@ void remove_library(uint64_t handle) {
     libraries().remove(handle);
 }
 
-bool enter_kernels(wire::Reader& reply, uint32_t count, uint64_t handle, uint8_t device) {
+bool enter_refused(wire::Reader& reply, uint32_t count, Library& library) {
+    for (uint32_t i = 0; i < count; ++i) {
+        wire::RefusedRow head;
+        std::string_view name, why;
+        if (!reply.take(head) || head.name_bytes > wire::kMaxNameBytes ||
+            head.why_bytes > wire::kMaxRefusalBytes || !reply.take_text(head.name_bytes, name) ||
+            !reply.take_text(head.why_bytes, why)) {
+            return false;
+        }
+        library.refused.emplace(name, why);
+    }
+    return true;
+}
+
+bool enter_kernels(wire::Reader& reply, const wire::LoadReply& answer, uint64_t handle, uint8_t device) {
     const std::lock_guard lock(library_mutex());
     Library& library = *libraries().find(handle);
-    for (uint32_t i = 0; i < count; ++i) {
+    for (uint32_t i = 0; i < answer.kernel_count; ++i) {
         Row row;
         if (!take_row(reply, row)) return false;
         const std::string name(row.name);
@@ -80,7 +95,7 @@ bool enter_kernels(wire::Reader& reply, uint32_t count, uint64_t handle, uint8_t
         library.in_order.push_back(kernel);
         library.kernels.emplace(name, kernel);
     }
-    return reply.finished();
+    return enter_refused(reply, answer.refused_count, library) && reply.finished();
 }
 
 // One round of the load. With the image inline, or by its name alone.
@@ -100,8 +115,7 @@ CUresult ask_load(Call& call, wire::LoadHead& head, std::span<const std::byte> i
     }
     need_image = answer.need_image;
     if (status || need_image) return status;
-    return enter_kernels(reply, answer.kernel_count, handle, call.device()) ? CUDA_SUCCESS
-                                                                            : CUDA_ERROR_UNKNOWN;
+    return enter_kernels(reply, answer, handle, call.device()) ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
 }  // namespace
@@ -214,9 +228,14 @@ CUresult find_kernel(uint64_t handle, const char* name, uint64_t& kernel) {
     const Library* library = libraries().find(handle);
     if (!library) return CUDA_ERROR_INVALID_HANDLE;
     auto found = library->kernels.find(std::string_view(name));
-    if (found == library->kernels.end()) return CUDA_ERROR_NOT_FOUND;
-    kernel = found->second;
-    return CUDA_SUCCESS;
+    if (found != library->kernels.end()) {
+        kernel = found->second;
+        return CUDA_SUCCESS;
+    }
+    const auto refused = library->refused.find(std::string_view(name));
+    if (refused == library->refused.end()) return CUDA_ERROR_NOT_FOUND;
+    tell_user(refused->second);
+    return CUDA_ERROR_INVALID_PTX;
 }
 
 CUresult find_global(uint64_t handle, const char* name, CUdeviceptr* address, size_t* bytes) {

@@ -33,6 +33,7 @@ struct Library {
     uint8_t device = 0;
     std::map<std::string, uint64_t, std::less<>> kernels;  // name to handle
     std::vector<uint64_t> in_order;
+    std::map<std::string, std::string, std::less<>> refused;  // kernels that do not run: name to why
     // Address and bytes, once asked, of each device.
     std::map<std::string, std::pair<uint64_t, uint64_t>, std::less<>> globals[wire::kMaxDevices];
 };

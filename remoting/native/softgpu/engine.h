@@ -65,6 +65,12 @@ struct KernelInfo {
     uint32_t target = 0;                               // 75 for sm_75
 };
 
+// A kernel that cannot run, of a program with others that can.
+struct RefusedKernel {
+    std::string name;
+    std::string why;  // "ptxas name, line 12; error   : unknown instruction foo.s32 (column 5)"
+};
+
 struct GlobalInfo {
     std::string name;
     uint64_t bytes = 0;
@@ -90,14 +96,16 @@ struct LinkOptions {
     bool allow_undefined = false;  // leave .extern symbols open: only then may a launch that needs one fail
 };
 
-// Immutable, linked PTX; shared by every context that loads it.
+// Immutable, linked PTX; shared by every context that loads it. A kernel with what the engine does not know,
+// or that may call a function with it, is refused alone; a link of which no kernel is left fails.
 class Program {
   public:
     static LinkResult link(std::span<const PtxInput> inputs, const LinkOptions& options = {}) noexcept;
     explicit Program(std::unique_ptr<const Image> image);
     ~Program();
 
-    std::span<const KernelInfo> kernels() const;  // in order of the text
+    std::span<const KernelInfo> kernels() const;  // in order of the text, without those that are refused
+    std::span<const RefusedKernel> refused() const;
     std::span<const GlobalInfo> globals() const;
     std::optional<uint32_t> find_kernel(std::string_view name) const;
     const Image& image() const { return *image_; }

@@ -229,10 +229,12 @@ struct JitOption {
 };
 
 // The reply to a load, whatever its status, is: LoadReply, the logs, then for each kernel KernelRow, its name
-// and ParamRow * param_count.
+// and ParamRow * param_count, and for each kernel that a software GPU refuses while it runs the others
+// RefusedRow, its name and the line that says why.
 struct LoadReply {
     uint32_t need_image;  // 1: not loaded, send the image and ask again
     uint32_t kernel_count;
+    uint32_t refused_count;
     uint32_t info_log_bytes;
     uint32_t error_log_bytes;
 };
@@ -244,6 +246,13 @@ struct KernelRow {
     uint32_t param_count;
     int32_t
         attributes[kFunctionAttributes];  // by CUfunction_attribute; INT32_MIN: the driver does not know it
+};
+
+inline constexpr uint32_t kMaxRefusalBytes = 4096;
+
+struct RefusedRow {
+    uint32_t name_bytes;
+    uint32_t why_bytes;  // at most kMaxRefusalBytes
 };
 
 struct ParamRow {

@@ -61,6 +61,20 @@ CUresult describe(Context& context, LoadedLibrary& library, wire::Writer& rows) 
     return CUDA_SUCCESS;
 }
 
+// The kernels that a software GPU refuses; false when they are more than a reply has room for.
+bool describe_refused(Context& context, const LoadedLibrary& library, wire::Writer& rows, uint32_t& count) {
+    context.session().software.each_refused_kernel(
+        library.handle, [&](std::string_view name, std::string_view why) {
+            if (name.size() > wire::kMaxNameBytes || rows.size() > wire::kMaxReply / 2) return;
+            why = why.substr(0, wire::kMaxRefusalBytes);
+            rows.put(wire::RefusedRow{static_cast<uint32_t>(name.size()), static_cast<uint32_t>(why.size())});
+            rows.put_text(name);
+            rows.put_text(why);
+            ++count;
+        });
+    return rows.size() <= wire::kMaxReply / 2;
+}
+
 // Takes from the slice what the image and its variables need, then loads it.
 CUresult load_image(Session& session, LoadedLibrary& library, const ImageCache::Image& image,
                     const std::shared_ptr<JitOptions>& options) {
@@ -83,11 +97,12 @@ CUresult load_image(Session& session, LoadedLibrary& library, const ImageCache::
 }
 
 CUresult load(Context& context, const wire::LoadHead& head, const ImageCache::Image& image,
-              const std::shared_ptr<JitOptions>& options, wire::Writer& rows, uint32_t& kernel_count) {
+              const std::shared_ptr<JitOptions>& options, wire::Writer& rows, wire::LoadReply& answer) {
     const auto library = std::make_shared<LoadedLibrary>(context.worker(), context.device());
     if (CUresult error = load_image(context.session(), *library, image, options)) return error;
     if (CUresult error = describe(context, *library, rows)) return error;
-    kernel_count = static_cast<uint32_t>(library->kernels.size());
+    if (!describe_refused(context, *library, rows, answer.refused_count)) return CUDA_ERROR_INVALID_IMAGE;
+    answer.kernel_count = static_cast<uint32_t>(library->kernels.size());
     return context.session().libraries.add(head.library, library) ? CUDA_SUCCESS : kMalformed;
 }
 
@@ -131,7 +146,7 @@ CUresult handle_load_library(Context& context, uint8_t, wire::Reader& payload, w
                image->size() != 0) {
         result = CUDA_ERROR_INVALID_IMAGE;
     } else {
-        result = load(context, head, image, jit, rows, answer.kernel_count);
+        result = load(context, head, image, jit, rows, answer);
     }
     if (result == kMalformed) return result;
     answer.info_log_bytes = static_cast<uint32_t>(options.info_log().size());

@@ -51,6 +51,14 @@ void SoftwareSession::limit_mapping(uint64_t base, uint64_t bytes) const {
     if (extension_) extension_->limit_mapping(base, bytes);
 }
 
+void SoftwareSession::each_refused_kernel(CUlibrary library, const Refused& visit) const {
+    if (!extension_) return;
+    const auto pass_on = [](void* user, const char* name, const char* why) {
+        (*static_cast<const Refused*>(user))(name, why);
+    };
+    extension_->each_refused_kernel(library, pass_on, const_cast<Refused*>(&visit));
+}
+
 CUresult handle_set_checks(Context& context, uint8_t, wire::Reader& payload, wire::Writer&) {
     wire::ChecksMessage message;
     if (!payload.take(message) || !payload.finished()) return kMalformed;

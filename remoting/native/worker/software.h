@@ -2,6 +2,9 @@
 // driver there is nothing of it.
 #pragma once
 
+#include <functional>
+#include <string_view>
+
 #include "driver.h"
 
 namespace worker {
@@ -25,6 +28,11 @@ class SoftwareSession {
     bool set_checks(uint32_t checks) const;
     // False when they cannot be interrupted here.
     bool interrupt() const;
+
+    // The kernels of a library that cannot run while others of it can: their names, and why. None on a real
+    // driver.
+    using Refused = std::function<void(std::string_view name, std::string_view why)>;
+    void each_refused_kernel(CUlibrary library, const Refused& visit) const;
 
     // Holds kernels to the first `bytes` of the mapping at `base`, once they are given access to it. On a
     // real driver they reach all of it.

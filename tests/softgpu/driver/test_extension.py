@@ -24,13 +24,14 @@ class Extension(c.Structure):
         ("interrupt", c.CFUNCTYPE(None, c.c_void_p)),
         ("end", c.CFUNCTYPE(None, c.c_void_p)),
         ("limit_mapping", c.CFUNCTYPE(c.c_bool, c.c_uint64, c.c_size_t)),
+        ("each_refused_kernel", c.CFUNCTYPE(None, c.c_void_p, c.c_void_p, c.c_void_p)),
     ]
 
 find = c.CDLL("libcuda.so.1").gk_softgpu_extension
 find.restype = c.POINTER(Extension)
 assert not find(99)
-extension = find(2).contents
-assert (extension.version, extension.bytes) == (2, c.sizeof(Extension))
+extension = find(3).contents
+assert (extension.version, extension.bytes) == (3, c.sizeof(Extension))
 told = []
 Sink = c.CFUNCTYPE(None, c.c_void_p, c.c_uint32, c.c_void_p, c.c_size_t)
 sink = Sink(lambda user, kind, text, size: told.append((kind, c.string_at(text, size).decode())))

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 inline constexpr char kGkSoftgpuExtension[] = "gk_softgpu_extension";
-inline constexpr uint32_t kGkSoftgpuExtensionVersion = 2;
+inline constexpr uint32_t kGkSoftgpuExtensionVersion = 3;
 
 enum GkText : uint32_t {
     kGkTextOutput = 0,   // device printf, a whole call at a time: for standard output
@@ -29,6 +29,9 @@ enum GkCheck : uint32_t {
 
 // Called by any thread, one call of a session at a time, and never after end_session has returned.
 typedef void (*GkTextSink)(void* user, uint32_t kind, const char* text, size_t bytes);
+
+// A kernel that does not run, and the line that says why.
+typedef void (*GkRefusedKernel)(void* user, const char* name, const char* why);
 
 struct GkSession;
 
@@ -49,6 +52,9 @@ struct GkSoftgpuExtension {
     // Kernels reach only the first `bytes` of the mapping (cuMemMap) that begins at `base`, from the next
     // cuMemSetAccess on. False where no mapping begins there.
     bool (*limit_mapping)(uint64_t base, size_t bytes);
+    // The kernels of a CUlibrary that cannot run while others of it can. Asking for one by name returns
+    // CUDA_ERROR_INVALID_PTX and tells the line.
+    void (*each_refused_kernel)(void* library, GkRefusedKernel visit, void* user);
 };
 
 // Null when the version is not there.

@@ -3,9 +3,21 @@
 #include <algorithm>
 #include <cstring>
 
+#include "module.h"
 #include "session.h"
 
 namespace softgpu::driver {
+
+namespace {
+
+// A line for each kernel that does not run though the program is loaded; empty for nearly all programs.
+std::string refusals_of(const Program& program) {
+    std::string lines;
+    for (const RefusedKernel& kernel : program.refused()) lines += refusal_of(kernel) + "\n";
+    return lines;
+}
+
+}  // namespace
 
 JitLog::JitLog(unsigned count, CUjit_option* options, void** values) {
     if (!options || !values) return;
@@ -70,7 +82,7 @@ std::shared_ptr<const Program> link_logged(std::vector<NamedText>& texts, JitLog
     try {
         auto program = link_program(texts, &error);
         log.error("");
-        log.info("");
+        log.info(refusals_of(*program));
         return program;
     } catch (const Failure&) {
         log.error(error);

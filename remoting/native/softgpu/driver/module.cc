@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "driver.h"
+#include "exec/readable_name.h"
+#include "session.h"
 
 namespace softgpu::driver {
 namespace {
@@ -141,8 +143,17 @@ std::shared_ptr<Function> find_function(Context& context, CUfunction handle) {
 uint32_t kernel_index(const Program& program, const char* name) {
     require(name != nullptr);
     const auto index = program.find_kernel(name);
-    require(index.has_value(), CUDA_ERROR_NOT_FOUND);
-    return *index;
+    if (index) return *index;
+    for (const RefusedKernel& kernel : program.refused()) {
+        if (kernel.name != name) continue;
+        current_session()->tell(kGkTextFault, refusal_of(kernel));
+        refuse(CUDA_ERROR_INVALID_PTX);
+    }
+    refuse(CUDA_ERROR_NOT_FOUND);
+}
+
+std::string refusal_of(const RefusedKernel& kernel) {
+    return "cannot run kernel " + readable_name(kernel.name) + ": " + kernel.why;
 }
 
 int function_attribute(const KernelInfo& info, const KernelSettings& settings,

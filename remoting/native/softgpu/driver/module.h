@@ -88,8 +88,11 @@ class Library : public Object, public std::enable_shared_from_this<Library> {
 // A CUfunction, or a CUkernel in its place, as programs pass it: in the given context.
 std::shared_ptr<Function> find_function(Context& context, CUfunction handle);
 
-// Index of the kernel of that name; throws NOT_FOUND.
+// Index of the kernel of that name; throws NOT_FOUND or, after a line on the log, INVALID_PTX for one that is
+// refused while others of its program run.
 uint32_t kernel_index(const Program& program, const char* name);
+// The line about it.
+std::string refusal_of(const RefusedKernel& kernel);
 
 // Attributes, for both kinds of handle.
 int function_attribute(const KernelInfo& info, const KernelSettings& settings,

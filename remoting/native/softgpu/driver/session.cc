@@ -7,6 +7,7 @@
 #include "config.h"
 #include "driver.h"
 #include "log.h"
+#include "module.h"
 #include "thread_state.h"
 
 // A session as its user holds it.
@@ -79,6 +80,14 @@ bool limit_mapping(uint64_t base, size_t bytes) {
     return driver && driver->memory.addresses().limit(base, bytes);
 }
 
+void each_refused_kernel(void* library, GkRefusedKernel visit, void* user) {
+    driver_call([&](Driver& driver) {
+        const auto object = driver.handles.get<Library>(static_cast<CUlibrary>(library));
+        for (const RefusedKernel& kernel : object->program->refused())
+            visit(user, kernel.name.c_str(), refusal_of(kernel).c_str());
+    });
+}
+
 constexpr GkSoftgpuExtension kExtension{kGkSoftgpuExtensionVersion,
                                         sizeof(GkSoftgpuExtension),
                                         begin_session,
@@ -86,7 +95,8 @@ constexpr GkSoftgpuExtension kExtension{kGkSoftgpuExtensionVersion,
                                         set_checks,
                                         interrupt,
                                         end_session,
-                                        limit_mapping};
+                                        limit_mapping,
+                                        each_refused_kernel};
 
 }  // namespace
 

@@ -99,6 +99,13 @@ const Op* unreachable(const Op* op, Warp* warp) {
                  "ran past the end of a function");
 }
 
+// All there is of a function with what the engine does not know; it was called through a pointer.
+const Op* refused(const Op* op, Warp* warp) {
+    const Function* function = warp->block->launch->image->function_of(op);
+    return fault(op, warp, Status::illegal_instruction, unsigned(std::countr_zero(warp->mask)),
+                 "call of a function that cannot run: " + function->refusal);
+}
+
 std::byte* lane_bytes(Warp* warp, const Frame* frame, const Place& place, uint32_t lane) {
     if (!place.local) return frame->slots + place.offset + uint64_t(lane) * (place.bytes == 8 ? 8 : 4);
     const Block* block = warp->block;
@@ -237,6 +244,7 @@ const HandlerEntry kEntries[] = {
     {"trap", trap},
     {"brkpt", trap},
     {"unreachable", unreachable},
+    {"refused", refused},
     {"call", call},
     {"call.builtin", builtin},
     {"bar.sync", {barrier<BarrierKind::sync>, gang_barrier}},

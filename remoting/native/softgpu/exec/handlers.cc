@@ -42,7 +42,7 @@ SOFTGPU_TABLES(generic)
 #endif
 
 namespace portable {
-extern const HandlerTable kNarrowHandlers, kPairsHandlers, kTensorHandlers, kVideoHandlers;
+extern const HandlerTable kNarrowHandlers, kPairsHandlers, kTensorHandlers, kVideoHandlers, kWideHandlers;
 }
 
 namespace {
@@ -67,7 +67,7 @@ Tables gather(const HandlerTable* const (&tables)[count]) {
     for (const HandlerTable* table : tables) add(*table);
     for (const HandlerTable* table :
          {&portable::kNarrowHandlers, &portable::kPairsHandlers, &portable::kTensorHandlers,
-          &portable::kVideoHandlers, &kControlHandlers, &kCheckHandlers})
+          &portable::kVideoHandlers, &portable::kWideHandlers, &kControlHandlers, &kCheckHandlers})
         add(*table);
     return all;
 }

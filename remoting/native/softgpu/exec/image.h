@@ -86,7 +86,8 @@ struct SourceLine {
 
 struct Function {
     std::string name;
-    std::string input;  // the PTX text's name
+    std::string input;    // the PTX text's name
+    std::string refusal;  // why it has no code but an op that says so; empty for nearly all
     bool kernel = false;
     uint32_t prologue = 0;        // ops from here to `first` run when a host thread joins a launch
     uint32_t first = 0, end = 0;  // ops
@@ -141,6 +142,7 @@ struct Image {
     std::vector<GlobalData> global_data;
     std::vector<KernelInfo> kernel_infos;
     std::vector<Kernel> kernels;
+    std::vector<RefusedKernel> refused;
 
     std::vector<std::string> source_files;
 

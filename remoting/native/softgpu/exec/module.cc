@@ -37,17 +37,10 @@ std::string Image::source_of(const Op* op) const {
 
 namespace {
 
-// As the logs of NVIDIA's tools have it, so that programs find the line where they look for it.
+constexpr std::string_view kDeviceRuntime = "the device runtime";
+
 std::string describe(const ptx::Error& error, std::span<const PtxInput> inputs, size_t failed) {
-    if (error.line == 0) return "ptxas fatal   : " + std::string(error.what());
-    const bool own = failed >= inputs.size();
-    const std::string name = own                           ? "the device runtime"
-                             : inputs[failed].name.empty() ? "PTX"
-                                                           : std::string(inputs[failed].name);
-    std::string text =
-        "ptxas " + name + ", line " + std::to_string(error.line) + "; error   : " + error.what();
-    if (error.column != 0) text += " (column " + std::to_string(error.column) + ")";
-    return text;
+    return ptx::describe(error, failed < inputs.size() ? inputs[failed].name : kDeviceRuntime);
 }
 
 }  // namespace
@@ -64,7 +57,7 @@ LinkResult Program::link(std::span<const PtxInput> inputs, const LinkOptions& op
         for (; failed < inputs.size(); ++failed)
             modules.push_back(ptx::parse(inputs[failed].name, inputs[failed].text));
         if (lower::needs_device_runtime(modules))
-            modules.push_back(ptx::parse("device runtime", lower::device_runtime()));
+            modules.push_back(ptx::parse(kDeviceRuntime, lower::device_runtime()));
         failed = 0;
         return {std::make_shared<const Program>(lower::link(modules, options.allow_undefined, failed)), {}};
     } catch (const ptx::Error& error) {
@@ -84,6 +77,10 @@ std::span<const KernelInfo> Program::kernels() const {
 }
 std::span<const GlobalInfo> Program::globals() const {
     return image_->globals;
+}
+
+std::span<const RefusedKernel> Program::refused() const {
+    return image_->refused;
 }
 
 std::optional<uint32_t> Program::find_kernel(std::string_view name) const {

@@ -141,7 +141,8 @@ class Instrumenter {
                                 (inst.order & (check::acquires | check::releases)) |
                                 (what == "exch" || what == "cas" ? uint32_t(check::passes) : 0u) |
                                 (what == "cas" ? uint32_t(check::compares) : 0u);
-        emit(code, inst, where, bytes_of(name), 1, access, kNoValue);
+        const uint32_t bytes = bytes_of(name);
+        emit(code, inst, where, std::min(bytes, 8u), bytes > 8 ? 2 : 1, access, kNoValue);
     }
 
     Body& body_;

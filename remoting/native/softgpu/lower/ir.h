@@ -58,7 +58,7 @@ struct Inst {
     uint32_t kept = UINT32_MAX;  // of a `locate` and those that use it: which place in the frame
     uint32_t raw_b = kNoValue, raw_c = kNoValue;  // of a `locate`: numbers that go into the op as they are
     bool waits = false;                           // other lanes may join or leave here
-    bool adds = false;  // to memory, what others may see late
+    bool adds = false;                            // to memory, what others may see late
     // Only in a program that is to be checked:
     std::string name;         // of the handler
     uint32_t order = 0;       // check::Access: what it orders

@@ -7,6 +7,7 @@
 #include "exec/handlers.h"
 #include "lower/check.h"
 #include "lower/passes.h"
+#include "lower/refusals.h"
 #include "lower/select.h"
 
 namespace softgpu::lower {
@@ -36,7 +37,7 @@ class Linker {
             failed_ = number;
             for (size_t i = 0; i < modules_[number].functions.size(); ++i) {
                 const uint32_t index = symbols->function_index(number, i);
-                if (index != UINT32_MAX) lower(number, modules_[number].functions[i], index, *symbols);
+                if (index != UINT32_MAX) try_lower(number, modules_[number].functions[i], index, *symbols);
             }
         }
         symbols->relocate(modules_, *image_);
@@ -46,18 +47,40 @@ class Linker {
         }
         check_constants();
         find_stacks();
+        refusals_.spread(*image_);
         for (size_t number = 0; number < modules_.size(); ++number) {
             failed_ = number;
             for (size_t i = 0; i < modules_[number].functions.size(); ++i) {
                 const ptx::Function& source = modules_[number].functions[i];
                 const uint32_t index = symbols->function_index(number, i);
-                if (index != UINT32_MAX && source.kernel) describe(modules_[number], source, index);
+                if (index != UINT32_MAX && source.kernel) try_describe(number, source, index);
             }
         }
+        if (image_->kernels.empty()) refusals_.rethrow(failed_);
         return std::move(image_);
     }
 
   private:
+    // A function that cannot be lowered is refused alone, and so are the kernels that may call it.
+    void try_lower(size_t number, const ptx::Function& source, uint32_t index, Symbols& symbols) {
+        try {
+            lower(number, source, index, symbols);
+        } catch (const ptx::Undefined&) {
+            throw;
+        } catch (const ptx::Error& error) {
+            refusals_.refuse(*image_, index, error, number, modules_[number].name);
+        }
+    }
+
+    void try_describe(size_t number, const ptx::Function& source, uint32_t index) {
+        if (refusals_.refused(*image_, index)) return;
+        try {
+            describe(modules_[number], source, index);
+        } catch (const ptx::Error& error) {
+            refusals_.refuse_kernel(*image_, index, error, number, modules_[number].name);
+        }
+    }
+
     void lower(size_t number, const ptx::Function& source, uint32_t index, Symbols& symbols) {
         Function& function = image_->functions[index];
         if (source.kernel) place_params(modules_[number], source, function);
@@ -225,9 +248,8 @@ class Linker {
                 {function.params[i].offset, function.params[i].bytes, source.params[i].align});
             info.param_bytes = function.params[i].offset + function.params[i].bytes;
         }
-        if ((image_->kernels.size() + 1) * image_->shared.size() > kMaxSharedTable) {
+        if ((image_->kernels.size() + 1) * image_->shared.size() > kMaxSharedTable)
             throw ptx::Error(source.line, "too many kernels and shared variables");
-        }
         kernel.shared_offsets.assign(image_->shared.size(), kNoSlot);
         uint64_t at = 0;
         const auto used = shared_of(index);
@@ -271,6 +293,7 @@ class Linker {
     size_t& failed_;
     const bool allow_undefined_;
     std::unique_ptr<Image> image_;
+    Refusals refusals_;
     uint32_t constant_bytes_ = 0;
     uint32_t max_registers_ = 0;                    // what the link was told, 0 for no limit
     size_t files_of_ = SIZE_MAX;                    // the module that files_ belongs to

@@ -35,19 +35,40 @@ Selector::Selector(const std::vector<ptx::Module>& modules, size_t module, const
 
 Body Selector::run() {
     body_.values.reserve(source_.registers.size() + 64);
-    for (const Type type : source_.registers) {
-        if (type == Type::b128) throw ptx::Error(source_.line, "128-bit registers are not supported");
-        new_value(width_of(type));
-    }
+    registers_ = source_.registers;
+    split_wide_registers();
+    for (const Type type : registers_) new_value(width_of(type));
     place_storage();
     make_blocks();
     if (!source_.kernel) body_.params = param_storage_;
     return std::move(body_);
 }
 
+// A register of 128 bits is two of 64, behind all others; its own value is never used.
+void Selector::split_wide_registers() {
+    for (uint32_t reg = 0; reg < source_.registers.size(); ++reg) {
+        if (source_.registers[reg] != Type::b128) continue;
+        halves_[reg] = uint32_t(registers_.size());
+        registers_.insert(registers_.end(), 2, Type::b64);
+    }
+}
+
+std::array<ptx::Operand, 2> Selector::halves(const ptx::Operand& operand) const {
+    std::array<ptx::Operand, 2> both{operand, operand};
+    if (operand.kind == ptx::OperandKind::sink) return both;
+    const auto found = operand.kind == ptx::OperandKind::reg ? halves_.find(operand.reg) : halves_.end();
+    if (found == halves_.end()) fail(full_name() + " wants a register of 128 bits");
+    for (uint32_t i = 0; i < 2; ++i) both[i].reg = found->second + i;
+    return both;
+}
+
 void Selector::fail(const std::string& what) const {
     if (now_ == nullptr) throw ptx::Error(source_.line, what);
     throw ptx::Error(now_->line, what, now_->column);
+}
+
+void Selector::undefined(const std::string& what) const {
+    throw ptx::Undefined(now_->line, what, now_->column);
 }
 
 std::string Selector::full_name() const {

@@ -45,6 +45,7 @@ class Selector {
     // names, modifiers, errors
     [[noreturn]] void fail(const std::string& what) const;
     [[noreturn]] void unknown() const;
+    [[noreturn]] void undefined(const std::string& what) const;
     std::string full_name() const;
     bool take(std::string_view modifier);
     std::string_view take_one(std::initializer_list<std::string_view> modifiers);
@@ -141,6 +142,7 @@ class Selector {
     void pick_ld();
     void pick_st();
     void pick_atom();
+    void pick_multimem();
     void pick_prefetch();
     void pick_policy();
     bool load_param(const ptx::Operand& from, Type type, std::vector<const ptx::Operand*>& parts);
@@ -176,6 +178,11 @@ class Selector {
     void pick_bra();
     void pick_brx();
     void pick_call();
+    // Registers of 128 bits: low half first.
+    void split_wide_registers();
+    std::array<ptx::Operand, 2> halves(const ptx::Operand& operand) const;
+    void move_wide();
+    void pick_wide_atom(Space space, uint32_t orders);
     Place argument(const ptx::Operand& operand, const ptx::Variable* formal, Inst& inst, bool written);
 
     const std::vector<ptx::Module>& modules_;
@@ -186,6 +193,9 @@ class Selector {
     Function& target_;
 
     Body body_;
+    std::vector<Type> registers_;  // the source's, and the halves of those of 128 bits
+    std::unordered_map<uint32_t, uint32_t>
+        halves_;  // register of 128 bits to its low half; the high one follows
     uint32_t block_ = 0;
     std::vector<uint32_t> label_blocks_;
     std::map<std::tuple<int, bool, bool, int, uint32_t, uint64_t>, uint32_t> constants_;

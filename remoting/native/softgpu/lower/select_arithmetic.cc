@@ -223,7 +223,7 @@ void Selector::pick_lop3() {
     const uint32_t joined = combine(logic, test, false, with);
     emit_copy(dest(to, type), d);
     if (to.second == ptx::kNone) return;
-    if (source_.registers[to.second] != Type::pred) fail("lop3 wants a predicate after '|'");
+    if (registers_[to.second] != Type::pred) fail("lop3 wants a predicate after '|'");
     emit_copy(to.second, joined);
 }
 

@@ -76,7 +76,7 @@ void Selector::pick_setp() {
     const bool two = to.kind == ptx::OperandKind::pair;
     const uint32_t second = two ? to.second : ptx::kNone, first = two ? to.reg : ptx::kNone;
     for (const uint32_t reg : {first, second}) {
-        if (reg != ptx::kNone && source_.registers[reg] != Type::pred) fail("setp wants predicates");
+        if (reg != ptx::kNone && registers_[reg] != Type::pred) fail("setp wants predicates");
     }
     uint32_t tests[2];
     if (type == Type::f16x2 || type == Type::bf16x2) {
@@ -178,10 +178,30 @@ void Selector::pack(const ptx::Operand& from, Type type) {
          parts[3]);
 }
 
+// mov.b128 of a whole register, or of two halves of 64 bits to or from one.
+void Selector::move_wide() {
+    auto parts_of = [this](const ptx::Operand& operand) {
+        if (operand.kind != ptx::OperandKind::vector) return halves(operand);
+        if (operand.parts.size() != 2) fail(full_name() + " wants two parts of 64 bits");
+        return std::array<ptx::Operand, 2>{operand.parts[0], operand.parts[1]};
+    };
+    const auto to = parts_of(operand(0)), from = parts_of(operand(1));
+    // Both are read before one is written: with halves on both sides they may be the same registers.
+    uint32_t values[2];
+    for (size_t i = 0; i < 2; ++i) {
+        values[i] = new_value(Width::wide);
+        emit_copy(values[i], source(from[i], Type::b64));
+    }
+    for (size_t i = 0; i < 2; ++i) {
+        if (to[i].kind != ptx::OperandKind::sink) emit_copy(dest(to[i], Type::b64), values[i]);
+    }
+}
+
 void Selector::pick_mov() {
     const Type type = take_type();
     all_taken();
     expect_operands(2, 2);
+    if (type == Type::b128) return move_wide();
     if (operand(0).kind == ptx::OperandKind::vector) return unpack(operand(0), type);
     if (operand(1).kind == ptx::OperandKind::vector) return pack(operand(1), type);
     emit_copy(dest(0, type), source(1, type));

@@ -69,6 +69,7 @@ const std::unordered_map<std::string_view, Selector::Pick>& Selector::picks() {
         {"st", &S::pick_st},
         {"atom", &S::pick_atom},
         {"red", &S::pick_atom},
+        {"multimem", &S::pick_multimem},
         {"prefetch", &S::pick_prefetch},
         {"prefetchu", &S::pick_prefetch},
         {"applypriority", &S::pick_prefetch},
@@ -136,8 +137,7 @@ void Selector::pick_shfl() {
     uint32_t valid = kNoValue;
     if (to.kind == ptx::OperandKind::pair) {
         if (to.second != ptx::kNone) valid = to.second;
-        if (valid != kNoValue && source_.registers[valid] != Type::pred)
-            fail("shfl wants a predicate after '|'");
+        if (valid != kNoValue && registers_[valid] != Type::pred) fail("shfl wants a predicate after '|'");
         to.kind = to.reg == ptx::kNone ? ptx::OperandKind::sink : ptx::OperandKind::reg;
     }
     const uint32_t a = source(1, Type::b32), b = source(2, Type::b32), c = source(3, Type::b32);
@@ -171,7 +171,7 @@ void Selector::pick_match() {
     ptx::Operand to = operand(0);
     uint32_t agreed = kNoValue;
     if (to.kind == ptx::OperandKind::pair) {
-        if (mode != "all" || to.second == ptx::kNone || source_.registers[to.second] != Type::pred) unknown();
+        if (mode != "all" || to.second == ptx::kNone || registers_[to.second] != Type::pred) unknown();
         agreed = to.second;
         to.kind = to.reg == ptx::kNone ? ptx::OperandKind::sink : ptx::OperandKind::reg;
     }
@@ -305,7 +305,7 @@ Place Selector::argument(const ptx::Operand& operand, const ptx::Variable* forma
     }
     if (operand.kind == ptx::OperandKind::sink) return Place{};
     Type type = formal != nullptr ? formal->type : Type::b32;
-    if (operand.kind == ptx::OperandKind::reg) type = source_.registers[operand.reg];
+    if (operand.kind == ptx::OperandKind::reg) type = registers_[operand.reg];
     if (type == Type::pred) fail("a predicate cannot be an argument");
     Storage storage;
     storage.bytes = ptx::traits(type).bytes;
@@ -352,7 +352,7 @@ void Selector::pick_call() {
                     "text calls " +
                     site->undefined + "; launch the inner kernel from the host");
             }
-            if (!symbols_.allow_undefined) fail("undefined function " + site->undefined);
+            if (!symbols_.allow_undefined) undefined("undefined function " + site->undefined);
         }
     } else {
         fail("call wants a function");

@@ -62,7 +62,7 @@ Selector::Memory Selector::memory(const ptx::Operand& operand, Space space) {
     Memory memory;
     bool narrow = false;
     if (operand.reg != ptx::kNone) {
-        const unsigned bytes = ptx::traits(source_.registers[operand.reg]).bytes;
+        const unsigned bytes = ptx::traits(registers_[operand.reg]).bytes;
         if (bytes != 4 && bytes != 8) fail("an address needs a register of 32 or 64 bits");
         narrow = bytes == 4;
         memory.address = operand.reg;
@@ -133,16 +133,21 @@ bool Selector::load_param(const ptx::Operand& from, Type type, std::vector<const
 
 // ld, ldu
 void Selector::pick_ld() {
-    const Type type = take_type();
+    Type type = take_type();
     const Space space = take_space();
     const uint32_t orders = take_memory_modifiers();
     const bool v2 = take("v2"), v4 = take("v4");
     all_taken();
     expect_operands(2, 3);  // a third is a cache policy
-    if (type == Type::pred || ptx::traits(type).bytes > 8) unknown();
-    const unsigned count = v4 ? 4 : v2 ? 2 : 1;
+    const bool wide = type == Type::b128;
+    if (type == Type::pred || (wide && (v2 || v4))) unknown();
+    const unsigned count = v4 ? 4 : v2 || wide ? 2 : 1;
     std::vector<const ptx::Operand*> parts;
-    if (operand(0).kind == ptx::OperandKind::vector) {
+    std::array<ptx::Operand, 2> both;
+    if (wide) {
+        both = halves(operand(0)), type = Type::b64;
+        parts = {&both[0], &both[1]};
+    } else if (operand(0).kind == ptx::OperandKind::vector) {
         for (const auto& part : operand(0).parts) parts.push_back(&part);
     } else {
         parts.push_back(&operand(0));
@@ -171,16 +176,21 @@ void Selector::pick_ld() {
 }
 
 void Selector::pick_st() {
-    const Type type = take_type();
+    Type type = take_type();
     const Space space = take_space();
     const uint32_t orders = take_memory_modifiers();
     const bool v2 = take("v2"), v4 = take("v4");
     all_taken();
     expect_operands(2, 3);
-    if (type == Type::pred || ptx::traits(type).bytes > 8) unknown();
-    const unsigned count = v4 ? 4 : v2 ? 2 : 1;
+    const bool wide = type == Type::b128;
+    if (type == Type::pred || (wide && (v2 || v4))) unknown();
+    const unsigned count = v4 ? 4 : v2 || wide ? 2 : 1;
     std::vector<const ptx::Operand*> parts;
-    if (operand(1).kind == ptx::OperandKind::vector) {
+    std::array<ptx::Operand, 2> both;
+    if (wide) {
+        both = halves(operand(1)), type = Type::b64;
+        parts = {&both[0], &both[1]};
+    } else if (operand(1).kind == ptx::OperandKind::vector) {
         for (const auto& part : operand(1).parts) parts.push_back(&part);
     } else {
         parts.push_back(&operand(1));
@@ -212,6 +222,7 @@ void Selector::pick_atom() {
     const Space space = take_space();
     const uint32_t orders = take_memory_modifiers();
     if (orders & check::releases) emit_without_result("fence");  // sums that are gathered come first
+    if (type == Type::b128) return pick_wide_atom(space, orders);
     const std::string name(take_one({"add", "and", "or", "xor", "exch", "min", "max", "inc", "dec", "cas"}));
     all_taken();
     const size_t first = returns ? 1 : 0;
@@ -238,6 +249,40 @@ void Selector::pick_atom() {
     inst.imm = at.offset;
     inst.order = orders;
     inst.crosses = true;
+}
+
+// atom.exch.b128, atom.cas.b128
+void Selector::pick_wide_atom(Space space, uint32_t orders) {
+    const auto name = take_one({"exch", "cas"});
+    all_taken();
+    if (now_->opcode != "atom" || name.empty()) unknown();
+    const size_t values = name == "cas" ? 2 : 1;
+    expect_operands(2 + values, 3 + values);
+    if (memory(operand(1), space).where == "local") fail("atomics work on global and shared memory");
+    Inst inst = tensor_instruction("atom.generic." + std::string(name) + ".b128");
+    uint64_t offset = 0;
+    const uint32_t base = generic_address(operand(1), space, offset), address = new_value(Width::wide);
+    emit("add.b64", address, base, immediate(Width::wide, offset));
+    inst.values[kA] = address;
+    for (const ptx::Operand& half : halves(operand(0))) inst.extra_defs.push_back(dest(half, Type::b64));
+    for (size_t i = 0; i < values; ++i) {
+        for (const ptx::Operand& half : halves(operand(2 + i)))
+            inst.extra_uses.push_back(source(half, Type::b64));
+    }
+    if (image_.checked) inst.name = "atom.generic." + std::string(name) + ".b128";
+    inst.order = orders;
+    if (guarded_) {
+        inst.guard = now_->guard;
+        inst.guard_negated = now_->guard_negated;
+    }
+    body_.blocks[block_].code.push_back(std::move(inst));
+}
+
+// Its addresses are of multicast objects, which this driver refuses to make: no program here can have one.
+void Selector::pick_multimem() {
+    fail("unsupported instruction " + full_name() +
+         ": it works on one place in the memory of several GPUs at once, and software GPUs have no multicast "
+         "objects");
 }
 
 void Selector::pick_prefetch() {
@@ -286,7 +331,7 @@ void Selector::pick_cp() {
     uint32_t wanted = kNoValue;
     if (sized) {
         wanted = new_value(Width::predicate);
-        if (operand(3).kind == ptx::OperandKind::reg && source_.registers[operand(3).reg] == Type::pred)
+        if (operand(3).kind == ptx::OperandKind::reg && registers_[operand(3).reg] == Type::pred)
             emit("not.pred", wanted, predicate_source(operand(3)));  // it says what to leave out
         else
             emit("setp.ne.b32", wanted, source(3, Type::b32), immediate(Width::narrow, 0));

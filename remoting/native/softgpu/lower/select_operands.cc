@@ -169,11 +169,13 @@ uint32_t Selector::literal(const ptx::Operand& operand, Type type) {
 uint32_t Selector::source(const ptx::Operand& operand, Type type, bool relaxed) {
     using Kind = ptx::OperandKind;
     if (type == Type::pred) return predicate_source(operand);
+    if (type == Type::b128) unknown();
     switch (operand.kind) {
         case Kind::reg: {
-            const Type declared = source_.registers[operand.reg];
+            const Type declared = registers_[operand.reg];
             const unsigned have = ptx::traits(declared).bytes, want = ptx::traits(type).bytes;
-            if (declared == Type::pred || (have != want && !(relaxed && have > want))) {
+            if (declared == Type::pred || declared == Type::b128 ||
+                (have != want && !(relaxed && have > want))) {
                 fail("register " + std::string(operand.name.substr(0, 80)) + " has " +
                      std::to_string(have * 8) + " bits where " + full_name() + " wants " +
                      std::to_string(want * 8));
@@ -212,7 +214,7 @@ uint32_t Selector::predicate_source(const ptx::Operand& operand) {
         emit("setp.ne.b32", p, zero, immediate(Width::narrow, 0));
         return p;
     }
-    if (operand.kind != ptx::OperandKind::reg || source_.registers[operand.reg] != Type::pred) {
+    if (operand.kind != ptx::OperandKind::reg || registers_[operand.reg] != Type::pred) {
         fail("a predicate expected in " + full_name());
     }
     if (!operand.negated) return operand.reg;
@@ -222,12 +224,14 @@ uint32_t Selector::predicate_source(const ptx::Operand& operand) {
 }
 
 uint32_t Selector::dest(const ptx::Operand& operand, Type type, bool relaxed) {
+    if (type == Type::b128) unknown();
     if (operand.kind == ptx::OperandKind::sink) return new_value(width_of(type));
     if (operand.kind != ptx::OperandKind::reg || operand.negated)
         fail("the result of " + full_name() + " wants a register");
-    const Type declared = source_.registers[operand.reg];
+    const Type declared = registers_[operand.reg];
     const unsigned have = ptx::traits(declared).bytes, want = ptx::traits(type).bytes;
-    if ((declared == Type::pred) != (type == Type::pred) || (have != want && !(relaxed && have > want))) {
+    if ((declared == Type::pred) != (type == Type::pred) || declared == Type::b128 ||
+        (have != want && !(relaxed && have > want))) {
         fail("register " + std::string(operand.name.substr(0, 80)) + " has " + std::to_string(have * 8) +
              " bits where " + full_name() + " gives " + std::to_string(want * 8));
     }

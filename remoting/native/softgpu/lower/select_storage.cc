@@ -84,6 +84,8 @@ void Selector::place_storage() {
             if (source_.kernel) {
                 storage.bytes = 1;
             } else if (variable.space == Space::none) {
+                if (variable.type == Type::b128)
+                    throw ptx::Error(variable.line, "a parameter in a register of 128 bits is not supported");
                 // A .reg parameter is the register that the parser has made for it, in the same order.
                 uint32_t reg = 0;
                 for (size_t i = 0; i + 1 < number; ++i) {
@@ -144,7 +146,7 @@ uint32_t Selector::symbol_address(const ptx::Operand& operand) {
         symbol = variable_symbols_[operand.variable];
     } else {
         const auto found = symbols_.find(module_, operand.name);
-        if (!found) fail("undefined symbol " + std::string(operand.name.substr(0, 200)));
+        if (!found) undefined("undefined symbol " + std::string(operand.name.substr(0, 200)));
         symbol = *found;
     }
     init.index = symbol.index;

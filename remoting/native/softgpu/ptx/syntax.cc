@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "ptx/error.h"
+
 namespace softgpu::ptx {
 namespace {
 
@@ -23,6 +25,14 @@ Type type_named(std::string_view name) {
         if (kTypes[i].name == name) return static_cast<Type>(i);
     }
     return Type::none;
+}
+
+std::string describe(const Error& error, std::string_view input) {
+    if (error.line == 0) return "ptxas fatal   : " + std::string(error.what());
+    std::string text = "ptxas " + std::string(input.empty() ? "PTX" : input) + ", line " +
+                       std::to_string(error.line) + "; error   : " + error.what();
+    if (error.column != 0) text += " (column " + std::to_string(error.column) + ")";
+    return text;
 }
 
 }  // namespace softgpu::ptx
