@@ -7,9 +7,11 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from gpu_kernels.cli.exits import Exit
 from gpu_kernels.cli.run import HeldByCommand
@@ -17,15 +19,21 @@ from gpu_kernels.client import PoolClient
 from gpu_kernels.errors import Forbidden, GPUKernelsError, PoolUnavailable, Unauthenticated
 from gpu_kernels.keeper import KEEPER
 from gpu_kernels.units import parse_size
+from remoting.agent.protections import Protection, kept, workers_of
 from remoting.environment import LEASE, client_environment, software_environment
 from remoting.paths import native_build
 
 ADD_TIMEOUT_S = 60
+SETTLED_S, BETWEEN_LOOKS_S = 10.0, 0.2
+LOOSE = (
+    "What is said above does not hold for these. End the agent, whose workers end with it, and read its log."
+)
 EPILOG = """\
 examples:
   jupyter gpu check                    with a slice of the pool, given back afterwards
   jupyter gpu check --software         the software GPU alone, without any pool
   !jupyter gpu check                   in a GPU kernel: with that kernel's slice
+  jupyter gpu check --agent DIR        on a GPU server: what holds its workers (DIR: the agent's --state-dir)
 """
 
 
@@ -44,6 +52,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = "Looks at everything that a GPU kernel needs, in the order in which it is needed."
     parser.epilog = EPILOG
     parser.add_argument("--software", action="store_true", help="leave the pool out")
+    parser.add_argument(
+        "--agent",
+        type=Path,
+        metavar="DIR",
+        help="on a GPU server, for who may read the agent's state folder: what protects it from a worker "
+        "that somebody has taken over",
+    )
     parser.add_argument("--size", default="0.01 GPU", metavar="TEXT", help="slice to try (default: 0.01 GPU)")
     parser.add_argument("--course", help="course to charge for the moment that it takes")
     parser.add_argument("--json", action="store_true", help="for programs: a JSON list on standard output")
@@ -63,6 +78,9 @@ def execute(options: argparse.Namespace) -> int:
 
 def run_checks(options: argparse.Namespace, env: Mapping[str, str]) -> Iterator[Check]:
     """Each check as soon as it is done; what depends on a failed one is not tried."""
+    if options.agent:
+        yield from _agent(options.agent)
+        return
     yield _native_libraries(env)
     if options.software:
         yield _vector_add("software GPU", lambda: software_environment(env))
@@ -82,6 +100,36 @@ def _native_libraries(env: Mapping[str, str]) -> Check:
         )
         return Check("native libraries", False, f"not in {native.folder}: {', '.join(missing)}", advice)
     return Check("native libraries", True, str(native.folder))
+
+
+def _agent(folder: Path) -> Iterator[Check]:
+    """What the agent of this machine said when it started, and what the kernel says of its workers."""
+    try:
+        agent, found = kept(folder)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        advice = "Name the agent's --state-dir, as an account that may read it, once the agent has started."
+        yield Check("agent", False, f"{folder} tells nothing: {error}", advice)
+        return
+    if not Path(f"/proc/{agent}").exists():
+        yield Check("agent", False, f"process {agent} has ended", "Start it again: jupyter gpu agent")
+        return
+    yield Check("agent", True, f"process {agent}")
+    for each in found:
+        yield Check(each.name, each.in_force, each.detail, each.advice)
+    loose = _loose_workers(agent, found)
+    detail = "; ".join(f"process {pid}: {', '.join(faults)}" for pid, faults in loose.items())
+    yield Check("workers", not loose, detail or "the kernel says the same of each that lives", LOOSE)
+
+
+def _loose_workers(agent: int, found: list[Protection]) -> dict[int, list[str]]:
+    """Workers that may do what they should not. One that is starting holds itself only when its driver is
+    open, so those are looked at again."""
+    deadline = time.monotonic() + SETTLED_S
+    while loose := {pid: faults for pid, faults in workers_of(agent, found) if faults}:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(BETWEEN_LOOKS_S)
+    return loose
 
 
 def _with_pool(options: argparse.Namespace, env: Mapping[str, str]) -> Iterator[Check]:

@@ -32,6 +32,7 @@ from remoting.agent.gpus import (
     software_gpus,
 )
 from remoting.agent.listeners import CannotListen
+from remoting.agent.protections import Protection, keep, protect_this_process
 from remoting.agent.server import Agent
 from remoting.agent.settings import Limits, Settings, WorkerSettings
 from remoting.paths import native_build
@@ -280,7 +281,9 @@ class AgentApp(Application):
         pool = (
             AsyncPoolClient(self.controller, self._token()) if self.controller else self._from_environment()
         )
+        protect_this_process()
         agent = Agent(self.settings(), self._inventory(), pool, self.log)
+        self._tell_protections(agent.protections())
         serving = asyncio.ensure_future(agent.run())
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -291,6 +294,15 @@ class AgentApp(Application):
             self.log.info("ended")
         finally:
             await pool.aclose()
+
+    def _tell_protections(self, found: list[Protection]) -> None:
+        """What is not in force is told at each start: nobody would see it otherwise before it is needed."""
+        for each in found:
+            if each.in_force:
+                self.log.info("%s: %s", each.name, each.detail)
+            else:
+                self.log.warning("%s: %s. %s", each.name, each.detail, each.advice)
+        keep(found, Path(self.state_dir).absolute())
 
     def settings(self) -> Settings:
         """What the options say. Raises ``BadSettings``."""

@@ -26,6 +26,7 @@ from remoting.agent.grants import ENDED, Grant, Grants
 from remoting.agent.listeners import CannotListen, open_listener
 from remoting.agent.marks import Marks, claim_gpus
 from remoting.agent.outside import outside_memory
+from remoting.agent.protections import Protection, protections
 from remoting.agent.reporter import Pool, Reporter, Word
 from remoting.agent.settings import Settings
 from remoting.agent.slice_status import status_json
@@ -81,6 +82,10 @@ class Agent:
             fences_after_s=settings.fences_after_s,
             log=log,
         )
+
+    def protections(self) -> list[Protection]:
+        """What holds a worker that somebody has taken over, and what does not."""
+        return protections(self._workers.cells, self._settings.workers)
 
     async def run(self) -> None:
         """Serve until cancelled; then kill every worker, tell the controller, and return."""
