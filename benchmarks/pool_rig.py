@@ -143,7 +143,7 @@ class Controller:
         }
         entries["server"] = {"groups": [], "scopes": ["custom:gpu:agent!server=gpu0"]}
         entries["teacher"] = {"groups": ["bench-instructors"], "scopes": ["custom:gpu:use"]}
-        entries["admin"] = {"groups": [], "scopes": ["custom:gpu:admin:pool"]}
+        entries["admin"] = {"groups": [], "scopes": ["custom:gpu:admin:pool", "custom:gpu:admin:quota"]}
         tokens = self._state / "tokens.json"
         tokens.touch(mode=0o600)
         digests = {

@@ -99,7 +99,7 @@ c.JupyterHub.load_roles = [
         # Asks what servers hold of GPUs, for the hub's admin panel.
         "name": "gpu-panel",
         "services": [services.PANEL_SERVICE],
-        "scopes": ["custom:gpu:admin:pool", "access:services!service=gpu"],
+        "scopes": ["custom:gpu:read:usage", "access:services!service=gpu"],
     },
     {
         # Stops the students' servers before the services that they need, and reads that nothing is left.

@@ -37,7 +37,7 @@ STATES = {
 
 
 class ServersSlices:
-    """Those of all servers of a hub. ``token``: one with `custom:gpu:admin:pool`, which sees all leases."""
+    """Those of all servers of a hub. ``token``: one with `custom:gpu:read:usage`, which sees all leases."""
 
     def __init__(self, controller: str, token: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._controller, self._token, self._clock = controller, token, clock

@@ -60,7 +60,9 @@ def leftovers(lab: Lab) -> list[str]:
     found += [f"{lease.id} of {lease.user} is {lease.state}" for lease in lab.leases()]
     found += [f"{gpu['uuid']} has {gpu['used_mib']} MiB in use" for gpu in lab.gpus() if gpu["used_mib"]]
     found += [f"a worker lives: {text}" for text in marked_commands(lab.settings.marker, "gpu-worker")]
-    metrics = httpx.get(f"{lab.settings.controller_url}/metrics", trust_env=False).raise_for_status().text
+    headers = {"Authorization": f"token {lab.runner_token}"}
+    answer = httpx.get(f"{lab.settings.controller_url}/metrics", headers=headers, trust_env=False)
+    metrics = answer.raise_for_status().text
     if "\npool_ledger_mismatch 0.0\n" not in metrics:
         found.append("the ledger's accounts do not agree: pool_ledger_mismatch is not 0")
     return found

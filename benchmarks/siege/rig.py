@@ -95,7 +95,7 @@ class Rig:
             name: {"name": name, **member} for name in (*students(self.plan), ATTACKER)
         }
         entries[SERVER] = {"name": SERVER, "scopes": ["custom:gpu:agent"]}
-        entries[ADMIN] = {"name": ADMIN, "scopes": ["custom:gpu:admin:pool"]}
+        entries[ADMIN] = {"name": ADMIN, "scopes": ["custom:gpu:admin:pool", "custom:gpu:admin:quota"]}
         return {hashlib.sha256(token.encode()).hexdigest(): entry for token, entry in entries.items()}
 
     def _start_agent(self) -> None:

@@ -47,6 +47,10 @@ connection.
 """
 
 
+GROUP_READS = 12.0
+"""A minute, for each user: each reads all groups of the hub, which are read every half minute anyway."""
+
+
 class PoolController(PoolSettings):
     """Owns the ledger of who holds which slice of which GPU."""
 
@@ -67,11 +71,6 @@ class PoolController(PoolSettings):
         "state-dir": "PoolController.state_dir",
         "log-level": "Application.log_level",
     }
-
-    @property
-    def under_hub(self) -> bool:
-        """Whether a hub runs this process as its service."""
-        return bool(os.environ.get("JUPYTERHUB_SERVICE_NAME"))
 
     def initialize(self, argv: Sequence[str] | None = None) -> None:
         self.parse_command_line(list(sys.argv[1:] if argv is None else argv))
@@ -162,10 +161,13 @@ class PoolController(PoolSettings):
                 proofs=proofs,
                 metrics=Metrics(),
                 pace=Pace(self.max_requests),
+                reads=Pace(self.max_reads),
+                group_reads=Pace(GROUP_READS),
                 addresses=Addresses.of(self.agent_networks),
                 max_wait=self.max_wait,
                 sizes={name: tuple(numbers) for name, numbers in self.sizes.items()},
                 check_answers=self.check_answers,
+                local_trusted=self.metrics_without_token,
             )
             self.front = server = Front(
                 make_application(service, self.prefix),

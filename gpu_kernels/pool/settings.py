@@ -177,6 +177,12 @@ class PoolSettings(Application):
     max_requests = Float(
         120.0, min=1.0, help="Leases that one user may ask for in a minute; also the most at once."
     ).tag(config=True)
+    max_reads = Float(
+        120.0,
+        min=1.0,
+        help="Sums, plots, tables and pages of the history that one user may ask for in a minute; also the "
+        "most at once.",
+    ).tag(config=True)
     sweep_interval = Float(
         help="""Seconds between two looks for leases that are over, at most a quarter of lease_ttl.
 
@@ -227,6 +233,13 @@ class PoolSettings(Application):
         90.0, help="Days for which ended leases and the audit trail are kept; accounts are kept for good."
     ).tag(config=True)
 
+    metrics_without_token = Bool(
+        help="""Whether programs on the controller's own machine read /metrics and /health without a token.
+
+        By default only without a hub: a hub's users may have their servers on this machine, and all of them
+        would read how much each course uses.
+        """
+    ).tag(config=True)
     check_answers = Bool(
         False, help="Compare each answer with its schema, for tests; one that differs is a fault (500)."
     ).tag(config=True)
@@ -234,6 +247,15 @@ class PoolSettings(Application):
     @default("log_level")
     def _default_log_level(self) -> int:
         return 20
+
+    @property
+    def under_hub(self) -> bool:
+        """Whether a hub runs this process as its service."""
+        return bool(os.environ.get("JUPYTERHUB_SERVICE_NAME"))
+
+    @default("metrics_without_token")
+    def _default_metrics_without_token(self) -> bool:
+        return not self.under_hub
 
     @default("sweep_interval")
     def _default_sweep_interval(self) -> float:

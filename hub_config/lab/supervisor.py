@@ -96,7 +96,8 @@ class Lab:
         for what, url in (
             ("it answered", f"http://{settings.address}:{settings.hub_port}/hub/health"),
             ("it answered through its proxy", f"{settings.url}/hub/health"),
-            ("the controller answered", f"{settings.controller_url}/health"),
+            # Its versions: for health it wants a token.
+            ("the controller answered", f"{settings.controller_url}/api"),
         ):
             self.hub.wait_until(lambda url=url: answers(url), START_TIMEOUT, what)  # type: ignore[misc]
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import tomllib
+from typing import Any
 
 import pytest
 from traitlets.config import Config
@@ -52,6 +54,18 @@ def test_the_scopes_are_the_demos() -> None:
         if scope.startswith("custom:")
     }
     assert used <= set(hub.custom_scopes)
+
+
+def test_the_panel_may_look_and_no_more() -> None:
+    for roles in (configured(HUB).JupyterHub.load_roles, panel_of_the_demo()):
+        (panel,) = (role for role in roles if role["name"] == "gpu-panel")
+        assert panel["scopes"] == ["custom:gpu:read:usage", "access:services!service=gpu"]
+
+
+def panel_of_the_demo() -> list[dict[str, Any]]:
+    found = re.search(r'"name": "gpu-panel",.*?"scopes": (\[.*?\])', DEMO, re.DOTALL)
+    assert found is not None
+    return [{"name": "gpu-panel", "scopes": ast.literal_eval(found[1])}]
 
 
 def test_every_role_is_of_a_service_or_group_that_is_named() -> None:

@@ -66,7 +66,8 @@ def test_a_property_typed_in_the_admin_panel_holds_in_the_pool(lab, page, ana):
     assert read_groups(lab) == 1
     with pytest.raises(SizeLimit, match=r"0\.05 V100"):
         ask(ana, "0.1 V100")
-    health = httpx.get(f"{lab.settings.controller_url}/health", timeout=60).json()["groups"]
+    headers = {"Authorization": f"token {lab.runner_token}"}
+    health = httpx.get(f"{lab.settings.controller_url}/health", headers=headers, timeout=60).json()["groups"]
     assert (health["fault"], health["faulty_properties"]) == (None, 1)
     with lab.pool as pool:
         course = pool.course(accounts.COURSE)

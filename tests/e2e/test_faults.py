@@ -84,7 +84,7 @@ def test_a_killed_controller_forgets_no_lease_and_doubles_none(lab, at_work):
     controller = the_process(lab, "gpu_kernels.pool")
     controller.send_signal(signal.SIGKILL)
     assert channel.execute(COMPUTE).text.strip() == "10"
-    wait(lambda: answers(f"{lab.settings.controller_url}/health"), SOON, "the controller stays away")
+    wait(lambda: answers(f"{lab.settings.controller_url}/api"), SOON, "the controller stays away")
     after = the_lease(lab)
     assert (after.id, after.epoch, after.slices) == (before.id, before.epoch, before.slices)
     assert sum(gpu["used_mib"] for gpu in lab.gpus()) == after.mib

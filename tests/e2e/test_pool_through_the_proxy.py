@@ -66,12 +66,12 @@ def test_an_address_below_the_prefix_that_is_not_there_is_answered_by_the_contro
 
 
 @pytest.mark.parametrize("path", ["/health", "/metrics", "/api/v1/health", "/api/v1/metrics"])
-def test_what_anyone_on_the_machine_may_see_needs_a_token_through_the_proxy(lab, path):
-    """The proxy stands on the same machine: without this, everyone in the world would count as local."""
-    url = lab.settings.url + PREFIX + path
-    assert httpx.get(url, trust_env=False).status_code == 401
+def test_health_and_metrics_need_a_token_through_the_proxy_and_past_it(lab, path):
+    """The proxy stands on the same machine, and so do the students' servers."""
     headers = {"Authorization": f"token {lab.runner_token}"}
-    assert httpx.get(url, headers=headers, trust_env=False).status_code == 200
+    for url in (lab.settings.url + PREFIX + path, lab.settings.controller_url + path):
+        assert httpx.get(url, trust_env=False).status_code == 401
+        assert httpx.get(url, headers=headers, trust_env=False).status_code == 200
 
 
 def test_a_queued_request_is_woken_through_the_proxy(lab, proxied, at_work):

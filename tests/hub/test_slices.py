@@ -20,7 +20,7 @@ def controller(tmp_path):
 
 def test_what_is_known_is_told_until_it_is_old(controller):
     now = [0.0]
-    servers = ServersSlices(controller.url, token("root"), clock=lambda: now[0])
+    servers = ServersSlices(controller.url, token("panel"), clock=lambda: now[0])
     assert servers.of("ada", "") is None
     reserve(controller.client("ada"))
     servers.ask()
@@ -31,7 +31,7 @@ def test_what_is_known_is_told_until_it_is_old(controller):
 
 
 def test_a_controller_that_is_away_is_said_once_and_what_was_known_stays(controller, caplog):
-    servers = ServersSlices(controller.url, token("root"))
+    servers = ServersSlices(controller.url, token("panel"))
     reserve(controller.client("ada"))
     servers.ask()
     controller.stop()
@@ -43,7 +43,7 @@ def test_a_controller_that_is_away_is_said_once_and_what_was_known_stays(control
 
 async def test_one_question_in_a_while_is_enough(controller, monkeypatch):
     now, asked = [0.0], []
-    servers = ServersSlices(controller.url, token("root"), clock=lambda: now[0])
+    servers = ServersSlices(controller.url, token("panel"), clock=lambda: now[0])
     monkeypatch.setattr(servers, "ask", lambda: asked.append(now[0]))
     for now[0] in (0.0, 1.0, slices.KEEP_S, slices.KEEP_S + 1):
         servers.freshen()
@@ -54,7 +54,7 @@ async def test_one_question_in_a_while_is_enough(controller, monkeypatch):
 def test_a_user_with_many_slices_and_long_paths_does_not_flood_the_panel(controller):
     for number in range(slices.MOST_TOLD + 2):
         reserve(controller.client("ada"), f"{'folder/' * 30}{number}.ipynb", "0.001 V100")
-    servers = ServersSlices(controller.url, token("root"))
+    servers = ServersSlices(controller.url, token("panel"))
     servers.ask()
     told = servers.of("ada", "")
     assert told.endswith("; and 2 more")

@@ -54,7 +54,11 @@ class TestScopes:
             (f"{ADMIN_QUOTA}!group=ml101", ADMIN_QUOTA, {"course": "cv202"}, False),
             (f"{ADMIN_QUOTA}!group=ml101", ADMIN_QUOTA, {}, False),
             (f"{ADMIN_QUOTA}!group=ml101", READ_USAGE, {"course": "ml101"}, True),
-            (ADMIN_POOL, ADMIN_QUOTA, {"course": "ml101"}, True),
+            (ADMIN_POOL, ADMIN_QUOTA, {"course": "ml101"}, False),
+            (ADMIN_POOL, READ_USAGE, {}, True),
+            (f"{READ_USAGE}!user", READ_USAGE, {}, False),
+            (f"{ADMIN_POOL}!user=ada", ADMIN_POOL, {}, False),
+            (f"{ADMIN_QUOTA}!user=ada", ADMIN_QUOTA, {"course": "ml101"}, False),
             (ADMIN_QUOTA, ADMIN_POOL, {}, False),
             (ADMIN_POOL, USE, {}, False),
             (ADMIN_POOL, AGENT, {}, False),
@@ -71,7 +75,6 @@ class TestScopes:
         for scope in (ADMIN_POOL, ADMIN_QUOTA, READ_USAGE, AGENT):
             assert not notebook.may(scope, course="ml101")
         assert notebook.may(USE)
-        assert who(ADMIN_POOL).may(ADMIN_QUOTA, course="ml101")
         assert not who(ADMIN_POOL).may(USE)
 
     def test_instructors_teach_by_their_group(self) -> None:

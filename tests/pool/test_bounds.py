@@ -13,11 +13,15 @@ import httpx
 import pytest
 
 from gpu_kernels.client import PoolClient
-from gpu_kernels.errors import InvalidRequest, TooMany
+from gpu_kernels.errors import InvalidRequest, LedgerUnavailable, TooMany
 from gpu_kernels.pool.ledger import Caps, keeping
 from gpu_kernels.pool.ledger.keeping import prune
 from gpu_kernels.pool.ledger.rows import Event, Lease
+from gpu_kernels.pool.ledger.stores.memory import MemoryStore
+from gpu_kernels.pool.service import history as history_module
 from gpu_kernels.pool.service.desk import MOST_EACH as MOST_JOBS
+from gpu_kernels.pool.service.desk import WHO
+from gpu_kernels.pool.service.history import History
 from gpu_kernels.pool.service.pace import MOST_USERS, Pace
 from gpu_kernels.pool.service.waiting import MOST_EACH, Bells
 from tests.pool.controller import Agent, ThreadedController, error_of, reserve, token, until
@@ -84,7 +88,7 @@ def test_a_user_cannot_ask_faster_than_the_pace() -> None:
     pace = Pace(60, clock=lambda: now)
     for _ in range(60):
         pace.take("ada")
-    with pytest.raises(TooMany, match="more than 60 times in a minute") as refusal:
+    with pytest.raises(TooMany, match="at most 60 such requests per minute") as refusal:
         pace.take("ada")
     assert refusal.value.retry_after == 1
     pace.take("bob")
@@ -99,6 +103,68 @@ def test_the_pace_forgets_users_beyond_a_number() -> None:
     for number in range(MOST_USERS + 5):
         pace.take(str(number))
     assert len(pace._left) == MOST_USERS
+
+
+async def test_readers_of_the_history_wait_in_a_line_that_has_an_end() -> None:
+    history, held = History(MemoryStore(lambda: 0)), threading.Event()
+    asked: list[asyncio.Task[bool]] = []
+
+    async def ask(who: str | None) -> bool:
+        WHO.set(who)
+        return await history.ask(lambda store: held.wait(60))
+
+    try:
+        for number in range(history_module.MOST_WAITING):
+            asked.append(asyncio.create_task(ask(f"user{number % 50}")))
+        await asyncio.sleep(0)
+        with pytest.raises(LedgerUnavailable, match="more requests for its history"):
+            await asyncio.create_task(ask("another"))
+        asked[0].cancel()  # who goes away leaves the question to the thread
+        await asyncio.sleep(0)
+        with pytest.raises(LedgerUnavailable):
+            await asyncio.create_task(ask("another"))
+        held.set()
+        await asyncio.gather(*asked[1:])
+        assert await asyncio.create_task(ask("another"))
+    finally:
+        held.set()
+        history.close()
+
+
+async def test_one_users_questions_to_the_history_leave_room_for_the_others() -> None:
+    history, held = History(MemoryStore(lambda: 0)), threading.Event()
+
+    async def ask(who: str) -> bool:
+        WHO.set(who)
+        return await history.ask(lambda store: held.wait(60))
+
+    try:
+        asked = [asyncio.create_task(ask("mallory")) for _ in range(history_module.MOST_EACH)]
+        await asyncio.sleep(0)
+        with pytest.raises(TooMany, match="the limit for each user"):
+            await asyncio.create_task(ask("mallory"))
+        asked.append(asyncio.create_task(ask("ada")))
+        await asyncio.sleep(0)
+        held.set()
+        assert await asyncio.gather(*asked) == [True] * len(asked)
+    finally:
+        held.set()
+        history.close()
+
+
+def test_the_rate_limit_is_told_in_numbers() -> None:
+    now = [0.0]
+    pace = Pace(2, clock=lambda: now[0])
+    pace.take("ada")
+    pace.take("ada")
+    with pytest.raises(TooMany) as refused:
+        pace.take("ada")
+    assert refused.value.message == (
+        "Rate limit: at most 2 such requests per minute for each user.\n"
+        "This one was not carried out. Try again in 30 s."
+    )
+    now[0] = 30.0
+    pace.take("ada")
 
 
 def test_sums_over_the_whole_ledger_are_not_for_a_loop(controller: ThreadedController, agent: Agent) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -255,15 +255,20 @@ class Renewal:
     lost: tuple[tuple[str, str, str], ...]
 
 
-def renew(tx: Transaction, user: str, leases: Iterable[tuple[str, int]]) -> Renewal:
+def renew(
+    tx: Transaction,
+    user: str,
+    leases: Iterable[tuple[str, int]],
+    is_for: Callable[[Lease], bool] = lambda lease: True,
+) -> Renewal:
     """Give leases in force a whole time to live from now. One that is over stays over, swept already or
-    not.
+    not. ``is_for``: whether the asker's token is for the lease; one that it is not for is not known.
     """
     renewed: dict[str, int] = {}
     lost: list[tuple[str, str, str]] = []
     for lease_id, epoch in sorted(dict(leases).items()):
         lease = tx.book.leases.get(lease_id)
-        if lease is None or lease.user != user or lease.epoch != epoch:
+        if lease is None or lease.user != user or lease.epoch != epoch or not is_for(lease):
             lost.append((lease_id, "unknown", "There is no such lease of this epoch."))
             continue
         if is_over(tx, lease):

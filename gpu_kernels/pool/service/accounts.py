@@ -217,4 +217,5 @@ class ReadGroups(Handler):
         """They are read every `groups_interval` seconds by themselves. Without a hub there are none."""
         if self.service.groups is None:
             raise NotFound("This controller reads no groups: it has no hub.")
+        self.service.group_reads.take(self.identity.name)
         self.answer({"faulty": await self.service.groups.once()})

@@ -18,6 +18,7 @@ class Audit(Handler):
     )
     async def get(self, *, query: schemas.AuditQuery) -> None:
         """Every change of leases, courses, accounts, class hours and GPU servers, for `keep_days`."""
+        self.service.reads.take(self.identity.name)
         page = await self.service.history.ask(
             lambda store: store.events(
                 subject=query.subject, kind=query.kind, cursor=query.after, limit=query.limit

@@ -20,7 +20,7 @@ from gpu_kernels.errors import AuthenticationUnavailable, GPUKernelsError, RateL
 from gpu_kernels.limits.known_tokens import KnownTokens
 from gpu_kernels.limits.questions import USUAL, Questions, Rates, TooFast
 from gpu_kernels.pool.policy.roles import PLAIN, Patterns
-from gpu_kernels.pool.service.identity import ADMIN_POOL, Identity
+from gpu_kernels.pool.service.identity import ADMIN_POOL, ADMIN_QUOTA, Identity
 
 log = logging.getLogger("gpu_kernels.pool")
 
@@ -141,7 +141,8 @@ def _entry(path: Path, digest: str, value: Any) -> tuple[Identity, datetime | No
         expires_at = datetime.fromisoformat(value["expires_at"])
         if expires_at.tzinfo is None:
             raise ValueError(f"{path}: expires_at of {value['name']} needs a time zone, such as Z")
-    scopes = [*value.get("scopes", ()), *([ADMIN_POOL] if value.get("admin") is True else ())]
+    admin = (ADMIN_POOL, ADMIN_QUOTA) if value.get("admin") is True else ()
+    scopes = [*value.get("scopes", ()), *admin]
     return Identity.from_model({**value, "scopes": scopes}), expires_at
 
 

@@ -54,7 +54,9 @@ VERSIONS = ("v1",)
 class Service:
     """What the handlers work with. ``sizes`` are on offer by GPU class, '' standing for every other class.
 
-    ``addresses``: where GPU servers may be. ``groups``: reads the hub's groups, where there is a hub.
+    ``pace`` limits requests for leases, ``reads`` those that go through the history, ``group_reads`` those to
+    read the hub's groups. ``addresses``: where GPU servers may be. ``groups``: reads the hub's groups, where
+    there is a hub. ``local_trusted``: whether this machine's programs need no token for health and metrics.
     ``check_answers``: compare each answer with its schema, for tests; one that differs is a fault.
     """
 
@@ -65,10 +67,13 @@ class Service:
     proofs: Proofs
     metrics: Metrics
     pace: Pace
+    reads: Pace
+    group_reads: Pace
     addresses: Addresses
     max_wait: float = 600.0
     sizes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     check_answers: bool = False
+    local_trusted: bool = False
     groups: GroupReader | None = None
 
 
@@ -166,10 +171,10 @@ class Handler(RequestHandler):
             self.require(scope)
 
     async def require_trusted(self, *scopes: str) -> None:
-        """For what anyone on this machine may see: refuse others without one of ``scopes``, and who of them
-        looks too often.
+        """For what anyone on this machine may see where ``Service.local_trusted`` says so: refuse others
+        without one of ``scopes``, and who of them looks too often.
         """
-        if _is_local(self.request):
+        if self.service.local_trusted and _is_local(self.request):
             return
         await self._authenticate()
         if not self._may_any(scopes):

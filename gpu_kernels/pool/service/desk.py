@@ -43,8 +43,8 @@ def stopping() -> PoolUnavailable:
 
 def _too_many(who: str) -> TooMany:
     return TooMany(
-        f"{who} has {MOST_EACH} requests at the GPU pool that are not answered yet; nobody may have more at "
-        "once.\nThis one was not carried out. Try again in a few seconds.",
+        f"{who} has {MOST_EACH} requests at the GPU pool not answered yet, the limit for each user.\n"
+        "This one was not carried out. Try again in a few seconds.",
         retry_after=2.0,
         details={"limit": MOST_EACH},
     )

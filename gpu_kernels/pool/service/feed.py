@@ -65,7 +65,7 @@ class Feed:
         """Count a reader in. Raises ``TooMany``."""
         if self._readers[who] >= MOST_EACH:
             raise TooMany(
-                f"{who} follows the pool's changes {MOST_EACH} times already; nobody may oftener at once.\n"
+                f"{who} follows the pool's changes {MOST_EACH} times already, the limit for each user.\n"
                 "Close pages of the lab that you do not need, and load this one again.",
                 retry_after=30.0,
                 details={"limit": MOST_EACH},

@@ -14,9 +14,9 @@ ADMIN_QUOTA = "custom:gpu:admin:quota"
 ADMIN_POOL = "custom:gpu:admin:pool"
 AGENT = "custom:gpu:agent"
 
-IMPLIED_BY = {READ_USAGE: (ADMIN_QUOTA, ADMIN_POOL), ADMIN_QUOTA: (ADMIN_POOL,)}
-"""What each right comes with. Whoever may take any lease back may also set limits, and see what they
-change.
+IMPLIED_BY = {READ_USAGE: (ADMIN_QUOTA, ADMIN_POOL)}
+"""What each right comes with: whoever changes something sees it. Nothing else comes with anything: who takes
+leases back or drains servers need not say who may have how much, and the other way round.
 """
 
 
@@ -55,7 +55,7 @@ class Identity:
         """
         wanted = (scope, *IMPLIED_BY.get(scope, ()))
         held = (s.partition("!") for s in self.scopes)
-        return any(name in wanted and self._meets(where, course, server) for name, _, where in held)
+        return any(name in wanted and self._meets(name, where, course, server) for name, _, where in held)
 
     def may_somewhere(self, scope: str) -> bool:
         """Whether the token has this scope with any filter, or one that comes with it."""
@@ -71,12 +71,13 @@ class Identity:
         bound = (f"{AGENT}!server={agent}", *((AGENT,) if self.name == agent else ()))
         return any(scope in self.scopes for scope in bound)
 
-    def _meets(self, where: str, course: str | None, server: str | None) -> bool:
+    def _meets(self, name: str, where: str, course: str | None, server: str | None) -> bool:
         kind, _, value = where.partition("=")
         if kind == "":
             return True
         if kind == "user":
-            return value in ("", self.name)
+            # One's own leases; no other right is about a user, so its filter is met by nothing.
+            return name == USE and value in ("", self.name)
         if kind == "group":
             if course is None:
                 return False

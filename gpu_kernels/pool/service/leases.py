@@ -18,6 +18,7 @@ from gpu_kernels.errors import (
     UnknownLease,
 )
 from gpu_kernels.pool.ledger import asking, ending, reading
+from gpu_kernels.pool.ledger.rows import Lease
 from gpu_kernels.pool.ledger.states import LIVE, Who
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.service.base import MAX_LONG_POLL, Handler
@@ -63,7 +64,7 @@ class Leases(LeaseHandler):
         """One's own that live or still hold slices, newest first."""
         user, own = query.user, False
         if query.all or (query.course is None and user not in (None, self.identity.name)):
-            self.require(ADMIN_POOL)
+            self.require(READ_USAGE)
         elif query.course is not None:
             if not self.may_see(query.course):
                 raise Forbidden(
@@ -72,6 +73,8 @@ class Leases(LeaseHandler):
         else:
             self.require_somewhere(USE)
             user, own = self.identity.name, True
+        if query.ended:
+            self.service.reads.take(self.identity.name)
         listing = Listing(user, query.course, query.ended)
         views, following = await listing.page(
             self.service.desk, self.service.history, query.limit, query.after
@@ -175,11 +178,18 @@ class Renew(LeaseHandler):
     @operation("Keep leases", scope=USE, body=schemas.Renew, answers={200: schemas.Renewal})
     async def post(self, *, body: schemas.Renew) -> None:
         """One call keeps all leases of a server. A lease that another one replaced can be renewed for one
-        time to live in all.
+        time to live in all. One that the token is not for (another server's, by its filter) is as unknown as
+        another user's.
         """
         wanted = [(known.id, known.epoch) for known in body.leases]
-        user = self.identity.name
-        renewal = await self.service.desk.write(lambda tx: asking.renew(tx, user, wanted))
+        identity = self.identity
+
+        def is_for(lease: Lease) -> bool:
+            return identity.may(USE, course=lease.course, server=lease.server)
+
+        renewal = await self.service.desk.write(
+            lambda tx: asking.renew(tx, identity.name, wanted, is_for=is_for)
+        )
         self.answer(
             {
                 "renewed": [

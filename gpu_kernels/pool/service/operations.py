@@ -32,6 +32,7 @@ from gpu_kernels.errors import (
     TooMany,
     Unauthenticated,
 )
+from gpu_kernels.pool.service.identity import ADMIN_POOL
 from gpu_kernels.pool.service.parsing import read_body, read_query
 from gpu_kernels.pool.service.schemas.base import Model, Query
 
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from gpu_kernels.pool.service.base import Handler
 
 Method = TypeVar("Method", bound=Callable[..., Awaitable[None]])
+NEVER_IN_PART = (ADMIN_POOL,)
+"""Rights that a filter makes into none: there is no part of the pool that they could be for."""
 ALWAYS: tuple[type[PoolError], ...] = (
     PoolUnavailable,
     NotActive,
@@ -106,7 +109,9 @@ def operation(
 
         @functools.wraps(method)
         async def run(self: Handler, **path: str) -> None:
-            if scope is not None:
+            if scope in NEVER_IN_PART:
+                self.require(scope)
+            elif scope is not None:
                 self.require_somewhere(scope)
             given: dict[str, Any] = dict(path)
             if query is not None:

@@ -1,4 +1,6 @@
-"""How often one user may ask for leases: each grant leaves rows in the ledger, some of them for good."""
+"""The rate limit of a user's requests that cost much: each grant leaves rows in the ledger, some of them for
+good, and each sum over a year reads half a million of them.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ class Pace:
         if left < 1:
             again = max(1.0, (1 - left) * 60 / self._most)
             raise TooMany(
-                f"You asked the GPU pool for this more than {self._most:g} times in a minute, and nobody may "
-                f"oftener.\nNothing was done this time. Try again in {duration(again)}.",
+                f"Rate limit: at most {self._most:g} such requests per minute for each user.\n"
+                f"This one was not carried out. Try again in {duration(again)}.",
                 retry_after=again,
                 details={"a_minute": self._most},
             )

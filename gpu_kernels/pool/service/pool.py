@@ -155,7 +155,8 @@ class Health(Handler):
 
     @operation(
         "Whether the ledger can be read",
-        who="anyone on the controller's own machine whose request came through no proxy; others with a scope",
+        who="anyone with a scope; programs on the controller's own machine need no token where the setting "
+        "`metrics_without_token` says so and no proxy is in between",
         answers={200: schemas.Health},
         errors=[Unauthenticated, AuthenticationUnavailable, Forbidden, RateLimited, TooMany],
         anonymous=True,

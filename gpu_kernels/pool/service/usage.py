@@ -43,6 +43,8 @@ class UsageHandler(Handler):
         return identity.name
 
     async def period(self, query: schemas.AccountsQuery) -> Period:
+        """Which time is asked about; each question counts. Raises ``TooMany``, ``InvalidRequest``."""
+        self.service.reads.take(self.identity.name)
         now = await self.service.desk.read(lambda tx: tx.now)
         return Period.read(query.begin, query.end, query.time_zone, now)
 

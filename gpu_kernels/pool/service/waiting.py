@@ -33,7 +33,7 @@ class Bells:
         """An event that is set when ``topic`` rings. Raises ``TooMany`` when ``who`` waits too often."""
         if self._each[who] >= MOST_EACH:
             raise TooMany(
-                f"{who} waits for {MOST_EACH} answers of the GPU pool already; nobody may for more at once.\n"
+                f"{who} waits for {MOST_EACH} answers of the GPU pool already, the limit for each user.\n"
                 "What waits goes on waiting. Try again in a few seconds, when one of them is there.",
                 retry_after=5.0,
                 details={"limit": MOST_EACH},
