@@ -47,12 +47,22 @@ def table(figures: list[Figure]) -> str:
     return "\n".join(lines)
 
 
-def main(measure: Callable[[], list[Figure]], description: str | None) -> None:
-    """The command line of every benchmark; ``--json -`` prints JSON on standard output."""
+def main(measure: Callable[[bool], list[Figure]], description: str | None) -> None:
+    """The command line of a benchmark without options of its own: ``measure`` is told whether to take the
+    smallest sizes.
+    """
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--json", metavar="FILE", help="write the figures there ('-': standard output)")
+    add_options(parser)
     arguments = parser.parse_args()
-    emit(measure(), arguments.json)
+    emit(measure(arguments.smallest), arguments.json)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What every benchmark understands; ``--json -`` prints JSON, and it alone, on standard output."""
+    parser.add_argument("--json", metavar="FILE", help="write the figures there ('-': standard output)")
+    parser.add_argument(
+        "--smallest", action="store_true", help="the smallest sizes: whether it works, and not how fast"
+    )
 
 
 def emit(figures: list[Figure], target: str | None) -> None:

@@ -13,14 +13,15 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.figures import Figure, main
-from tests.forwarding.conftest import ROOT, Build, build
 from tests.forwarding.minimal_agent import MinimalAgent
+from tests.native_build import Build, build_of_make
 
 MIB = 128
 
 
-def measure() -> list[Figure]:
-    native = build(ROOT / "build/native", "client_cuda", "gpu_worker", "softgpu", "measure_calls")
+def measure(smallest: bool) -> list[Figure]:
+    """The sizes are the smallest that mean something: all of it takes seconds."""
+    native = build_of_make("client_cuda", "gpu_worker", "softgpu", "measure_calls")
     driver = native.folder / "softgpu" / "libcuda.so.1"
     memory = {"GPU_KERNELS_SOFTGPU_MEMORY_MIB": str(MIB)}
     socket = run(native, "socket", {})

@@ -35,12 +35,12 @@ COURSE = "bench"
 START_TIMEOUT_S = 60
 
 
-def measure() -> list[Figure]:
+def measure(smallest: bool) -> list[Figure]:
     plain, sliced = [], []
     with tempfile.TemporaryDirectory(prefix="gpu-kernels-bench-") as folder, _server(Path(folder)) as client:
         _first_reply(client, kernelspecs.PLAIN)
         _first_reply(client, kernelspecs.spec_name(SIZE))
-        for pair in range(PAIRS):
+        for pair in range(1 if smallest else PAIRS):
             kinds = [(plain, kernelspecs.PLAIN), (sliced, kernelspecs.spec_name(SIZE))]
             for samples, spec in kinds if pair % 2 else reversed(kinds):
                 samples.append(_first_reply(client, spec))

@@ -31,7 +31,7 @@ def whose(token: str) -> dict[str, object]:
     return {"name": token, "scopes": scopes, "groups": groups}
 
 
-async def open_notebooks(url: str) -> None:
+async def open_notebooks(url: str, students: int) -> None:
     """Each student opens so many."""
     room = asyncio.Semaphore(AT_ONCE)
 
@@ -41,32 +41,33 @@ async def open_notebooks(url: str) -> None:
                 path = f"week{notebook}/exercise.ipynb"
                 await pool.ask(SIZE, key=path, slot=Slot("", path), holder="h")
 
-    await asyncio.gather(*(student(number) for number in range(STUDENTS)))
+    await asyncio.gather(*(student(number) for number in range(students)))
 
 
-def seconds(load: Callable[[], object]) -> float:
+def seconds(load: Callable[[], object], loads: int) -> float:
     load()
     samples = []
-    for _ in range(LOADS):
+    for _ in range(loads):
         started = time.perf_counter()
         load()
         samples.append(time.perf_counter() - started)
     return median(samples)
 
 
-def measure() -> list[Figure]:
+def measure(smallest: bool) -> list[Figure]:
+    students, loads = (8, 1) if smallest else (STUDENTS, LOADS)
     with (
         tempfile.TemporaryDirectory() as name,
-        Controller(Path(name), STUDENTS, lease_ttl=3600) as controller,
+        Controller(Path(name), students, lease_ttl=3600) as controller,
     ):
-        asyncio.run(open_notebooks(controller.url))
+        asyncio.run(open_notebooks(controller.url, students))
         with (
             Site(controller.url, Path(name), whose) as site,
             Visitor(site, "teacher") as teacher,
             Visitor(site, "admin") as admin,
             Visitor(site, "student7") as student,
         ):
-            assert f"student{STUDENTS - 1}" in teacher.see("courses/bench").text
+            assert f"student{students - 1}" in teacher.see("courses/bench").text
             pages = {
                 "a student's page": lambda: student.see(""),
                 "the course's page": lambda: teacher.see("courses/bench"),
@@ -76,8 +77,8 @@ def measure() -> list[Figure]:
             }
             return [
                 Figure(
-                    f"{name}, {STUDENTS} students, {STUDENTS * EACH} leases",
-                    seconds(load),
+                    f"{name}, {students} students, {students * EACH} leases",
+                    seconds(load, loads),
                     "s",
                     "lower",
                     AIM_S,

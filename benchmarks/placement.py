@@ -20,7 +20,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from benchmarks.figures import Figure, emit
+from benchmarks.figures import Figure, add_options, emit
 from benchmarks.openb.departures import Outcome, outcome
 from benchmarks.openb.replay import DEMANDS, POLICIES, PUBLISHED, Replay, replay
 from benchmarks.openb.trace import read_nodes, read_pods, read_stays
@@ -47,10 +47,15 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=10, help="replays of each trace (10)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
     parser.add_argument("--departures", action="store_true", help="with departures and a queue")
-    parser.add_argument("--every", type=int, default=20, help="departures: keep every so many servers (20)")
+    parser.add_argument("--every", type=int, help="keep every so many servers (1; departures: 20)")
     parser.add_argument("--load", type=float, default=0.95, help="departures: demand by capacity (0.95)")
-    parser.add_argument("--json", metavar="FILE", help="write the figures there ('-': standard output)")
-    return parser.parse_args()
+    add_options(parser)
+    arguments = parser.parse_args()
+    if arguments.smallest:
+        arguments.pods, arguments.policy, arguments.seeds = arguments.pods[:1], ["ours"], 1
+    if arguments.every is None:
+        arguments.every = 100 if arguments.smallest else 20 if arguments.departures else 1
+    return arguments
 
 
 def trace_name(path: Path) -> str:
@@ -68,9 +73,9 @@ def published(path: Path = DATA / "published_allocation.csv") -> dict[tuple[str,
         }
 
 
-def _replay(task: tuple[Path, Path, str, int]) -> Replay:
-    nodes, pods, policy, seed = task
-    return replay(read_nodes(nodes), read_pods(pods), policy, seed)
+def _replay(task: tuple[Path, Path, str, int, int]) -> Replay:
+    nodes, pods, policy, seed, every = task
+    return replay(read_nodes(nodes)[::every], read_pods(pods), policy, seed)
 
 
 def _outcome(task: tuple[Path, Path, str, int, int, float]) -> Outcome:
@@ -176,7 +181,11 @@ def main() -> None:
             ]
             figures = departure_figures(_grouped(keys, pool.map(_outcome, tasks)))
         else:
-            replays = [(arguments.nodes, pods, policy, seed) for pods, policy in wanted for seed in seeds]
+            replays = [
+                (arguments.nodes, pods, policy, seed, arguments.every)
+                for pods, policy in wanted
+                for seed in seeds
+            ]
             results = _grouped(keys, pool.map(_replay, replays))
             figures = allocation_figures(results) + gain_figures(results) + decision_figures(results)
     emit(figures, arguments.json)

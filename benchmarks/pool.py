@@ -12,10 +12,12 @@ import asyncio
 import math
 import random
 import sqlite3
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.figures import Figure, main, median
@@ -23,17 +25,27 @@ from benchmarks.pool_rig import SIZE, Controller, LedgerRig
 from gpu_kernels.client import AsyncPoolClient, Lease, Slot
 from gpu_kernels.pool.ledger.stores.sql import SqlStore
 
-ROUNDS = 5
-RAW_COMMITS = 300
-GRANTS = 200
-QUEUED = 100
-"""Askers at once, where grants come as they queue."""
-RENEWED = 10_000
-STUDENTS, WITHIN = 500, 60.0
-HTTP_PAIRS = 100
-CLIENTS = 8
-SMALL, LARGE = (12, 400), (120, 4_000)
-"""GPU servers (eight GPUs each) and leases in force, before and after they grew tenfold."""
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured. ``queued``: askers at once, where grants come as they queue. ``small`` and
+    ``large``: GPU servers (eight GPUs each) and leases in force, before and after they grew tenfold.
+    """
+
+    rounds: int = 5
+    raw_commits: int = 300
+    grants: int = 200
+    queued: int = 100
+    renewed: int = 10_000
+    students: int = 500
+    within: float = 60.0
+    http_pairs: int = 100
+    clients: int = 8
+    small: tuple[int, int] = (12, 400)
+    large: tuple[int, int] = (120, 4_000)
+
+
+SMALLEST = Sizes(1, 3, 4, 2, 10, 3, 0.3, 2, 2, (1, 4), (2, 40))
 
 
 def rate(count: int, work: Callable[[], None]) -> float:
@@ -42,7 +54,7 @@ def rate(count: int, work: Callable[[], None]) -> float:
     return count / (time.perf_counter() - started)
 
 
-def raw_commits(folder: Path) -> float:
+def raw_commits(folder: Path, commits: int) -> float:
     """Durable one-row transactions a second, without anything of ours."""
     database = sqlite3.connect(folder / "raw.sqlite", isolation_level=None)
     database.execute("PRAGMA journal_mode = WAL")
@@ -50,12 +62,12 @@ def raw_commits(folder: Path) -> float:
     database.execute("CREATE TABLE IF NOT EXISTS rows (id INTEGER PRIMARY KEY, text TEXT)")
 
     def commit() -> None:
-        for _ in range(RAW_COMMITS):
+        for _ in range(commits):
             database.execute("BEGIN IMMEDIATE")
             database.execute("INSERT INTO rows (text) VALUES ('a lease')")
             database.execute("COMMIT")
 
-    found = rate(RAW_COMMITS, commit)
+    found = rate(commits, commit)
     database.close()
     return found
 
@@ -69,28 +81,29 @@ def databases(folder: Path) -> Iterator[dict[str, str]]:
         yield {"SQLite": f"sqlite:///{folder / 'ledger.sqlite'}", "PostgreSQL": server.new_database()}
 
 
-def grants(rig: LedgerRig) -> tuple[float, float, float]:
+def grants(rig: LedgerRig, sizes: Sizes) -> tuple[float, float, float]:
     """Grants a second: one at a time, and as they queue; and seconds of a processor for one of these."""
-    alone = rate(GRANTS, lambda: rig.reserve(GRANTS, together=1))
+    alone = rate(sizes.grants, lambda: rig.reserve(sizes.grants, together=1))
     rig.end_new()
     before = time.process_time()
-    queued = rate(2 * GRANTS, lambda: rig.reserve(2 * GRANTS, together=QUEUED))
-    worked = (time.process_time() - before) / (2 * GRANTS)
+    number = 2 * sizes.grants
+    queued = rate(number, lambda: rig.reserve(number, together=sizes.queued))
+    worked = (time.process_time() - before) / number
     rig.end_new()
     return alone, queued, worked
 
 
-def at_the_ledger(folder: Path) -> list[Figure]:
+def at_the_ledger(folder: Path, sizes: Sizes) -> list[Figure]:
     figures: list[Figure] = []
     aims = {"SQLite": 500.0, "PostgreSQL": 300.0}
     with databases(folder) as urls:
-        rigs = {name: LedgerRig(SqlStore(url), *SMALL) for name, url in urls.items()}
+        rigs = {name: LedgerRig(SqlStore(url), *sizes.small) for name, url in urls.items()}
         samples: dict[str, list[tuple[float, float, float]]] = {name: [] for name in rigs}
         raw = []
-        for _ in range(ROUNDS):
-            raw.append(raw_commits(folder))
+        for _ in range(sizes.rounds):
+            raw.append(raw_commits(folder, sizes.raw_commits))
             for name, rig in rigs.items():
-                samples[name].append(grants(rig))
+                samples[name].append(grants(rig, sizes))
         figures.append(Figure("durable commits of this disk, raw (SQLite)", median(raw), "1/s", "higher"))
         for name, rig in rigs.items():
             alone, queued, worked = (median(column) for column in zip(*samples[name], strict=True))
@@ -99,38 +112,39 @@ def at_the_ledger(folder: Path) -> list[Figure]:
                 Figure(f"processor time of such a grant, {name}", 1000 * worked, "ms", "lower"),
                 Figure(f"grants at the ledger, {name}, one at a time", alone, "1/s", "higher"),
             ]
-            rig.hold(RENEWED)
-            for users, text in ((1, "one call"), (RENEWED // 2, "two to a call")):
+            rig.hold(sizes.renewed)
+            for users, text in ((1, "one call"), (sizes.renewed // 2, "two to a call")):
                 seconds = median(rig.renew_everything(users) for _ in range(3))
                 figures.append(
-                    Figure(f"renewal of {RENEWED} leases, {name}, {text}", seconds, "s", "lower", 1.0)
+                    Figure(f"renewal of {sizes.renewed} leases, {name}, {text}", seconds, "s", "lower", 1.0)
                 )
             rig.close()
     return figures
 
 
-def tenfold(folder: Path) -> list[Figure]:
+def tenfold(folder: Path, sizes: Sizes) -> list[Figure]:
     """Grants as they queue, with ten times the servers and leases."""
     found = {}
-    for name, size in (("small", SMALL), ("large", LARGE)):
+    for name, size in (("small", sizes.small), ("large", sizes.large)):
         rig = LedgerRig(SqlStore(f"sqlite:///{folder / name}.sqlite"), *size)
-        found[name] = median(grants(rig)[1] for _ in range(3))
+        found[name] = median(grants(rig, sizes)[1] for _ in range(3))
         rig.close()
-    text = f"{SMALL[0]} servers and {SMALL[1]} leases to {LARGE[0]} and {LARGE[1]}"
+    small, large = sizes.small, sizes.large
+    text = f"{small[0]} servers and {small[1]} leases to {large[0]} and {large[1]}"
     return [
         Figure(
-            f"grants as they queue, {LARGE[0]} servers, {LARGE[1]} leases", found["large"], "1/s", "higher"
+            f"grants as they queue, {large[0]} servers, {large[1]} leases", found["large"], "1/s", "higher"
         ),
         Figure(f"slower by, from {text}", found["small"] / found["large"], "times", "lower"),
     ]
 
 
-async def pairs(url: str, clients: int) -> float:
+async def pairs(url: str, clients: int, wanted: int) -> float:
     """Reserve and release pairs a second."""
     numbers = iter(range(10**9))
 
     async def one(client: AsyncPoolClient) -> None:
-        for _ in range(HTTP_PAIRS // clients):
+        for _ in range(wanted // clients):
             name = f"{clients}-{next(numbers)}"
             lease = await client.ask(SIZE, key=name, slot=Slot("", name), holder="h")
             await client.release(lease.id, "h")
@@ -141,10 +155,10 @@ async def pairs(url: str, clients: int) -> float:
     seconds = time.perf_counter() - started
     for client in users:
         await client.aclose()
-    return HTTP_PAIRS // clients * clients / seconds
+    return wanted // clients * clients / seconds
 
 
-async def class_begins(url: str) -> tuple[list[float], list[str]]:
+async def class_begins(url: str, students: int, within: float) -> tuple[list[float], list[str]]:
     """Each student opens one GPU notebook within a minute: how long each waits for the answer, in seconds,
     and what was refused.
     """
@@ -153,7 +167,7 @@ async def class_begins(url: str) -> tuple[list[float], list[str]]:
     refused: list[str] = []
 
     async def student(number: int) -> None:
-        await asyncio.sleep(arrivals.uniform(0, WITHIN))
+        await asyncio.sleep(arrivals.uniform(0, within))
         client = AsyncPoolClient(url, f"student{number}", timeout=30.0)
         started = time.perf_counter()
         lease: Lease | None = None
@@ -166,33 +180,33 @@ async def class_begins(url: str) -> tuple[list[float], list[str]]:
             refused.append(f"{lease.id} is {lease.state}")
         await client.aclose()
 
-    await asyncio.gather(*(student(number) for number in range(STUDENTS)))
+    await asyncio.gather(*(student(number) for number in range(students)))
     return sorted(waited), refused
 
 
-def over_http(folder: Path) -> list[Figure]:
-    with Controller(folder, STUDENTS) as controller:
-        one = asyncio.run(pairs(controller.url, 1))
-        many = asyncio.run(pairs(controller.url, CLIENTS))
+def over_http(folder: Path, sizes: Sizes) -> list[Figure]:
+    with Controller(folder, max(sizes.students, sizes.clients)) as controller:
+        one = asyncio.run(pairs(controller.url, 1, sizes.http_pairs))
+        many = asyncio.run(pairs(controller.url, sizes.clients, sizes.http_pairs))
         controller.confirm()
-        waited, refused = asyncio.run(class_begins(controller.url))
+        waited, refused = asyncio.run(class_begins(controller.url, sizes.students, sizes.within))
     for text in refused[:3]:
-        print(f"refused: {text}")
-    text = f"{STUDENTS} students asking within {WITHIN:g} s over HTTP"
+        print(f"refused: {text}", file=sys.stderr)
+    text = f"{sizes.students} students asking within {sizes.within:g} s over HTTP"
     return [
         Figure("pairs over HTTP, one client", one, "pairs/s", "higher"),
-        Figure(f"pairs over HTTP, {CLIENTS} clients", many, "pairs/s", "higher"),
+        Figure(f"pairs over HTTP, {sizes.clients} clients", many, "pairs/s", "higher"),
         Figure(f"{text}: p50", 1000 * waited[len(waited) // 2], "ms", "lower"),
         Figure(f"{text}: p99", 1000 * waited[math.ceil(0.99 * len(waited)) - 1], "ms", "lower", 250.0),
         Figure(f"{text}: refused wrongly", len(refused), "requests", "lower", 0.0),
     ]
 
 
-def measure() -> list[Figure]:
-    figures = []
+def measure(smallest: bool) -> list[Figure]:
+    figures, sizes = [], SMALLEST if smallest else Sizes()
     for part in (at_the_ledger, tenfold, over_http):
         with tempfile.TemporaryDirectory() as name:
-            figures += part(Path(name))
+            figures += part(Path(name), sizes)
     return figures
 
 

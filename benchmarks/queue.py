@@ -26,6 +26,7 @@ HOUR = 3_600_000
 SIZES = tuple(map(parse_size, ("0.1 V100", "0.02 V100", "1 V100", "2 V100", "4096 MiB", "0.5 V100")))
 TENTH = slice_of(SIZES[0], 32_768)
 REPEATS = 15
+WAITING = 1000
 
 
 def pool(servers: int, *, full: bool, seed: int = 1) -> Scene:
@@ -68,33 +69,47 @@ def waiting(scene: Scene, number: int, seed: int = 2) -> list[Ask]:
     return asks
 
 
-def timed(work: Callable[[], object]) -> float:
+def timed(work: Callable[[], object], repeats: int) -> float:
     """Milliseconds of processor time, the median of some runs after one that does not count."""
     work()
     samples = []
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         start = process_time()
         work()
         samples.append(process_time() - start)
     return 1000 * median(samples)
 
 
-def measure() -> list[Figure]:
+def measure(smallest: bool) -> list[Figure]:
     figures = []
-    for servers, name in ((4, "32 GPUs"), (200, "1,600 GPUs")):
+    pools, asking, repeats = ((4, 200), WAITING, REPEATS) if not smallest else ((1,), 10, 1)
+    for servers in pools:
+        name = f"{8 * servers:,} GPUs"
         empty, full = pool(servers, full=False), pool(servers, full=True)
-        one, many = waiting(empty, 1), waiting(full, 1000)
+        one, many = waiting(empty, 1), waiting(full, asking)
         figures += [
-            Figure(f"a grant, nobody waits, {name}", timed(partial(decide, one, empty)), "ms", "lower", 1),
-            Figure(f"a pass, 1,000 wait, {name}", timed(partial(decide, many, full)), "ms", "lower", 40),
+            Figure(
+                f"a grant, nobody waits, {name}",
+                timed(partial(decide, one, empty), repeats),
+                "ms",
+                "lower",
+                1,
+            ),
+            Figure(
+                f"a pass, {asking:,} wait, {name}",
+                timed(partial(decide, many, full), repeats),
+                "ms",
+                "lower",
+                40,
+            ),
         ]
         decision = decide(many, full)
         by_id = {ask.id: ask for ask in many}
         line = [by_id[ask] for ask in decision.waiting]
         figures.append(
             Figure(
-                f"a forecast, 1,000 wait, {name}",
-                timed(partial(forecast, line, full, decision.promises)),
+                f"a forecast, {asking:,} wait, {name}",
+                timed(partial(forecast, line, full, decision.promises), repeats),
                 "ms",
                 "lower",
                 200,

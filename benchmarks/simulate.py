@@ -13,7 +13,7 @@ import sys
 import time
 from collections import Counter
 
-from benchmarks.figures import Figure, emit
+from benchmarks.figures import Figure, add_options, emit
 from benchmarks.simulation.run import Result, simulate
 
 HOUR = 3600.0
@@ -46,10 +46,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hours", type=float, default=1.0, help="simulated time in all")
     parser.add_argument("--seed", type=int, help="of the first run; by default a new one")
-    parser.add_argument("--json", metavar="FILE", help="write the figures there ('-': standard output)")
+    add_options(parser)
     arguments = parser.parse_args()
     first = secrets.randbelow(2**31) if arguments.seed is None else arguments.seed
-    results, started, left = [], time.perf_counter(), arguments.hours * HOUR
+    results, started, left = [], time.perf_counter(), 60.0 if arguments.smallest else arguments.hours * HOUR
     while left > 0:
         result = simulate(first + len(results), min(left, HOUR))
         results.append(result)

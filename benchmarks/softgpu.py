@@ -37,9 +37,10 @@ def child(module: str, *arguments: str, threads: int | None = None) -> dict[str,
     return json.loads(done.stdout)
 
 
-def on_one_core() -> list[Figure]:
+def on_one_core(*kernels: str) -> list[Figure]:
+    """These kernels, or all."""
     figures = []
-    for kernel, result in child("softgpu_kernels", "--cpu-time", threads=1).items():
+    for kernel, result in child("softgpu_kernels", "--cpu-time", *kernels, threads=1).items():
         unit = f"M {result['operation']}s/s"
         sides = {"software GPU": "device_s", "numba on the CPU": "compiled_s", "NumPy": "numpy_s"}
         for side, key in sides.items():
@@ -76,7 +77,7 @@ def machinery() -> list[Figure]:
     ]
 
 
-def scaling() -> list[Figure]:
+def scaling(turns: int = SCALING_PAIRS) -> list[Figure]:
     """Two processes, on one core and on two, take turns at the same launch.
 
     By the clock, which wants two free cores, and in CPU time, which says what two free cores would show if no
@@ -99,7 +100,7 @@ def scaling() -> list[Figure]:
         return float(clock), float(cpu)
 
     try:
-        pairs = [(turn(sides[0]), turn(sides[1])) for _ in range(SCALING_PAIRS)]
+        pairs = [(turn(sides[0]), turn(sides[1])) for _ in range(turns)]
     finally:
         for side in sides:
             side.communicate()
@@ -111,7 +112,9 @@ def scaling() -> list[Figure]:
     ]
 
 
-def measure() -> list[Figure]:
+def measure(smallest: bool) -> list[Figure]:
+    if smallest:
+        return on_one_core("vector add") + machinery() + scaling(1)
     return on_one_core() + on_all_cores() + machinery() + scaling()
 
 

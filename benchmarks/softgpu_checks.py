@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections import defaultdict
 
-from benchmarks.figures import Figure, emit, median
+from benchmarks.figures import Figure, add_options, emit, median
 from remoting.environment import software_environment
 
 ROUNDS = 9
@@ -21,12 +21,13 @@ CHECKS = ("races", "init", "divergence", "all")
 UNCHECKED_REPEATS, CHECKED_REPEATS = 50, 2
 
 
-def side(checks: str, folder: str | None = None) -> subprocess.Popen[str]:
+def side(checks: str, folder: str | None = None, *, repeats: int | None = None) -> subprocess.Popen[str]:
     environment = software_environment(os.environ, memory_mib=1024, threads=1)
     environment |= {"GPU_KERNELS_SOFTGPU_CHECK": checks, "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0"}
     if folder is not None:
         environment["LD_LIBRARY_PATH"] = f"{folder}:{environment['LD_LIBRARY_PATH']}"
-    repeats = CHECKED_REPEATS if checks else UNCHECKED_REPEATS
+    if repeats is None:
+        repeats = CHECKED_REPEATS if checks else UNCHECKED_REPEATS
     command = [sys.executable, "-m", "benchmarks.softgpu_kernels.checked", str(repeats)]
     return subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -41,13 +42,14 @@ def turn(process: subprocess.Popen[str]) -> dict[str, float]:
     return json.loads(process.stdout.readline())
 
 
-def measure(before: str | None = None) -> list[Figure]:
-    sides = {"": side("")} | {checks: side(checks) for checks in CHECKS}
+def measure(smallest: bool, before: str | None = None) -> list[Figure]:
+    wanted, rounds, repeats = (CHECKS[:1], 1, 1) if smallest else (CHECKS, ROUNDS, None)
+    sides = {checks: side(checks, repeats=repeats) for checks in ("", *wanted)}
     if before is not None:
         sides["before"] = side("", before)
     ratios = defaultdict(list)
     try:
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             turns = {name: turn(process) for name, process in sides.items()}
             for name, seconds in turns.items():
                 for kernel, unchecked in turns[""].items():
@@ -67,7 +69,7 @@ def measure(before: str | None = None) -> list[Figure]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", metavar="FILE", help="write the figures there ('-': standard output)")
+    add_options(parser)
     parser.add_argument("--before", metavar="FOLDER", help="of another build's libcuda.so.1")
     arguments = parser.parse_args()
-    emit(measure(arguments.before), arguments.json)
+    emit(measure(arguments.smallest, arguments.before), arguments.json)

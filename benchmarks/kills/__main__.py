@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.figures import Figure, emit
+from benchmarks.figures import Figure, add_options, emit
 from benchmarks.kills.run import Outcome, run
 
 
@@ -59,8 +59,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, help="which moments; by default new ones")
     parser.add_argument("--clients", type=int, default=5)
     parser.add_argument("--keep", type=Path, help="an empty folder for logs and histories")
-    parser.add_argument("--json", metavar="FILE", help="write the figures there ('-': standard output)")
+    add_options(parser)
     arguments = parser.parse_args()
+    if arguments.smallest:
+        arguments.kills, arguments.clients = 1, 1
     seed = secrets.randbelow(2**31) if arguments.seed is None else arguments.seed
     print(f"seed {seed}", file=sys.stderr, flush=True)
     with database(arguments.store) as url:

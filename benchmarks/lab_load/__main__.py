@@ -13,7 +13,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from benchmarks.figures import emit
+from benchmarks.figures import add_options, emit
 from benchmarks.lab_load import big_lab, loops, report
 from benchmarks.lab_load.plan import Plan, folder_of_loops
 from benchmarks.lab_load.shares import Shares
@@ -42,8 +42,10 @@ def main() -> int:
     parser.add_argument("--within", type=float, default=180, help="seconds in which they all arrive")
     parser.add_argument("--seed", type=int, help="when each arrives; by default new")
     parser.add_argument("--keep", type=Path, help="an empty folder for the lab's state and logs")
-    parser.add_argument("--json", metavar="FILE", help="write the figures there ('-': standard output)")
+    add_options(parser)
     arguments = parser.parse_args()
+    if arguments.smallest:
+        arguments.students, arguments.within = 1, 0.0
     seed = secrets.randbelow(2**31) if arguments.seed is None else arguments.seed
     print(f"seed {seed}", file=sys.stderr, flush=True)
     plan = Plan.of(arguments.students, arguments.within, seed)

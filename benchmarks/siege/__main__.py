@@ -16,8 +16,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import emit
-from benchmarks.siege.plan import ATTACKS, Plan
+from benchmarks.figures import add_options, emit
+from benchmarks.siege.plan import ATTACKS, Plan, Strength
 from benchmarks.siege.report import Outcome, figures
 from benchmarks.siege.rig import ADMIN, ATTACKER, Rig, students
 from benchmarks.siege.watch import Watch
@@ -108,9 +108,11 @@ def main() -> int:
     parser.add_argument("--leases", type=int, default=50)
     parser.add_argument("--only", default=",".join(ATTACKS), help=f"of {','.join(ATTACKS)}")
     parser.add_argument("--keep", type=Path, help="an empty folder for logs and state")
-    parser.add_argument("--json", metavar="FILE", help="write the figures there ('-': standard output)")
+    add_options(parser)
     arguments = parser.parse_args()
     plan = Plan(arguments.seconds, arguments.leases, attacks=arguments.only.split(","))
+    if arguments.smallest:
+        plan = Plan(10.0, 1, lease_ttl=300.0, attacks=["tokens"], strength=Strength.least())
     with tempfile.TemporaryDirectory(prefix="gpu-kernels-siege-") as folder:
         outcome = run(plan, arguments.keep or Path(folder))
     emit(figures(outcome), arguments.json)

@@ -25,7 +25,7 @@ def test_the_table_shows_value_unit_aim_and_verdict():
 
 def test_json_on_standard_output_is_one_list_of_the_documented_keys(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["bench", "--json", "-"])
-    main(lambda: FIGURES, None)
+    main(lambda smallest: FIGURES, None)
     printed = json.loads(capsys.readouterr().out)
     assert [set(row) for row in printed] == [{"name", "value", "unit", "aim", "better"}] * 3
     assert printed[2]["aim"] is None
