@@ -30,9 +30,8 @@ class Shares:
     def __init__(self, marker: str) -> None:
         self._marker = marker
         self._seconds: dict[tuple[int, float], tuple[str, float]] = {}
-        self._known: dict[tuple[int, float], psutil.Process | None] = {}
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, name="shares", daemon=True)
+        self._thread = threading.Thread(target=self._look_again_and_again, name="shares", daemon=True)
         self._free = psutil.virtual_memory().available
         self.most_memory = 0
         """Bytes that were taken at once, at most, beyond what was taken at the start."""
@@ -54,27 +53,32 @@ class Shares:
         sums[STUDENTS] = own.user + own.system
         return dict(sorted(sums.items(), key=lambda each: -each[1]))
 
-    def _look(self) -> None:
+    def _look_again_and_again(self) -> None:
         while not self._over.wait(LOOK_S):
-            self.most_memory = max(self.most_memory, self._free - psutil.virtual_memory().available)
-            for pid in psutil.pids():
-                try:
-                    self._count(psutil.Process(pid))
-                except psutil.Error:
-                    continue  # it has ended since, or is not ours to ask
+            self.look()
+
+    def look(self) -> None:
+        """Notice what the lab's processes have used until now, and the memory that is taken now."""
+        self.most_memory = max(self.most_memory, self._free - psutil.virtual_memory().available)
+        for pid in psutil.pids():
+            try:
+                self._count(psutil.Process(pid))
+            except psutil.Error:
+                continue  # it has ended since, or is not ours to ask
 
     def _count(self, process: psutil.Process) -> None:
         key = (process.pid, process.create_time())
-        if key not in self._known:
-            mine = process.pid != os.getpid() and process.environ().get(MARKER_VARIABLE) == self._marker
-            self._known[key] = process if mine else None
-        if self._known[key] is None:
+        # What a process is by its environment and its name can change while it starts: between fork and exec
+        # it looks like its parent, and in the middle of exec it has no environment at all.
+        if key not in self._seconds and not self._is_of_the_lab(process):
             return
         times = process.cpu_times()
-        known, _ = self._seconds.get(key, ("", 0.0))
-        # A process that starts by another's name (``tied``) becomes what it is a moment later.
-        kind = known if known not in ("", "others") else kind_of(process.cmdline())
+        command = process.cmdline()  # one that has ended has none
+        kind = kind_of(command) if command else self._seconds.get(key, ("others", 0.0))[0]
         self._seconds[key] = kind, times.user + times.system
+
+    def _is_of_the_lab(self, process: psutil.Process) -> bool:
+        return process.pid != os.getpid() and process.environ().get(MARKER_VARIABLE) == self._marker
 
 
 def kind_of(command: list[str]) -> str:

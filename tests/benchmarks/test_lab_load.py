@@ -6,15 +6,18 @@ import json
 import os
 import subprocess
 import sys
+import time
 
+import psutil
 import pytest
 
 from benchmarks.lab_load import report
 from benchmarks.lab_load.__main__ import run
 from benchmarks.lab_load.loops import read
 from benchmarks.lab_load.plan import Plan
+from benchmarks.lab_load.shares import STUDENTS, Shares
 from benchmarks.lab_load.visits import STAGES, Visit
-from hub_config.lab.settings import REPOSITORY
+from hub_config.lab.settings import MARKER_VARIABLE, REPOSITORY
 
 BLOCKED = """
 import asyncio, sys, time
@@ -82,6 +85,31 @@ def test_who_was_refused_or_lost_is_a_failure_and_told():
     found = {figure.name: figure for figure in report.figures(outcome)}
     assert found["students whose cell ran"].value == 1
     assert [found[name].meets_aim() for name in ("refused", "lost")] == [False, False]
+
+
+BECOMES_A_WORKER = """
+import os, sys
+sys.stdin.readline()
+command = [sys.executable, "-c", "input()", "gpu-worker"]
+os.execve(command[0], command, {sys.argv[2]: sys.argv[3]})
+"""
+
+
+@pytest.mark.parametrize("began_with", [MARKER_VARIABLE, "ANOTHER_VARIABLE"])
+def test_a_process_counts_as_what_it_became(began_with):
+    """A worker is its agent between fork and exec, and has no environment in the middle of exec."""
+    command = [sys.executable, "-c", BECOMES_A_WORKER, "remoting.agent", MARKER_VARIABLE, "a lab"]
+    shares = Shares("a lab")
+    with subprocess.Popen(command, env={began_with: "a lab"}, stdin=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        shares.look()
+        process.stdin.write("become\n")
+        process.stdin.flush()
+        while "gpu-worker" not in psutil.Process(process.pid).cmdline():
+            time.sleep(0.01)
+        shares.look()
+        process.communicate("end\n")
+    assert {*shares.by_kind()} == {"workers", STUDENTS}
 
 
 @pytest.mark.native
