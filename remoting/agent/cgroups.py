@@ -127,7 +127,7 @@ class Cgroups:
 
 def own_delegated() -> Path:
     """This process's cgroup, where its whole subtree is its own to use. Raises ``NoCgroups``."""
-    mount = next(_mounts(), None)
+    mount = next(mounts(), None)
     if mount is None:
         raise NoCgroups("this machine has no cgroup v2")
     own = next(
@@ -151,7 +151,8 @@ def _is_delegated(folder: Path) -> bool:
     return os.geteuid() != 0 and folder.stat().st_uid == os.geteuid()
 
 
-def _mounts() -> Iterator[Path]:
+def mounts() -> Iterator[Path]:
+    """Where cgroup v2 trees are mounted."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         before, _, after = line.partition(" - ")
         if after.split(" ", 1)[0] == "cgroup2":
