@@ -23,6 +23,11 @@ class UntilGone(RequestHandler):
             if not self._answer.cancelled():
                 raise
 
+    def break_off(self) -> None:
+        """End the connection of a reader that takes nothing, and so would not take the end either."""
+        self._finished = True
+        self.request.connection.stream.close()  # type: ignore[union-attr]
+
     def on_connection_close(self) -> None:
         """Called by tornado when the reader has gone."""
         if self._answer is not None:

@@ -16,6 +16,7 @@ import sqlalchemy
 
 from hub_config.lab import accounts, services
 from hub_config.lab.authenticator import DemoAuthenticator
+from hub_config.lab.log_rate import LOGGING
 from hub_config.lab.settings import REPOSITORY, Settings, proxy_command
 from spawner.budgets import StartPageBudgets
 
@@ -48,6 +49,10 @@ def commit_without_the_disk(connection: Any, record: Any) -> None:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
 
+
+# --- the log: whoever sends wrong tokens leaves a line each time, here too -------------------------------
+
+c.JupyterHub.logging_config = LOGGING
 
 # --- logins: for a demo on loopback, and refused elsewhere ----------------------------------------------
 

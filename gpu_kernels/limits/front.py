@@ -52,6 +52,9 @@ class Times:
     answer: float = 30.0
 
 
+USUAL = Times()
+
+
 class Client:
     """One accepted connection; equal to itself alone."""
 
@@ -71,7 +74,7 @@ class Front(HTTPServer):
         *,
         shares: Shares,
         log: logging.Logger,
-        times: Times = Times(),
+        times: Times = USUAL,
         of_owner: int = 192,
         most_unsent: int = 256 * 1024 * 1024,
         **arguments: Any,

@@ -78,7 +78,7 @@ class PoolController(PoolSettings):
             command_line = Config(self.cli_config)
             self.load_config_file(str(Path(self.config_file).resolve()))
             self.update_config(command_line)
-        limit_rate(self.log.handlers)
+        limit_rate([*self.log.handlers, *filter(None, [logging.lastResort])])
         for name in ("gpu_kernels", "tornado", "asyncio"):
             logger = logging.getLogger(name)
             logger.handlers, logger.level = self.log.handlers, self.log.level

@@ -161,9 +161,11 @@ class Events(UntilGone, Handler):
                 await self._write("".join(messages) or ": still here\n\n")
         except (StreamClosedError, TimeoutError):
             self.log.debug("a reader of GPU events has gone, or takes nothing")
+            self.break_off()
+        else:
+            self.finish(set_content_type="text/event-stream; charset=UTF-8")
         finally:
             self.streams.end(stream)
-        self.finish(set_content_type="text/event-stream; charset=UTF-8")
 
     async def _write(self, text: str) -> None:
         self.write(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import secrets
 import signal
@@ -13,18 +14,22 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from jupyterhub.services.auth import HubOAuth
-from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application as WebApplication
-from traitlets import TraitError, Unicode, validate
+from traitlets import Float, TraitError, Unicode, validate
 from traitlets.config import Application, Config
 
 from gpu_kernels import __version__
 from gpu_kernels.client.ahead import load_ahead
+from gpu_kernels.limits.descriptors import raise_soft_limit, shares
+from gpu_kernels.limits.front import USUAL, Front, Times
+from gpu_kernels.limits.logs import limit_rate
+from gpu_kernels.limits.questions import Rates
 from hub_config.pages.handlers.base import Lab, Nowhere
 from hub_config.pages.handlers.routes import ROUTES
 from hub_config.pages.handlers.signing_in import SigningIn
 from hub_config.pages.handlers.static import OWN, HubFiles, OwnFiles
+from hub_config.pages.handlers.visitors import Visitors
 from hub_config.pages.texts import Texts
 
 HERE = Path(__file__).parent
@@ -62,6 +67,22 @@ class LabPages(Application):
         It outlives the process, so that a page that was open while the service restarted goes on.
         """,
     )
+    unknown_tokens = Float(
+        1200.0,
+        min=1.0,
+        config=True,
+        help="Wrong tokens of one address in a minute about which the hub is asked; of all, twice as many.",
+    )
+    header_time = Float(
+        20.0,
+        min=0.1,
+        config=True,
+        help="Seconds that a connection has for a header, until a visitor is known.",
+    )
+    body_time = Float(20.0, min=0.1, config=True, help="Seconds that a form has to come.")
+    answer_time = Float(
+        30.0, min=0.1, config=True, help="Seconds in which a page, or each part of a stream, must be taken."
+    )
     translations = Unicode(
         str(HERE / "locale"),
         config=True,
@@ -84,6 +105,8 @@ class LabPages(Application):
             self.update_config(command_line)
 
     def start(self) -> None:
+        handlers = [*self.log.handlers, *logging.getLogger().handlers]
+        limit_rate([*handlers, *filter(None, [logging.lastResort])])
         # What takes a while, and is needed by every visitor, is done before there is one.
         load_ahead()
         texts = Texts(Path(self.translations))
@@ -95,16 +118,29 @@ class LabPages(Application):
     async def _serve(self, texts: Texts) -> None:
         where = urlsplit(os.environ.get("JUPYTERHUB_SERVICE_URL", "http://127.0.0.1:8260"))
         prefix = os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "/")
-        lab = Lab(self.controller, texts, ZoneInfo(self.time_zone), prefix)
+        visitors = Visitors(Rates(self.unknown_tokens, 2 * self.unknown_tokens))
+        lab = Lab(self.controller, texts, ZoneInfo(self.time_zone), prefix, visitors=visitors)
         application = make_application(lab, cookie_secret(Path(self.cookie_secret_file)), HubOAuth.instance())
-        # What the proxy says of the browser (its address, https) is believed: nobody else comes here.
-        server = HTTPServer(
-            application, xheaders=True, max_buffer_size=MOST_POSTED, max_body_size=MOST_POSTED
-        )
+        server = make_server(application, Times(self.header_time, self.body_time, answer=self.answer_time))
         server.add_sockets(bind_sockets(where.port or 8260, where.hostname or "127.0.0.1"))
         self.log.info("the lab pages listen at %s%s", where.netloc, prefix)
         await told_to_stop()
         server.stop()
+
+
+def make_server(application: WebApplication, times: Times = USUAL) -> Front:
+    """The pages' server. What the proxy says of the browser (its address, https) is believed: nobody else
+    comes here.
+    """
+    return Front(
+        application,
+        shares=shares(raise_soft_limit()[1]),
+        times=times,
+        log=logging.getLogger("hub_config.pages"),
+        xheaders=True,
+        max_buffer_size=MOST_POSTED,
+        max_body_size=MOST_POSTED,
+    )
 
 
 def make_application(lab: Lab, secret: bytes, auth: HubOAuth) -> WebApplication:

@@ -266,7 +266,7 @@ class AgentApp(Application):
         """Serve until SIGTERM or SIGINT. Exits with 1, and the reason on standard error, if it cannot."""
         if "GPU_KERNELS_LEASE" in os.environ:
             raise BadSettings("an agent cannot run inside a GPU kernel: it would serve that kernel's slice")
-        limit_rate(self.log.handlers)
+        limit_rate([*self.log.handlers, *filter(None, [logging.lastResort])])
         before, now = raise_soft_limit()
         if now != before:
             # Workers keep what the agent was started with, where nothing else is said.

@@ -20,6 +20,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler, StaticFileHandler, create_signed_value
 
+from gpu_kernels.limits.front import USUAL, Times
 from hub_config.pages import app
 from hub_config.pages.handlers.base import Lab
 from hub_config.pages.handlers.static import HubFiles
@@ -74,9 +75,10 @@ class Site:
         folder: Path,
         whose: Callable[[str], dict[str, Any] | None] = whose,
         zone: str = "UTC",
+        times: Times = USUAL,
     ) -> None:
         self.lab = Lab(controller, Texts(folder), ZoneInfo(zone), PREFIX)
-        self._whose = whose
+        self._whose, self._times = whose, times
         self._started = threading.Event()
         self._thread = threading.Thread(target=asyncio.run, args=(self._run(),), daemon=True)
 
@@ -98,7 +100,7 @@ class Site:
         self.cookie_name = auth.cookie_name
         application = app.make_application(self.lab, SECRET, auth)
         application.add_handlers(".*", [(r"/hub/(logo)", HubLogo, {"path": f"{HubFiles.FOLDER}/images"})])
-        server = HTTPServer(application)
+        self.front = server = app.make_server(application, self._times)
         sockets = bind_sockets(0, "127.0.0.1")
         server.add_sockets(sockets)
         self.url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}"

@@ -16,9 +16,10 @@ from jupyterhub.services.auth import HubOAuthenticated
 from tornado.web import Finish, HTTPError, RequestHandler
 
 from gpu_kernels.client import AsyncPoolClient
-from gpu_kernels.errors import PoolError, PoolUnavailable, TooMany, Unauthenticated
+from gpu_kernels.errors import PoolError, PoolUnavailable, RateLimited, TooMany, Unauthenticated
 from hub_config.pages.handlers.addresses import Addresses
 from hub_config.pages.handlers.reasons import Reasons
+from hub_config.pages.handlers.visitors import Visitors
 from hub_config.pages.texts import Language, Texts, noted
 from hub_config.pages.wording import Wording
 
@@ -44,6 +45,7 @@ class Lab:
     zone: ZoneInfo
     prefix: str
     reasons: Reasons = field(default_factory=Reasons)
+    visitors: Visitors = field(default_factory=Visitors)
 
 
 class PageHandler(HubOAuthenticated, RequestHandler):  # type: ignore[misc]
@@ -66,7 +68,7 @@ class PageHandler(HubOAuthenticated, RequestHandler):  # type: ignore[misc]
 
     async def prepare(self) -> None:
         """Finds out who asks. Who has not signed in is sent to, but not from a form: that would lose it."""
-        await self.hub_auth.get_user(self, sync=False)
+        await self.lab.visitors.find(self, self.hub_auth)
         if self.current_user is not None:
             return
         if self.request.method == "GET" and not self.wants_parts:
@@ -181,7 +183,7 @@ class PageHandler(HubOAuthenticated, RequestHandler):  # type: ignore[misc]
             self.hub_auth.clear_cookie(self)
             self.show_error(403, "signed_out", error.message)
             return
-        if isinstance(error, TooMany) and self.wants_parts:
+        if isinstance(error, (TooMany, RateLimited)) and self.wants_parts:
             self.show_error(error.status, "too_many", error.message, error.retry_after)
             return
         away = error.status == 503

@@ -56,6 +56,7 @@ class Events(UntilGone, PageHandler):
                 raise unreachable(self.lab.controller, error) from None
         except (StreamClosedError, TimeoutError):
             log.debug("a reader of events has gone or takes nothing")
+            self.break_off()
 
     async def _tell(self, text: str) -> None:
         self.write(text)
