@@ -7,6 +7,8 @@ import signal
 import pytest
 from hypothesis import settings
 
+from tests.native_build import ROOT
+from tests.origin import refusal
 from tests.tiers import Tiers
 
 # The same examples in each run, so that the suite is as good as its last run; to look for new ones:
@@ -24,6 +26,8 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if refused := refusal(ROOT):
+        raise pytest.UsageError(refused)
     config.pluginmanager.register(Tiers(config), "tiers")
     if config.pluginmanager.hasplugin("xdist"):
         from tests import spreading
