@@ -130,5 +130,5 @@ def test_a_program_that_keeps_asking_is_refused_and_others_go_on(tight: Client, 
         assert own_mib(tight) < SLICE_MIB + 4 * TIGHT_MIB
         out, err = hog.communicate("\n", timeout=60)
         assert (out, hog.returncode) == ("alive 0\n", 0), err
-    assert "the worker's own memory is" in tight.agent.log.read_text()
+    assert "worker_memory_mib" in tight.agent.log.read_text()
     tight.check(program("c = Cuda()\nworks(c)\n"))

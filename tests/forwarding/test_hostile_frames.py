@@ -17,6 +17,7 @@ from .minimal_agent import MinimalAgent
 
 FRAME = struct.Struct("<IHBBQ")
 REPLY = struct.Struct("<Ii")
+REPLY_LENGTH = (1 << 30) - 1  # above it are the bits that say what waits
 LAUNCH, COPY_IN, COPY_OUT, ALLOCATE, LOAD, UPLOAD, UNLOAD, GET_GLOBAL, LINK, MEMORY_INFO = range(1, 11)
 SET_ATTRIBUTE, COPY_BOX_IN, COPY_BOX_OUT, COPY_BOX, END_CONTEXT = 12, 13, 14, 15, 22
 STREAM, EVENT, LIBRARY = 0x11, 0x12, 0x13
@@ -48,7 +49,7 @@ class RawLane:
 
     def reply(self) -> tuple[int, bytes]:
         length, status = REPLY.unpack(self.receive(REPLY.size))
-        return status, self.receive(length)
+        return status, self.receive(length & REPLY_LENGTH)
 
     def receive(self, count: int) -> bytes:
         data = b""

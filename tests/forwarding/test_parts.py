@@ -1,4 +1,4 @@
-"""The native parts that need no connection, one case of unit_tests.cc each."""
+"""The native parts that need no connection, one case of a file with CASEs each."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import pytest
 
 from tests.native_build import Build
 
-SOURCE = Path(__file__).parent / "native" / "unit_tests.cc"
-CASES = re.findall(r"^CASE\((\w+)\)", SOURCE.read_text(), re.MULTILINE)
+SOURCES = sorted((Path(__file__).parent / "native").glob("*_tests.cc"))
+CASES = [
+    case for source in SOURCES for case in re.findall(r"^CASE\((\w+)\)", source.read_text(), re.MULTILINE)
+]
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -77,7 +77,7 @@ class Lane {
     int fd() const { return fd_; }
 
     // Of the owner thread, when it is the main one: its waits look out for SIGINT.
-    void watch_for_interrupts() { transport_->tell(&interrupts_); }
+    void watch_for_interrupts() { transport_->tell(&interrupts_, wire::kLongWaitMicroseconds); }
 
     // Of the owner thread: when it last sent a posted call itself, in nanoseconds.
     int64_t last_direct_send = 0;

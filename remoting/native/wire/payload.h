@@ -64,10 +64,13 @@ class Writer {
     void put_text(std::string_view text) { put_bytes(text.data(), text.size()); }
     // Keeps the room, but for that of a rare large message.
     void clear() {
-        constexpr size_t kKept = 1 << 20;
+        constexpr size_t kKept = 512 << 10;
         bytes_.clear();
         if (bytes_.capacity() > kKept) bytes_.shrink_to_fit();
     }
+    // What it keeps, and gives all of it up.
+    size_t kept() const { return bytes_.capacity(); }
+    void release() { bytes_ = std::vector<std::byte>(); }
     std::span<const std::byte> bytes() const { return bytes_; }
     size_t size() const { return bytes_.size(); }
 

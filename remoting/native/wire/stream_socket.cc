@@ -100,8 +100,8 @@ class StreamSocket final : public Transport {
         return total;
     }
 
-    void tell(Waiting* waiting) override {
-        const timeval limit{0, kLongWaitMicroseconds};
+    void tell(Waiting* waiting, long microseconds) override {
+        const timeval limit{microseconds / 1'000'000, microseconds % 1'000'000};
         setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
         setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
         waiting_ = waiting;

@@ -12,7 +12,7 @@ namespace wire {
 class Waiting {
   public:
     virtual ~Waiting() = default;
-    // Nothing has moved for kLongWait, or a signal came; again and again until something moves.
+    // Nothing has moved for that long, or a signal came; again and again until something moves.
     virtual void goes_on() = 0;
     // After a goes_on: the wait has ended.
     virtual void over() = 0;
@@ -35,8 +35,9 @@ class Transport {
     // when the connection ended or broke. Changes `parts`.
     virtual size_t receive(iovec* parts, int count, size_t least) = 0;
 
-    // From now on `waiting` is told; it must outlive the transport.
-    virtual void tell(Waiting* waiting) = 0;
+    // From now on `waiting` is told of waits that last so many microseconds; it must outlive the transport.
+    // Null, and 0: nobody is. May be called out of a goes_on.
+    virtual void tell(Waiting* waiting, long microseconds) = 0;
 
     // Whether the peer is gone. Does not block.
     virtual bool hung_up() = 0;

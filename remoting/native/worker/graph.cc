@@ -71,8 +71,10 @@ GraphImage::~GraphImage() {
 }
 
 std::shared_ptr<GraphImage> GraphImage::make(Worker& worker, Session& session, uint64_t bytes) {
-    HostShare share(worker.graph_memory);
-    if (!share.grow(bytes)) return nullptr;
+    HostShare share(worker.host_memory.graphs);
+    // The bytes are there, and seen, when this has returned.
+    const HostMemory::Room room(worker.host_memory, bytes);
+    if (!room || !share.grow(bytes)) return nullptr;
     if (session.graph_image_bytes.fetch_add(bytes) + bytes > wire::kMaxGraphImages) {
         session.graph_image_bytes.fetch_sub(bytes);
         return nullptr;
@@ -93,11 +95,12 @@ BuiltGraph::~BuiltGraph() {
 CUresult BuiltGraph::build(Context& context, const wire::GraphHead& head,
                            std::span<const std::byte> description) {
     if (head.steps > wire::kMaxGraphSteps || head.image_bytes > wire::kMaxGraphImage) return kMalformed;
-    if (!share_.grow(description.size() + uint64_t{head.steps} * kStepBytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!share_.grow(description.size() + uint64_t{head.steps} * kStepBytes))
+        return context.session().refuse(worker_.host_memory.no_more_graphs());
     image_bytes_ = head.image_bytes;
     if (head.image_bytes > 0) {
         pointed_to_ = GraphImage::make(worker_, context.session(), head.image_bytes);
-        if (!pointed_to_) return CUDA_ERROR_OUT_OF_MEMORY;
+        if (!pointed_to_) return context.session().refuse(worker_.host_memory.no_more_graphs());
     }
     const Driver& driver = worker_.driver;
     if (CUresult error = invoke(driver.cuGraphCreate, &graph_, 0u)) return error;

@@ -32,7 +32,7 @@ class GraphImage {
 class BuiltGraph {
   public:
     BuiltGraph(Worker& worker, uint8_t device)
-        : worker_(worker), device_(device), share_(worker.graph_memory) {}
+        : worker_(worker), device_(device), share_(worker.host_memory.graphs) {}
     ~BuiltGraph();
     uint8_t device() const { return device_; }
 

@@ -6,6 +6,12 @@ namespace {
 
 constexpr size_t kDescriptionsAtOnce = 512;  // that come in parts, of a session: one a thread
 
+// What a driver takes to make a graph of a description, at most: nodes, their parameters, and copies of both.
+uint64_t build_cost(uint64_t steps, uint64_t bytes) {
+    constexpr uint64_t kFixed = 1 << 20, kStep = 4096, kByte = 6;
+    return kFixed + steps * kStep + bytes * kByte;
+}
+
 bool find(Context& context, uint64_t handle, std::shared_ptr<BuiltGraph>& graph) {
     return context.session().graphs.find(handle, graph);
 }
@@ -18,16 +24,18 @@ CUresult handle_graph_part(Context& context, uint8_t, wire::Reader& payload, wir
     Session& session = context.session();
     const std::lock_guard lock(session.graphs_mutex);
     auto& parts = session.graph_parts;
+    HostMemory& memory = context.worker().host_memory;
     if (!parts.contains(handle) && parts.size() == kDescriptionsAtOnce) return kMalformed;
-    GraphDescription& description = parts.try_emplace(handle, context.worker().graph_memory).first->second;
+    GraphDescription& description = parts.try_emplace(handle, memory.graphs).first->second;
     const auto more = payload.rest();
     auto& bytes = description.bytes;
     if (bytes.size() + more.size() > wire::kMaxGraphBytes) return kMalformed;
-    description.no_room = description.no_room || !description.share.grow(more.size());
+    description.no_room = description.no_room || memory.level(more.size()) == HostMemory::Level::full ||
+                          !description.share.grow(more.size());
     if (!description.no_room) {
         bytes.insert(bytes.end(), more.begin(), more.end());
     } else {
-        bytes = {};
+        bytes = std::vector<std::byte>();
         description.share.drop();
     }
     return CUDA_SUCCESS;
@@ -38,7 +46,8 @@ CUresult handle_graph_make(Context& context, uint8_t, wire::Reader& payload, wir
     if (!payload.take(head) || !payload.finished()) return kMalformed;
     Session& session = context.session();
     if (!session.graphs.may_add(head.graph, wire::HandleKind::exec)) return kMalformed;
-    GraphDescription description(context.worker().graph_memory);
+    HostMemory& memory = context.worker().host_memory;
+    GraphDescription description(memory.graphs);
     {
         const std::lock_guard lock(session.graphs_mutex);
         if (auto found = session.graph_parts.extract(head.graph)) {
@@ -46,7 +55,11 @@ CUresult handle_graph_make(Context& context, uint8_t, wire::Reader& payload, wir
             description.bytes = std::move(found.mapped().bytes);
         }
     }
-    if (description.no_room) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (head.steps > wire::kMaxGraphSteps) return kMalformed;
+    if (description.no_room) return session.refuse(memory.no_more_graphs());
+    const HostMemory::Room room(memory, build_cost(head.steps, description.bytes.size()),
+                                [&] { return !session.ended(); });
+    if (!room) return session.refuse(room.refusal("making this graph"));
     const auto graph = std::make_shared<BuiltGraph>(context.worker(), context.device());
     if (CUresult error = graph->build(context, head, description.bytes)) return error;
     return session.graphs.add(head.graph, graph) ? CUDA_SUCCESS : kMalformed;

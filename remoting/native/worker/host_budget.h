@@ -11,6 +11,8 @@ namespace worker {
 class HostBudget {
   public:
     explicit HostBudget(uint64_t limit) : limit_(limit) {}
+    // Before anything is taken.
+    void set_limit(uint64_t limit) { limit_ = limit; }
     bool take(uint64_t bytes) {
         uint64_t used = used_.load();
         do {
@@ -22,7 +24,7 @@ class HostBudget {
     uint64_t used() const { return used_.load(); }
 
   private:
-    const uint64_t limit_;
+    uint64_t limit_;
     std::atomic<uint64_t> used_{0};
 };
 

@@ -16,7 +16,7 @@ ImageCache::Image ImageCache::add(const wire::Digest& digest, std::string bytes)
     auto image = std::make_shared<const std::string>(std::move(bytes));
     const std::lock_guard lock(mutex_);
     if (auto known = entries_.find(digest); known != entries_.end()) return known->second.image;
-    while (!entries_.empty() && bytes_ + image->size() > kBytes) {
+    while (!entries_.empty() && bytes_ + image->size() > most_bytes_) {
         auto oldest = std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
             return a.second.used < b.second.used;
         });
@@ -30,7 +30,7 @@ ImageCache::Image ImageCache::add(const wire::Digest& digest, std::string bytes)
 
 bool ImageCache::reserve_upload(uint64_t bytes) {
     const std::lock_guard lock(mutex_);
-    if (bytes > kUploading - uploading_) return false;
+    if (bytes > most_uploading_ - uploading_) return false;
     uploading_ += bytes;
     return true;
 }
@@ -50,6 +50,13 @@ void Upload::drop() {
     bytes_ = std::string();
 }
 
+void Upload::give_up() {
+    const std::lock_guard lock(mutex_);
+    if (full_) return;
+    full_ = true;
+    drop();
+}
+
 Upload::Piece Upload::append(ImageCache& images, uint64_t offset, uint64_t total,
                              std::span<const std::byte> piece, std::string& image) {
     const std::lock_guard lock(mutex_);
@@ -59,6 +66,7 @@ Upload::Piece Upload::append(ImageCache& images, uint64_t offset, uint64_t total
     received_ += piece.size();
     if (!full_ && images.reserve_upload(piece.size())) {
         reserved_ += piece.size();
+        if (bytes_.empty()) bytes_.reserve(total_);  // or it would be there twice while it grows
         bytes_.append(reinterpret_cast<const char*>(piece.data()), piece.size());
     } else if (!full_) {
         full_ = true;

@@ -2,6 +2,7 @@
 // one lease: what a client puts in here reaches nobody else; the digest is checked all the same.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,6 +19,12 @@ class ImageCache {
     using Image = std::shared_ptr<const std::string>;
     static constexpr uint64_t kBytes = 256ull << 20;
     static constexpr uint64_t kUploading = 2 * wire::kMaxImage;
+
+    // Before there are images. Of the worker's own memory, `bytes`, a part is enough for both.
+    void set_limit(uint64_t bytes) {
+        most_bytes_ = std::min(kBytes, bytes / 8);
+        most_uploading_ = std::min(kUploading, bytes / 2);
+    }
 
     // Null when it is not there (any more).
     Image find(const wire::Digest& digest);
@@ -39,6 +46,7 @@ class ImageCache {
     uint64_t bytes_ = 0;
     uint64_t clock_ = 0;
     uint64_t uploading_ = 0;
+    uint64_t most_bytes_ = kBytes, most_uploading_ = kUploading;
 };
 
 // An image on its way. Pieces come in order; a client that sends two at once on different lanes is refused.
@@ -59,6 +67,8 @@ class Upload {
     // `images` must outlive this.
     Piece append(ImageCache& images, uint64_t offset, uint64_t total, std::span<const std::byte> piece,
                  std::string& image);
+    // Nothing is kept of what comes: there is no room.
+    void give_up();
 
   private:
     void drop();

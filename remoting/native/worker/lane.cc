@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <optional>
 
 #include "box_copy.h"
 #include "sticky.h"
@@ -12,6 +11,8 @@ namespace worker {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr long kIdleMicroseconds = 1'000'000;
 
 class Stopwatch {
   public:
@@ -47,20 +48,39 @@ void Lane::refuse(std::string_view text) {
 }
 
 void Lane::run() {
-    std::vector<std::byte> buffer(kBuffer);
-    size_t have = 0;
+    if (!arrived_) return;
     for (;;) {
-        iovec part{buffer.data() + have, buffer.size() - have};
+        const auto room = arrived_.room();
+        iovec part{room.data(), room.size()};
+        receiving_ = true;
         const size_t got = transport_->receive(&part, 1, 1);
+        receiving_ = false;
         if (got == 0) break;
-        have += got;
+        arrived_.grow(got);
         size_t done = 0;
-        if (!consume(std::span(buffer).first(have), done)) break;
-        if (done > 0) std::memmove(buffer.data(), buffer.data() + done, have - done);
-        have -= done;
+        if (!consume(arrived_.content(), done)) break;
+        arrived_.drop(done);
+        watch_for_idleness();
     }
-    if (have > 0 && !session_.ended())
+    if (!arrived_.content().empty() && !session_.ended())
         log_line("session " + session_.name() + ": a lane ended inside a frame");
+}
+
+// Only lanes that have something to give back wake for it, and only once.
+void Lane::watch_for_idleness() {
+    constexpr size_t kSmall = 32 * 1024;
+    if (watches_ || arrived_.resident() + outgoing_.capacity() + reply_.kept() <= kSmall) return;
+    watches_ = true;
+    transport_->tell(this, kIdleMicroseconds);
+}
+
+void Lane::goes_on() {
+    if (!receiving_) return;
+    arrived_.release();
+    outgoing_ = std::vector<std::byte>();  // `{}` would keep the room
+    reply_.release();
+    watches_ = false;
+    transport_->tell(nullptr, 0);
 }
 
 bool Lane::consume(std::span<const std::byte> bytes, size_t& done) {
@@ -149,8 +169,6 @@ bool Lane::ask(const wire::FrameHeader& header, const Handler& handler, wire::Re
     if (const auto poisoned = static_cast<CUresult>(worker_.poisoned.load())) return send_reply(poisoned, {});
     const CUresult held = session_.take_held();
     if (held != CUDA_SUCCESS && handler.how == How::ask) return send_reply(held, {});
-    std::optional<HostMemory::Turn> turn;
-    if (handler.keeps == Keeps::much) turn.emplace(worker_.host_memory);
     if (!has_room(handler, payload)) return send_reply(CUDA_ERROR_OUT_OF_MEMORY, {});
     Context context(worker_, session_, header.device);
     reply_.clear();
@@ -159,7 +177,6 @@ bool Lane::ask(const wire::FrameHeader& header, const Handler& handler, wire::Re
         const Stopwatch stopwatch(worker_.status.busy_microseconds);
         result = handler.run(context, header.flags, payload, reply_);
     }
-    turn.reset();  // before the client is waited for
     if (result == kMalformed) return malformed(header, handler.name);
     if (handler.how == How::sync) worker_.output.drain(worker_, session_);
     worker_.note(result, handler.name);

@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "handlers.h"
+#include "lane_buffer.h"
 #include "transport.h"
 
 namespace worker {
 
-class Lane {
+class Lane : private wire::Waiting {
   public:
     Lane(Worker& worker, Session& session, std::unique_ptr<wire::Transport> transport);
     ~Lane();
@@ -28,8 +29,10 @@ class Lane {
     bool consume(std::span<const std::byte> bytes, size_t& done);
 
   private:
-    // Large enough for the largest frame, so that every frame lies in one piece.
-    static constexpr size_t kBuffer = 2 * (sizeof(wire::FrameHeader) + wire::kMaxPayload);
+    // Nothing has come for a while: what has become large is given back.
+    void goes_on() override;
+    void over() override {}
+    void watch_for_idleness();
 
     bool run_frame(const wire::FrameHeader& header, std::span<const std::byte> payload);
     bool post(const wire::FrameHeader& header, const Handler& handler, wire::Reader& payload);
@@ -52,6 +55,9 @@ class Lane {
     Session& session_;
     std::unique_ptr<wire::Transport> transport_;
     int current_device_ = -1;
+    LaneBuffer arrived_;
+    bool receiving_ = false;
+    bool watches_ = false;  // for idleness
     wire::Writer reply_;
     std::vector<std::byte> outgoing_;
     std::array<CUstream, wire::kMaxDevices> look_streams_{};  // made when they are needed

@@ -7,6 +7,7 @@
 #include "image.h"
 #include "image_variables.h"
 #include "jit.h"
+#include "load_cost.h"
 
 namespace worker {
 namespace {
@@ -75,6 +76,22 @@ bool describe_refused(Context& context, const LoadedLibrary& library, wire::Writ
     return rows.size() <= wire::kMaxReply / 2;
 }
 
+// Waits in line for what loading the image takes of this machine.
+std::unique_ptr<HostMemory::Room> room_to_load(Context& context, const std::string& image) {
+    using Room = HostMemory::Room;
+    Worker& worker = context.worker();
+    const Session& session = context.session();
+    const auto goes_on = [&] { return !session.ended(); };
+    const auto bytes = std::as_bytes(std::span(image));
+    uint64_t cost;
+    {
+        auto unpacking = std::make_unique<Room>(worker.host_memory, unpacking_cost(bytes), goes_on);
+        if (!*unpacking) return unpacking;
+        cost = load_cost(bytes, worker.driver.software);
+    }
+    return std::make_unique<Room>(worker.host_memory, cost, goes_on);
+}
+
 // Takes from the slice what the image and its variables need, then loads it.
 CUresult load_image(Session& session, LoadedLibrary& library, const ImageCache::Image& image,
                     const std::shared_ptr<JitOptions>& options) {
@@ -104,6 +121,15 @@ CUresult load(Context& context, const wire::LoadHead& head, const ImageCache::Im
     if (!describe_refused(context, *library, rows, answer.refused_count)) return CUDA_ERROR_INVALID_IMAGE;
     answer.kernel_count = static_cast<uint32_t>(library->kernels.size());
     return context.session().libraries.add(head.library, library) ? CUDA_SUCCESS : kMalformed;
+}
+
+// The same, once there is room for what it takes.
+CUresult load_in_room(Context& context, const wire::LoadHead& head, const ImageCache::Image& image,
+                      const std::shared_ptr<JitOptions>& options, wire::Writer& rows,
+                      uint32_t& kernel_count) {
+    const auto room = room_to_load(context, *image);
+    if (!*room) return context.session().refuse(room->refusal("loading this module"));
+    return load(context, head, image, options, rows, answer);
 }
 
 // The image that the client means: from the frame, which proves its digest, or from the cache.
@@ -146,7 +172,7 @@ CUresult handle_load_library(Context& context, uint8_t, wire::Reader& payload, w
                image->size() != 0) {
         result = CUDA_ERROR_INVALID_IMAGE;
     } else {
-        result = load(context, head, image, jit, rows, answer);
+        result = load_in_room(context, head, image, jit, rows, answer);
     }
     if (result == kMalformed) return result;
     answer.info_log_bytes = static_cast<uint32_t>(options.info_log().size());
@@ -164,6 +190,8 @@ CUresult handle_upload_image(Context& context, uint8_t, wire::Reader& payload, w
     const auto upload = context.session().upload(head.digest, head.total);
     if (!upload) return kMalformed;
     ImageCache& images = context.worker().images;
+    if (context.worker().host_memory.level(payload.rest().size()) == HostMemory::Level::full)
+        upload->give_up();
     std::string bytes;
     const auto piece = upload->append(images, head.offset, head.total, payload.rest(), bytes);
     if (piece == Upload::Piece::malformed) return kMalformed;
@@ -198,6 +226,8 @@ CUresult handle_reset_libraries(Context& context, uint8_t, wire::Reader& payload
         before.reset();
         session.unload(handle);
         const auto fresh = std::make_shared<LoadedLibrary>(context.worker(), device);
+        const auto room = room_to_load(context, *image);
+        if (!*room) return session.refuse(room->refusal("loading this module anew"));
         if (CUresult error = load_image(session, *fresh, image, options)) return error;
         wire::Writer rows;
         // One image has one order of kernels, and so the client's numbers stay right.

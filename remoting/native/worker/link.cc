@@ -4,6 +4,7 @@
 #include "handlers.h"
 #include "image.h"
 #include "jit.h"
+#include "load_cost.h"
 
 namespace worker {
 namespace {
@@ -40,9 +41,34 @@ bool safe(const Input& input) {
         .has_value();
 }
 
+// What the linker takes of this machine: for each input as much as for loading it, and the result thrice.
+uint64_t link_cost(const std::vector<Input>& inputs, bool software) {
+    uint64_t cost = 0;
+    for (const Input& input : inputs) {
+        const uint64_t one = load_cost(std::as_bytes(std::span(*input.image)), software);
+        cost += std::min(one, UINT64_MAX / 512);
+        cost += 3 * input.image->size();
+    }
+    return cost;
+}
+
 CUresult link(Context& context, const std::vector<Input>& inputs, JitOptions& options, std::string& linked) {
     const Driver& driver = context.driver();
     if (!std::all_of(inputs.begin(), inputs.end(), safe)) return CUDA_ERROR_INVALID_IMAGE;
+    HostMemory& memory = context.worker().host_memory;
+    Session& session = context.session();
+    const auto goes_on = [&] { return !session.ended(); };
+    uint64_t unpacking = 0;
+    for (const Input& input : inputs)
+        unpacking = std::max(unpacking, unpacking_cost(std::as_bytes(std::span(*input.image))));
+    uint64_t cost;
+    {
+        const HostMemory::Room room(memory, unpacking, goes_on);
+        if (!room) return session.refuse(room.refusal("linking these inputs"));
+        cost = link_cost(inputs, driver.software);
+    }
+    const HostMemory::Room room(memory, cost, goes_on);
+    if (!room) return session.refuse(room.refusal("linking these inputs"));
     CUlinkState state;
     if (CUresult error =
             invoke(driver.cuLinkCreate_v2, options.count(), options.names(), options.values(), &state)) {

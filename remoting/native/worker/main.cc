@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -27,6 +29,16 @@ namespace {
 
 std::string session_of(const wire::Hello& hello) {
     return {reinterpret_cast<const char*>(hello.session.data()), hello.session.size()};
+}
+
+// Where the system makes huge pages by itself, a stack's first page would take 2 MiB.
+void keep_stack_small() {
+    pthread_attr_t attributes;
+    void* stack = nullptr;
+    size_t bytes = 0;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) return;
+    if (pthread_attr_getstack(&attributes, &stack, &bytes) == 0) madvise(stack, bytes, MADV_NOHUGEPAGE);
+    pthread_attr_destroy(&attributes);
 }
 
 // One lane's thread, from the Hello to the end.
@@ -86,17 +98,34 @@ int take_connection(int control_fd, Fence& fence, wire::Hello& hello, bool& clos
     return -1;
 }
 
+// In words, for the person: a thread more that uses CUDA is a connection more.
+void refuse(int fd, const std::string& session, size_t most) {
+    const std::string text =
+        "this slice's programs have " + std::to_string(most) +
+        " connections to their GPU server, and may have no more: each thread that uses CUDA has one. Use "
+        "fewer "
+        "threads, end processes that you no longer need, or take a larger slice; the server's admin sets the "
+        "bound with its worker_memory_mib";
+    log_line("session " + session + ": refused, there are " + std::to_string(most) + " connections");
+    const wire::ReplyHeader header{static_cast<uint32_t>(text.size()), CUDA_ERROR_DEVICE_UNAVAILABLE};
+    std::string reply(reinterpret_cast<const char*>(&header), sizeof header);
+    reply += text;
+    // The connection is new: it has room for this, or its client has done something to it.
+    send(fd, reply.data(), reply.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    close(fd);
+}
+
 void accept_connection(Worker& worker, int control_fd, Fence& fence, bool& closed) {
     wire::Hello hello;
     const int fd = take_connection(control_fd, fence, hello, closed);
     if (fd < 0) return;
-    if (worker.lanes.fetch_add(1) >= Worker::kMaxLanes) {
+    if (worker.lanes.fetch_add(1) >= worker.host_memory.lanes()) {
         worker.lanes.fetch_sub(1);
-        log_line("session " + short_name(session_of(hello)) + ": refused, too many connections");
-        close(fd);
+        refuse(fd, short_name(session_of(hello)), worker.host_memory.lanes());
         return;
     }
     std::thread([&worker, fd, hello] {
+        keep_stack_small();
         serve(worker, fd, hello);
         worker.lanes.fetch_sub(1);
     }).detach();
@@ -134,6 +163,7 @@ int run(const Options& options) {
     uint64_t apart = 0;
     for (const Slice& slice : options.slices) apart += worker->driver.software ? slice.mib << 20 : 0;
     worker->host_memory.set_limit(options.host_memory_mib, apart);
+    worker->images.set_limit(options.host_memory_mib << 20);
     if (!worker->driver.software && !worker->output.redirect()) {
         log_line("the system gives no file in memory: what kernels print is lost");
     }

@@ -14,30 +14,46 @@ void put(wire::Writer& reply, wire::NoticeKind kind, std::string_view text) {
 
 }  // namespace
 
+Notices::~Notices() {
+    for (const Notice& notice : queue_) budget_.give_back(cost(notice));
+}
+
 void Notices::add(wire::NoticeKind kind, std::string_view text) {
     text = text.substr(0, wire::kMaxNoticeText);
     if (text.empty()) return;
     const std::lock_guard lock(mutex_);
     if (kind == wire::NoticeKind::output) {
         add_output(text);
-    } else if (other_bytes_ + text.size() > kOtherRoom) {
+    } else if (other_bytes_ + text.size() > kOtherRoom || !append(kind, text)) {
         ++lost_others_;
     } else {
         other_bytes_ += text.size();
-        queue_.push_back({kind, std::string(text)});
     }
     waiting_.store(true, std::memory_order_release);
 }
 
+// With mutex_ held, as in what follows. False when all sessions together have no more room.
+bool Notices::append(wire::NoticeKind kind, std::string_view text) {
+    if (!budget_.take(sizeof(Notice) + text.size())) return false;
+    queue_.push_back({kind, std::string(text)});
+    return true;
+}
+
 void Notices::add_output(std::string_view text) {
-    output_bytes_ += text.size();
     const bool joins = !queue_.empty() && queue_.back().kind == wire::NoticeKind::output &&
                        queue_.back().text.size() + text.size() <= kPiece;
-    if (joins) {
+    if (joins && budget_.take(text.size())) {
         queue_.back().text += text;
     } else {
-        queue_.push_back({wire::NoticeKind::output, std::string(text)});
+        while (!append(wire::NoticeKind::output, text)) {
+            if (output_bytes_ == 0) {
+                lost_output_ += text.size();
+                return;
+            }
+            drop_oldest_output();
+        }
     }
+    output_bytes_ += text.size();
     while (output_bytes_ > output_room_) drop_oldest_output();
 }
 
@@ -47,6 +63,7 @@ void Notices::drop_oldest_output() {
     });
     output_bytes_ -= oldest->text.size();
     lost_output_ += oldest->text.size();
+    budget_.give_back(cost(*oldest));
     queue_.erase(oldest);
 }
 
@@ -80,6 +97,7 @@ void Notices::take(wire::Writer& reply) {
         if (reply.size() + sizeof(wire::NoticeHead) + bytes > wire::kMaxNotices) break;
         put(reply, notice.kind, notice.text);
         (notice.kind == wire::NoticeKind::output ? output_bytes_ : other_bytes_) -= bytes;
+        budget_.give_back(cost(notice));
         queue_.pop_front();
     }
     waiting_.store(!queue_.empty(), std::memory_order_release);

@@ -7,17 +7,25 @@
 #include <string>
 #include <string_view>
 
+#include "host_budget.h"
 #include "payload.h"
 #include "protocol.h"
 
 namespace worker {
 
-// Bounded: of device printf the oldest goes first, as in the ring of a GPU; of the rest the newest.
+// Bounded, each session's and all sessions' together: of device printf the oldest goes first, as in the ring
+// of a GPU; of the rest the newest.
 class Notices {
   public:
     static constexpr uint64_t kOutputRoom = 1 << 20;  // CUDA's default
     static constexpr uint64_t kMostOutputRoom = 16 << 20;
     static constexpr uint64_t kOtherRoom = 256 << 10;
+
+    // `budget`: of all sessions; it must outlive this.
+    explicit Notices(HostBudget& budget) : budget_(budget) {}
+    ~Notices();
+    Notices(const Notices&) = delete;
+    Notices& operator=(const Notices&) = delete;
 
     void add(wire::NoticeKind kind, std::string_view text);
     // What cudaLimitPrintfFifoSize asks for, within bounds.
@@ -32,10 +40,14 @@ class Notices {
         wire::NoticeKind kind;
         std::string text;
     };
+    // What it counts against the budget: a short text costs more than its bytes.
+    static uint64_t cost(const Notice& notice) { return sizeof notice + notice.text.size(); }
     void add_output(std::string_view text);
+    bool append(wire::NoticeKind kind, std::string_view text);
     void drop_oldest_output();
     void tell_lost(wire::Writer& reply);
 
+    HostBudget& budget_;
     mutable std::mutex mutex_;
     std::deque<Notice> queue_;
     uint64_t output_bytes_ = 0, other_bytes_ = 0, output_room_ = kOutputRoom;

@@ -11,10 +11,17 @@ Session::Session(Worker& worker, std::string name)
     : addresses(this),
       host_calls(std::make_shared<HostCalls>([this] { return abandoned(); })),
       own_work(worker, *this),
+      notices(worker.host_memory.notices),
       software(worker.driver),
       worker_(worker),
       name_(std::move(name)) {
     software.begin(*this);
+}
+
+CUresult Session::refuse(const std::string& why) {
+    log_line("session " + name_ + ": " + why);
+    notices.add(wire::NoticeKind::lines, why);
+    return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 void Session::hold(CUresult error, const char* call) {

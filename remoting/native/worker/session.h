@@ -157,6 +157,9 @@ class Session : public std::enable_shared_from_this<Session> {
     // settings, as it has without a worker. Null when the driver has no pools.
     std::shared_ptr<Pool> default_pool(uint8_t device);
 
+    // Tells the person and the log why a call finds no room; its answer.
+    CUresult refuse(const std::string& why);
+
     // The first error of a posted call since the last asked one.
     void hold(CUresult error, const char* call);
     CUresult take_held();

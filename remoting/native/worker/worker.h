@@ -12,7 +12,6 @@
 #include "devices.h"
 #include "driver.h"
 #include "ending_frees.h"
-#include "host_budget.h"
 #include "host_memory.h"
 #include "image_cache.h"
 #include "memory_ledger.h"
@@ -30,7 +29,6 @@ std::string short_name(const std::string& id);
 
 struct Worker {
     static constexpr size_t kMaxSessions = 64;
-    static constexpr size_t kMaxLanes = 1024;  // of all sessions
 
     Worker(int control_fd, std::vector<uint64_t> limits) : memory(std::move(limits)), status(control_fd) {}
 
@@ -42,9 +40,8 @@ struct Worker {
     SliceRoom room{*this};  // asked before memory
     ContextLimits limits;
     ImageCache images;
-    HostMemory host_memory;               // of the whole process
-    HostBudget graph_memory{2ull << 30};  // descriptions, what is built of them, images
-    std::mutex globals_mutex;             // of LoadedLibrary::globals
+    HostMemory host_memory;    // of the whole process
+    std::mutex globals_mutex;  // of LoadedLibrary::globals
     SharedStreams shared_streams;
     Status status;
     DeviceOutput output;

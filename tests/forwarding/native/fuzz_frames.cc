@@ -74,7 +74,7 @@ class Nobody final : public wire::Transport {
         return true;
     }
     size_t receive(iovec*, int, size_t) override { return 0; }
-    void tell(wire::Waiting*) override {}
+    void tell(wire::Waiting*, long) override {}
     bool hung_up() override { return true; }
     void shut() override {}
     std::vector<std::byte> last;  // reply

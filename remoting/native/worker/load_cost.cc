@@ -1,0 +1,95 @@
+#include "load_cost.h"
+
+#include <elf.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+
+#include "fatbin.h"
+#include "protocol.h"
+#include "softgpu/driver/lz4.h"
+#include "softgpu/driver/zstd.h"
+
+namespace worker {
+namespace {
+
+constexpr uint64_t kFixed = 8ull << 20;  // of any load: tables, and what the allocator rounds up
+
+// What a character stands for at most: a statement, an operand more, a block or a label.
+struct Costs {
+    uint64_t statement, operand, block, byte, function;
+};
+constexpr Costs kSoftware{1536, 1024, 256, 16, 4096};
+constexpr Costs kNvidia{12 * 1024, 256, 1024, 16, 64 * 1024};
+constexpr uint64_t kSharedTable = 4, kMostShared = 16ull << 20;  // kernels times shared variables
+
+uint64_t occurrences(std::string_view text, std::string_view word) {
+    uint64_t count = 0;
+    for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + word.size())) ++count;
+    return count;
+}
+
+bool is_elf(std::span<const std::byte> image) {
+    return image.size() >= SELFMAG && std::memcmp(image.data(), ELFMAG, SELFMAG) == 0;
+}
+
+std::string_view text_of(std::span<const std::byte> image) {
+    const auto* text = reinterpret_cast<const char*>(image.data());
+    return {text, strnlen(text, image.size())};
+}
+
+// Machine code is copied, relocated and copied to the GPU.
+uint64_t plain_cost(std::span<const std::byte> image, bool software) {
+    constexpr uint64_t kCopies = 4;
+    return is_elf(image) ? kFixed + kCopies * image.size() : text_cost(text_of(image), software);
+}
+
+uint64_t entry_cost(const wire::FatbinEntry& entry, bool software) {
+    using wire::FatbinEntry;
+    if (entry.packing == FatbinEntry::Packing::none) return plain_cost(entry.content, software);
+    if (entry.plain_bytes > wire::kMaxImage) return UINT64_MAX;
+    std::string plain(entry.plain_bytes, '\0');
+    const bool whole =
+        entry.packing == FatbinEntry::Packing::zstd
+            ? softgpu::driver::unpack_zstd(entry.content, plain) == softgpu::driver::Zstd::unpacked
+            : softgpu::driver::unpack_lz4(entry.content, plain);
+    // What we cannot unpack, a driver may: as if it were text, and dear.
+    if (!whole) return kFixed + wire::times(entry.plain_bytes, kSoftware.statement / 4);
+    return entry.plain_bytes + plain_cost(std::as_bytes(std::span(plain)), software);
+}
+
+}  // namespace
+
+uint64_t text_cost(std::string_view text, bool software) {
+    const Costs& costs = software ? kSoftware : kNvidia;
+    std::array<uint64_t, 256> seen{};
+    for (const char c : text) ++seen[static_cast<unsigned char>(c)];
+    const uint64_t kernels = occurrences(text, ".entry");
+    const uint64_t functions = kernels + occurrences(text, ".func");
+    const uint64_t table = std::min(kernels * occurrences(text, ".shared"), kMostShared);
+    return kFixed + seen[';'] * costs.statement + seen[','] * costs.operand +
+           (seen['{'] + seen[':']) * costs.block + text.size() * costs.byte + functions * costs.function +
+           table * kSharedTable;
+}
+
+uint64_t unpacking_cost(std::span<const std::byte> image) {
+    uint64_t most = 0;
+    if (!wire::is_fatbin(image)) return most;
+    wire::each_entry(image, [&](const wire::FatbinEntry& entry) {
+        if (entry.packing != wire::FatbinEntry::Packing::none) most = std::max(most, entry.plain_bytes);
+    });
+    return most;
+}
+
+uint64_t load_cost(std::span<const std::byte> image, bool software) {
+    if (image.empty()) return kFixed;
+    if (!wire::is_fatbin(image)) return plain_cost(image, software);
+    uint64_t most = kFixed;
+    wire::each_entry(
+        image, [&](const wire::FatbinEntry& entry) { most = std::max(most, entry_cost(entry, software)); });
+    return most;
+}
+
+}  // namespace worker
