@@ -34,7 +34,8 @@ PAIRS = 20
 SLICE_MIB = 64
 
 
-def measure(pairs: int = PAIRS) -> list[Figure]:
+def measure(smallest: bool) -> list[Figure]:
+    pairs = 1 if smallest else PAIRS
     with tempfile.TemporaryDirectory(prefix="gpu-kernels-bench-") as folder, _cgroup() as cgroup:
         return asyncio.run(_measure(Path(folder), cgroup, pairs))
 
