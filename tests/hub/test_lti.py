@@ -10,7 +10,7 @@ from jupyterhub import orm
 from jupyterhub.auth import Authenticator
 
 from gpu_kernels.pool.policy.roles import Patterns
-from spawner.lti import groups_after, groups_of_launch, join_course
+from spawner.lti import groups_after, groups_of_launch, join_course, joins
 
 pytestmark = pytest.mark.quick
 
@@ -50,20 +50,78 @@ def launch(course: object, *roles: str) -> dict[str, Any]:
     ],
 )
 def test_a_launch_is_a_proof_of_one_role_in_one_course(claims: dict[str, Any], groups: list[str]) -> None:
-    assert groups_of_launch(claims) == groups
+    """As on the one platform whose courses are called by their ids."""
+    assert groups_of_launch(claims, plain="") == groups
 
 
-def test_two_courses_of_the_platform_are_never_one_here() -> None:
-    ids = ["ml-101", "ml 101", "ml/101", "-ml-101", "x" * 100, "x" * 101, "x" * 102]
-    assert len({tuple(groups_of_launch(launch(course))) for course in ids}) == len(ids)
+IDS = ["ml-101", "ml 101", "ml/101", "-ml-101", "x" * 100, "x" * 101, "x" * 102, "ml-101-0123456789abcdef"]
+
+
+def test_two_courses_are_never_one_here_of_whichever_platforms() -> None:
+    """Two platforms may have the same ids, and one may choose its ids to look like the other's names."""
+    platforms = [
+        ("https://a.org", "1"),
+        ("https://a.org", "2"),
+        ("https://b.org", "1"),
+        ("https://a.org 1", ""),
+    ]
+    seen = {
+        group
+        for issuer, deployment in platforms
+        for course in [*IDS, *taken()]
+        for group in groups_of_launch(from_platform(course, issuer, deployment), plain="https://a.org 1")
+    }
+    assert len(seen) == len(platforms) * (len(IDS) + len(taken()))
+
+
+def from_platform(course: str, issuer: str, deployment: str) -> dict[str, Any]:
+    return {**launch(course, f"{MEMBER}Learner"), "iss": issuer, f"{CLAIM}deployment_id": deployment}
+
+
+def taken() -> list[str]:
+    """The names that courses of another platform have here, as ids."""
+    names = [groups_of_launch(from_platform(course, "https://c.org", "1"))[0] for course in IDS]
+    return [name.removeprefix("lti-").removesuffix("-learner") for name in names]
+
+
+def test_a_course_of_another_platform_with_the_same_id_is_another_course() -> None:
+    """The attack: an instructor of 4711 there would teach 4711 here."""
+    ours, theirs = (
+        groups_of_launch(from_platform("4711", issuer, "1"))
+        for issuer in ("https://ours.org", "https://theirs.org")
+    )
+    assert ours != theirs
+    assert Patterns.of("lti").course_of(ours[0]) != Patterns.of("lti").course_of(theirs[0])
+
+
+def test_the_one_platform_there_was_keeps_the_names_of_its_courses() -> None:
+    kept = groups_of_launch(from_platform("4711", "https://ours.org", "1"), plain="https://ours.org 1")
+    assert kept == ["lti-4711-learner"]
+    other = groups_of_launch(from_platform("4711", "https://theirs.org", "1"), plain="https://ours.org 1")
+    assert other != kept
+
+
+def test_of_lti_1_1_the_key_that_signed_counts_and_not_what_a_platform_calls_itself() -> None:
+    claims = {"context_id": "c1", "roles": "Learner", "tool_consumer_instance_guid": "ours.org"}
+    handler = SimpleNamespace(
+        find_user={}.get, request=SimpleNamespace(arguments={"oauth_consumer_key": [b"key-of-theirs"]})
+    )
+    model = {"name": "new", "auth_state": claims}
+    as_ours = joins(plain="ours.org")(None, handler, model)["groups"]
+    assert as_ours != ["lti-c1-learner"]
+    assert joins(plain="key-of-theirs")(None, handler, model)["groups"] == ["lti-c1-learner"]
 
 
 def test_the_preset_reads_what_a_launch_makes() -> None:
     patterns = Patterns.of("lti")
-    (learner,) = groups_of_launch(launch("ml-101", f"{MEMBER}Learner"))
-    (teacher,) = groups_of_launch(launch("ml-101", f"{MEMBER}Instructor"))
+    (learner,) = groups_of_launch(launch("ml-101", f"{MEMBER}Learner"), plain="")
+    (teacher,) = groups_of_launch(launch("ml-101", f"{MEMBER}Instructor"), plain="")
     assert patterns.course_of(learner) == ("ml-101", "student")
     assert patterns.course_of(teacher) == ("ml-101", "instructor")
+    (learner,) = groups_of_launch(from_platform("ml-101", "https://a.org", "1"))
+    course = patterns.course_of(learner)
+    assert course is not None
+    assert (course[0].rpartition("-")[0], course[1]) == ("ml-101", "student")
 
 
 def test_other_courses_and_groups_stay_and_the_newest_role_counts() -> None:
@@ -85,7 +143,7 @@ async def test_a_launch_through_the_hubs_own_login_joins_the_course_and_leaves_t
     database.add(ada)
     database.commit()
     handler = SimpleNamespace(find_user=lambda name: orm.User.find(database, name))
-    authenticator = LaunchAuthenticator(allow_all=True, manage_groups=True, post_auth_hook=join_course)
+    authenticator = LaunchAuthenticator(allow_all=True, manage_groups=True, post_auth_hook=joins(plain=""))
     login = await authenticator.get_authenticated_user(handler, launch("2", f"{MEMBER}Instructor"))
     assert login["groups"] == ["gpu-admins", "lti-1-learner", "lti-2-instructor"]
     login = await authenticator.get_authenticated_user(handler, {})
