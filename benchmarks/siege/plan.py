@@ -52,8 +52,8 @@ class Plan:
 
     seconds: float = 600.0
     leases: int = 50
-    lease_ttl: float = 30.0
-    report_every: float = 5.0
+    lease_ttl: float = 60.0
+    report_every: float = 10.0
     attacks: Sequence[str] = ATTACKS
     strength: Strength = field(default_factory=Strength)
 

@@ -105,6 +105,10 @@ def _servers(outcome: Outcome) -> list[Figure]:
         ),
         Figure("admin's questions unanswered", watch.unanswered, "calls", "lower", 0),
         Figure("logs written", logged, "MiB", "lower", LOG_MIB),
+        *(
+            Figure(f"processors busy: {name}", busy / watch.seconds, "cores", "lower")
+            for name, busy in watch.busy.items()
+        ),
     ]
     for name, bound in (("controller", CONTROLLER_MIB), ("agent", AGENT_MIB)):
         found.append(Figure(f"memory of the {name}, peak", watch.peaks[name], "MiB", "lower", bound))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -18,6 +19,7 @@ from gpu_kernels.errors import PoolError
 LOOK_S = 0.5
 ADMIN_WAITS_S = 5.0
 MIB = 1 << 20
+MACHINE = "machine"
 
 
 def peak_mib(pid: int) -> float:
@@ -69,6 +71,10 @@ class Watch:
     unanswered: int = 0
     """Questions of an admin that were not answered in time."""
 
+    seconds: float = 0.0
+    """How long it watched; ``busy``: processor time meanwhile, of the machine and by process."""
+    busy: dict[str, float] = field(default_factory=dict)
+
     def __post_init__(self) -> None:
         self._over = threading.Event()
         self._threads = [threading.Thread(target=each, daemon=True) for each in (self._look, self._ask)]
@@ -77,6 +83,7 @@ class Watch:
     def __enter__(self) -> Self:
         self._look_once()
         self.of_students = frozenset(self.workers)
+        self._began, self._busy_before = time.monotonic(), self._busy()
         for thread in self._threads:
             thread.start()
         return self
@@ -87,6 +94,17 @@ class Watch:
             thread.join()
         self._look_once()
         self.logged = self._log_bytes() - self._before
+        self.seconds = time.monotonic() - self._began
+        self.busy = {name: now - self._busy_before[name] for name, now in self._busy().items()}
+
+    def _busy(self) -> dict[str, float]:
+        """Seconds of processor time so far."""
+        machine = psutil.cpu_times()
+        found = {MACHINE: sum(machine) - machine.idle - machine.iowait - machine.guest - machine.guest_nice}
+        for name, process in self.rig.processes.items():
+            times = psutil.Process(process.pid).cpu_times()
+            found[name] = times.user + times.system
+        return found
 
     def largest(self, *, of_students: bool) -> Worker | None:
         """The worker that has had the most memory: of the students, or of all others."""

@@ -58,6 +58,8 @@ def outcome(*students, in_force) -> Outcome:
     watch = SimpleNamespace(
         silent_for=1.0,
         unanswered=0,
+        seconds=10.0,
+        busy={"machine": 5.0},
         logged=1 << 20,
         peaks={"controller": 80.0, "agent": 40.0},
         descriptors={"controller": 20, "agent": 20},
