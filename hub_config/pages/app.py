@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from jupyterhub.services.auth import HubOAuth
 from tornado.netutil import bind_sockets
+from tornado.routing import Rule
 from tornado.web import Application as WebApplication
 from traitlets import Float, TraitError, Unicode, validate
 from traitlets.config import Application, Config
@@ -29,12 +30,11 @@ from hub_config.pages.handlers.base import Lab, Nowhere
 from hub_config.pages.handlers.routes import ROUTES
 from hub_config.pages.handlers.signing_in import SigningIn
 from hub_config.pages.handlers.static import OWN, HubFiles, OwnFiles
+from hub_config.pages.handlers.too_large import MOST_POSTED, AnnouncesTooMuch, TooLarge
 from hub_config.pages.handlers.visitors import Visitors
 from hub_config.pages.texts import Texts
 
 HERE = Path(__file__).parent
-MOST_POSTED = 64 * 1024
-"""Bytes of a form; the largest that the pages have is far smaller."""
 
 
 class LabPages(Application):
@@ -149,6 +149,7 @@ def make_application(lab: Lab, secret: bytes, auth: HubOAuth) -> WebApplication:
     arguments = {"lab": lab}
     return WebApplication(
         [
+            Rule(AnnouncesTooMuch(), TooLarge, arguments),
             (f"{base}/oauth_callback", SigningIn, arguments),
             (f"{base}/static/hub/(.*)", HubFiles, {"path": HubFiles.FOLDER}),
             (f"{base}/static/(.*)", OwnFiles, {"path": str(OWN)}),
