@@ -126,7 +126,7 @@ CUresult load(Context& context, const wire::LoadHead& head, const ImageCache::Im
 // The same, once there is room for what it takes.
 CUresult load_in_room(Context& context, const wire::LoadHead& head, const ImageCache::Image& image,
                       const std::shared_ptr<JitOptions>& options, wire::Writer& rows,
-                      uint32_t& kernel_count) {
+                      wire::LoadReply& answer) {
     const auto room = room_to_load(context, *image);
     if (!*room) return context.session().refuse(room->refusal("loading this module"));
     return load(context, head, image, options, rows, answer);
