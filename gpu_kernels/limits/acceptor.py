@@ -19,9 +19,9 @@ SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 class Acceptor:
     """Accepts from one listening socket on the running loop until ``close``, which leaves the socket open.
 
-    ``let_in`` is called with each connection and its address, ``short`` when the process or the machine has
-    no descriptor left: it may make room. Then nothing is accepted for a moment; who comes waits in the
-    backlog.
+    ``let_in`` is called with each connection and its address. When the process or the machine has no
+    descriptor left, nothing is accepted for a moment; who comes waits in the backlog, and who was let in
+    last has time to speak. Then ``short`` is called: it may make room.
     """
 
     def __init__(
@@ -29,8 +29,10 @@ class Acceptor:
         listening: socket.socket,
         let_in: Callable[[socket.socket, Any], None],
         short: Callable[[OSError], None],
+        at_once: int = AT_ONCE,
     ) -> None:
         self._listening, self._let_in, self._short = listening, let_in, short
+        self._at_once = at_once
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
         listening.setblocking(False)
@@ -44,7 +46,7 @@ class Acceptor:
             self._loop.remove_reader(self._listening.fileno())
 
     def _accept(self) -> None:
-        for _ in range(AT_ONCE):
+        for _ in range(self._at_once):
             try:
                 connection, address = self._listening.accept()
             except (BlockingIOError, InterruptedError):
@@ -58,9 +60,9 @@ class Acceptor:
 
     def _rest(self, error: OSError) -> None:
         self._loop.remove_reader(self._listening.fileno())
-        self._pause = self._loop.call_later(PAUSE_S, self._resume)
-        self._short(error)
+        self._pause = self._loop.call_later(PAUSE_S, self._resume, error)
 
-    def _resume(self) -> None:
+    def _resume(self, error: OSError) -> None:
         self._pause = None
+        self._short(error)
         self._loop.add_reader(self._listening.fileno(), self._accept)

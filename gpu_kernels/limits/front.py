@@ -30,7 +30,7 @@ from tornado.httputil import (
 )
 from tornado.iostream import IOStream
 
-from gpu_kernels.limits.acceptor import Acceptor
+from gpu_kernels.limits.acceptor import AT_ONCE, Acceptor
 from gpu_kernels.limits.connections import ConnectionLimit, Full
 from gpu_kernels.limits.descriptors import Shares
 from gpu_kernels.limits.logs import RateLimitedLogger
@@ -93,6 +93,8 @@ class Front(HTTPServer):
             proved=shares.proved,
             reserve=shares.reserve,
         )
+        # It takes two turns of the loop until a handler holds a connection: nobody is pushed out before.
+        self._at_once = max(1, min(AT_ONCE, shares.of_peer // 3))
         self._most_unsent, self._unsent = most_unsent, 0
         self._untaken: dict[Client, None] = {}
         self._fresh = self.conn_params
@@ -103,7 +105,8 @@ class Front(HTTPServer):
     def add_sockets(self, sockets: Iterable[socket.socket]) -> None:
         """Accept from these listening sockets, until ``stop``, which closes them."""
         for listening in sockets:
-            self._acceptors.append((Acceptor(listening, self._let_in, self._is_short), listening))
+            acceptor = Acceptor(listening, self._let_in, self._is_short, self._at_once)
+            self._acceptors.append((acceptor, listening))
 
     def stop(self) -> None:
         for acceptor, listening in self._acceptors:

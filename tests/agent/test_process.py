@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -42,6 +43,23 @@ async def test_a_worker_is_told_how_much_memory_it_may_take_for_itself(controlle
         async with lane(controller.registrations[0]["address"], lease) as open_lane:
             argv = open_lane.facts["argv"]
             assert argv[argv.index("--host-memory-mib") + 1] == "777"
+
+
+async def test_an_agent_has_room_for_strangers_and_its_workers_keep_their_own_limit(
+    controller, echo_worker, tmp_path
+):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1024), hard))
+    try:
+        async with agent_process(controller, tmp_path / "state", served_by(echo_worker)) as process:
+            lease = await controller.grant("lease-a")
+            await controller.carried_out()
+            assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
+            async with lane(controller.registrations[0]["address"], lease) as open_lane:
+                own = resource.prlimit(open_lane.facts["pid"], resource.RLIMIT_NOFILE)
+                assert own == (min(4096, hard), min(4096, hard))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
