@@ -56,8 +56,8 @@ def test_the_hub_is_asked_about_unknown_tokens_at_a_bounded_rate(tmp_path: Path,
 
 
 def test_a_newcomer_gets_in_beside_a_flood(tmp_path: Path, hub: CountingHub) -> None:
-    with ThreadedController(tmp_path / "state", unknown_tokens=300) as controller:
-        assert flood(controller.url)[-1].status_code == 429
+    with ThreadedController(tmp_path / "state", unknown_tokens=30) as controller:
+        assert 429 in {answer.status_code for answer in flood(controller.url, 100)}
         # The client asks again when the answer says that it may.
         assert controller.client("bob").list() == []
 

@@ -6,6 +6,8 @@ import pytest
 
 from benchmarks.figures import Figure, main, median, table
 
+pytestmark = pytest.mark.quick
+
 FIGURES = [
     Figure("launch", 1.25, "µs", "lower", aim=2.0),
     Figure("bandwidth", 1.5, "GB/s", "higher", aim=2.0),

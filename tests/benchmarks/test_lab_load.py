@@ -112,6 +112,7 @@ def test_a_process_counts_as_what_it_became(began_with):
     assert {*shares.by_kind()} == {"workers", STUDENTS}
 
 
+@pytest.mark.slow
 @pytest.mark.native
 @pytest.mark.hub
 @pytest.mark.timeout(600)

@@ -62,5 +62,5 @@ def test_a_file_of_numba_cudas_tests_does_what_the_list_says(
 ) -> None:
     known = expectations.read(suite.expectations).of_file(file)
     results = Run(suite, process, 1, files=[file]).results()
-    assert results
+    assert results or file not in QUICK  # others may be skipped as a whole, and some are parts of tests
     assert known.differences(results, whole=True) == []
