@@ -99,7 +99,7 @@ def test_an_answer_that_is_none(kind: str, client: Client, tmp_path: Path) -> No
     ],
 )
 def test_a_welcome_that_is_none(lie: str, client: Client, native: Build, tmp_path: Path) -> None:
-    head = struct.pack("<III", 1, digest(native), 13000)
+    head = struct.pack("<III", 2, digest(native), 13000)
     snapshot = b"\xff" * 2000
     words = {
         "another version": reply(struct.pack("<IIII", 99, 0, 0, 1)),

@@ -42,7 +42,7 @@
 namespace wire {
 
 // Grows when the layouts below change; what calls.txt makes is covered by kCallsDigest (calls_wire.h).
-inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
 
 // A chunk stays in a core's cache between the socket and the driver.
 inline constexpr uint32_t kChunk = 256 * 1024;

@@ -80,13 +80,10 @@ def loads(place: str, files: list[str]) -> tuple[list[Row], int, str]:
     """What became of each fat binary, the most memory in MiB, and how the process ended if not well."""
     with PLACES[place]() as environment:
         command = [sys.executable, "-m", "tests.conformance.fatbins.load", *files]
-        found, most = [], 0
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout
-            for line in process.stdout:
-                found.append(json.loads(line))
-                mib = worker_mib() if place == "forwarded" else found[-1]["host_mib"]
-                most = max(most, mib)
+            found = [json.loads(line) for line in process.stdout]
+        most = worker_mib() if place == "forwarded" else max((row["host_mib"] for row in found), default=0)
         failed = f"the process that loads ended with {process.returncode}" if process.returncode else ""
         return found, most, failed
 
