@@ -30,6 +30,11 @@ def new_private_file(path: Path) -> Iterator[TextIO]:
         raise
 
 
+def readable_by_others(path: Path) -> bool:
+    """Whether other accounts may read the file, or change it. Raises what ``Path.stat`` does."""
+    return bool(path.stat().st_mode & 0o077)
+
+
 def write_private(path: Path, text: str) -> None:
     """Put a secret in place of what the file holds, if it is there: whoever reads it meets the old one or the
     new one, whole. The same mode.

@@ -21,6 +21,7 @@ from gpu_kernels.client import CONTROLLER_VARIABLE, TOKEN_VARIABLES, AsyncPoolCl
 from gpu_kernels.errors import GPUKernelsError
 from gpu_kernels.limits.descriptors import raise_soft_limit
 from gpu_kernels.limits.logs import limit_rate
+from gpu_kernels.private_file import readable_by_others
 from gpu_kernels.units import valid_class
 from remoting.agent.accounts import UNUSED_UIDS
 from remoting.agent.gpus import (
@@ -364,7 +365,14 @@ class AgentApp(Application):
 
     def _token(self) -> str:
         if self.token_file:
-            return Path(self.token_file).read_text().strip()
+            path = Path(self.token_file)
+            if readable_by_others(path):
+                self.log.warning(
+                    "other accounts may read the token in %s, and register as this GPU server with it. "
+                    "Run: chmod 600 %s",
+                    *(path, path),
+                )
+            return path.read_text().strip()
         return next((os.environ[name] for name in TOKEN_VARIABLES if os.environ.get(name)), "")
 
     def _from_environment(self) -> AsyncPoolClient:

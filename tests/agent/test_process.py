@@ -135,6 +135,19 @@ def test_an_agent_that_cannot_run_says_why(tmp_path, number):
     assert "Traceback" not in done.stderr
 
 
+def test_a_token_that_other_accounts_may_read_is_told_of_at_the_start(tmp_path):
+    token = tmp_path / "gpu1.token"
+    token.write_text("secret-of-gpu1")
+    for mode, told in ((0o644, True), (0o600, False)):
+        token.chmod(mode)
+        done = run(
+            *("--state-dir", str(tmp_path / "s"), "--controller", "http://127.0.0.1:9"),
+            *("--device", "nvidia", "--token-file", str(token)),
+        )
+        assert (f"Run: chmod 600 {token}" in done.stderr) is told
+        assert "secret-of-gpu1" not in done.stderr
+
+
 def test_a_configuration_file_is_read_and_the_command_line_goes_before_it(tmp_path):
     config = tmp_path / "agent_config.py"
     config.write_text("c.AgentApp.agent_name = 'from-file'\nc.AgentApp.software_class = 'T4'\n")

@@ -65,6 +65,19 @@ async def test_an_agent_whose_name_was_taken_stops_serving_and_comes_back_as_ano
     assert len(set(boots)) == len(boots)
 
 
+@pytest.mark.parametrize(("status", "code"), [(409, "agent_elsewhere"), (403, "address_refused")])
+async def test_an_agent_that_is_not_let_in_says_why_once_and_is_let_in_later(
+    controller, serve, caplog, status, code
+):
+    controller.refuse_with = (status, code)
+    async with serve():
+        await controller.until(lambda: len(controller.registrations) >= 3)
+        assert caplog.text.count(f"told to say {code}") == 1
+        controller.refuse_with = None
+        await controller.next_reports()
+    assert len({registration["boot_id"] for registration in controller.registrations}) == 1
+
+
 async def test_without_its_controller_the_agent_serves_until_the_lease_would_end_and_then_fences_itself(
     controller, agent, ahead
 ):

@@ -11,6 +11,8 @@ import httpx
 import pytest
 
 from gpu_kernels.errors import Forbidden, TooMany
+from gpu_kernels.pool.app import GROUP_READS
+from gpu_kernels.pool.service.groups import GroupReader
 from gpu_kernels.pool.service.operations import operations_of
 from gpu_kernels.pool.service.routes import ROUTES, example_of
 from tests.pool.controller import ADDRESS, GPU, Agent, ThreadedController, reserve, token
@@ -184,3 +186,30 @@ def test_reads_that_cost_much_have_a_rate_limit_of_their_own(tmp_path: Path) -> 
         reserve(ada)  # another limit, and so other requests go on
         with pytest.raises(Forbidden):
             ada.audit()
+
+
+class NoGroups:
+    """A hub without groups, which counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def read(self) -> dict[str, dict[str, str]]:
+        self.asked += 1
+        return {}
+
+
+def test_one_user_has_the_hub_asked_for_all_its_groups_only_so_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attack: any instructor, in a loop; each time the hub told all of its groups."""
+    hub, controller = NoGroups(), ThreadedController(tmp_path / "state")
+    monkeypatch.setattr(controller.app, "_group_reader", lambda desk: GroupReader(hub, desk, 3600.0))
+    with controller:
+        dean, root = controller.client("dean"), controller.client("root")
+        for _ in range(int(GROUP_READS)):
+            dean.read_groups()
+        with pytest.raises(TooMany, match="Rate limit: at most 12 such requests per minute"):
+            dean.read_groups()
+        root.read_groups()
+        assert hub.asked <= GROUP_READS + 2  # and once by itself
