@@ -13,7 +13,7 @@ from gpu_kernels.units import valid_class
 
 MIB = 1024 * 1024
 SOFTWARE_CAPABILITY = "7.5"
-UNOFFERED = ("compute_capability", "pci_bus_id")
+UNOFFERED = ("compute_capability", "pci_bus_id", "context_mib")
 _SOFTWARE_GPUS = uuid.UUID("6f1b7c0a-5d0e-4f0b-9a55-0c1d2f3e4a5b")
 
 CLASS_PATTERNS: tuple[tuple[str, str], ...] = (
@@ -47,8 +47,9 @@ class NoGpu(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU; memory in MiB. Slices are cut from ``allocatable_mib``. The last two are for its users' NVML,
-    and are no business of the pool's; ``pci_bus_id`` is empty for a software GPU.
+    """One GPU; memory in MiB. Slices are cut from ``allocatable_mib``. The last three are no business of the
+    pool's: two are for its users' NVML (``pci_bus_id`` is empty for a software GPU), and ``context_mib`` is
+    what a worker's context takes of each slice (``contexts``); 0 on a software GPU.
     """
 
     uuid: str
@@ -60,6 +61,7 @@ class Gpu:
     allocatable_mib: int
     compute_capability: str
     pci_bus_id: str
+    context_mib: int = 0
 
     def offered(self) -> dict[str, Any]:
         """As it is registered with the controller."""

@@ -6,10 +6,10 @@ import ctypes
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ctypes import byref, c_uint64
+from ctypes import byref, c_int, c_uint64
 
 from tests.graphs.driver import KernelParams
-from tests.memory.pool_cases import pool_properties, pool_value
+from tests.memory.pool_cases import pool_properties
 from tests.softgpu.driver.ptx import HEADER
 from tests.softgpu.driver.raw import HOST_FUNCTION, Cuda
 
@@ -135,17 +135,20 @@ def many_pools(cuda: Cuda, count: int) -> list[int]:
     return codes
 
 
-def reserved(cuda: Cuda, mib: int) -> int:
-    pool = cuda.new("cuMemPoolCreate", pool_properties())
-    address = cuda.new("cuMemAllocFromPoolAsync", mib * MIB, pool, 0)
-    value = pool_value(cuda, pool, 5)
-    cuda.cuMemFreeAsync(address, 0)
-    cuda.cuMemPoolDestroy(pool)
-    return value
-
-
 def free_mib(cuda: Cuda) -> int:
     return cuda.free_bytes() // MIB
+
+
+def alloc_codes(cuda: Cuda, sizes: list[int]) -> list[int]:
+    return [cuda.code("cuMemAlloc_v2", byref(c_uint64()), mib * MIB) for mib in sizes]
+
+
+def resident_threads(cuda: Cuda) -> int:
+    multiprocessors, threads = 16, 39  # CU_DEVICE_ATTRIBUTE_...
+    return int(
+        cuda.new("cuDeviceGetAttribute", multiprocessors, 0, kind=c_int)
+        * cuda.new("cuDeviceGetAttribute", threads, 0, kind=c_int)
+    )
 
 
 def load_text(cuda: Cuda, text: str) -> tuple[int, int]:

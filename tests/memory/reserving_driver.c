@@ -16,7 +16,6 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,8 +63,9 @@ static u64 held_by_others(void) {
     DIR* folder = opendir("@HELD_FOLDER@");
     for (struct dirent* entry; folder && (entry = readdir(folder));) {
         const int pid = atoi(entry->d_name);
-        if (pid <= 0 || pid == getpid() || kill(pid, 0)) continue;
         char path[512];
+        snprintf(path, sizeof path, "/proc/%d", pid);
+        if (pid <= 0 || pid == getpid() || access(path, F_OK)) continue;
         unsigned long long bytes = 0;
         snprintf(path, sizeof path, "@HELD_FOLDER@/%d", pid);
         FILE* file = fopen(path, "r");

@@ -14,9 +14,7 @@ constexpr std::array kLimits = {CU_LIMIT_STACK_SIZE, CU_LIMIT_PRINTF_FIFO_SIZE, 
 // What the driver takes of the GPU for one unit of the limit: a stack is there for each thread that can run.
 uint64_t bytes_of_unit(const Device& device, CUlimit limit) {
     if (limit != CU_LIMIT_STACK_SIZE) return 1;
-    const auto& attributes = device.snapshot.attributes;
-    return times(static_cast<uint64_t>(attributes[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT]),
-                 static_cast<uint64_t>(attributes[CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR]));
+    return resident_threads(device);
 }
 
 }  // namespace

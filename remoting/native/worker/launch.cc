@@ -57,7 +57,8 @@ CUresult LaunchRequest::take(Context& context, wire::Reader& payload) {
     }
     if (!payload.take_bytes(head.param_bytes, params)) return kMalformed;
     if (!find_kernel(context, head.library, head.kernel, library, kernel)) return CUDA_ERROR_INVALID_HANDLE;
-    return params.size() == kernel->param_bytes ? CUDA_SUCCESS : kMalformed;
+    if (params.size() != kernel->param_bytes) return kMalformed;
+    return context.worker().local_memory.make_room(context, *kernel);
 }
 
 std::vector<void*> LaunchRequest::pointers() const {

@@ -1,8 +1,11 @@
 // Loading images: by digest from the cache, inline, or uploaded; and what a client is told of them.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "blake2b.h"
+#include "compiler.h"
+#include "fatbin.h"
 #include "handlers.h"
 #include "image.h"
 #include "image_variables.h"
@@ -37,6 +40,8 @@ CUresult describe_kernel(Context& context, CUkernel handle, LoadedKernel& loaded
             row.attributes[i] = INT32_MIN;
         }
     }
+    const int frame = row.attributes[CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES];
+    loaded.local_bytes = static_cast<uint32_t>(std::max(frame, 0));
     rows.put(row);
     rows.put_bytes(name, row.name_bytes);
     for (const auto& param : loaded.params) rows.put(param);
@@ -92,25 +97,70 @@ std::unique_ptr<HostMemory::Room> room_to_load(Context& context, const std::stri
     return std::make_unique<Room>(worker.host_memory, cost, goes_on);
 }
 
+bool is_text(const std::string& image) {
+    return !image.starts_with("\177ELF") && !wire::is_fatbin(std::as_bytes(std::span(image)));
+}
+
+std::optional<uint64_t> variables_of(const std::string& image) {
+    return variable_bytes(std::as_bytes(std::span(image)));
+}
+
+CUresult unreadable(Session& session) {
+    session.notices.add(
+        wire::NoticeKind::lines,
+        "an image cannot be loaded: how much memory its variables take cannot be told for certain; "
+        "compile it to machine code for this GPU");
+    return CUDA_ERROR_INVALID_IMAGE;
+}
+
+// What is loaded for `image`, and the bytes of its variables, if they are known. Of a text only the driver's
+// compiler knows them: what it makes of the text is looked at, and is what is loaded. The software GPU reads
+// a text as we do.
+CUresult prepare(LoadedLibrary& library, Session& session, ImageCache::Image& image,
+                 std::optional<uint64_t>& known) {
+    const Driver& driver = library.worker.driver;
+    known = variables_of(*image);
+    if (!is_text(*image) || driver.software) {
+        // The software GPU says itself what is wrong with a text.
+        return known || is_text(*image) ? CUDA_SUCCESS : unreadable(session);
+    }
+    if (known.value_or(0) > library.worker.memory.limit(library.device)) return CUDA_ERROR_OUT_OF_MEMORY;
+    std::string cubin;
+    const CUresult result = compile_text(driver, *image, *library.options, cubin);
+    if (result == CUDA_SUCCESS) {
+        known = variables_of(cubin);
+        image = std::make_shared<const std::string>(std::move(cubin));
+    } else if (result != CUDA_ERROR_NOT_SUPPORTED) {
+        return result;
+    }
+    return known ? CUDA_SUCCESS : unreadable(session);
+}
+
 // Takes from the slice what the image and its variables need, then loads it.
 CUresult load_image(Session& session, LoadedLibrary& library, const ImageCache::Image& image,
                     const std::shared_ptr<JitOptions>& options) {
-    const auto bytes = variable_bytes(std::as_bytes(std::span(image->data(), image->size())));
-    if (!bytes) return CUDA_ERROR_INVALID_IMAGE;
-    const uint64_t variables = MemoryLedger::charge_of(*bytes);
-    const uint64_t charge = MemoryLedger::charge_of(image->size());
-    if (variables > UINT64_MAX - charge ||
-        !library.worker.room.take(session, library.device, charge + variables))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    library.charged = charge + variables;
     library.image = image;
     library.options = options;
+    ImageCache::Image prepared = image;
+    std::optional<uint64_t> bytes;
+    if (CUresult error = prepare(library, session, prepared, bytes)) return error;
+    const uint64_t variables = MemoryLedger::charge_of(bytes.value_or(0));
+    const uint64_t charge = MemoryLedger::charge_of(prepared->size());
+    if (variables > UINT64_MAX - charge ||
+        !library.worker.room.take(session, library.device, charge + variables)) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    library.charged = charge + variables;
+    library.prepared = prepared;
+    // The compiler has had the options, and written its log.
+    const unsigned count = prepared == image ? options->count() : 0;
     const CUresult result =
         invoke(library.worker.driver.cuLibraryLoadData, &library.handle,
-               static_cast<const void*>(image->data()), options->names(), options->values(), options->count(),
+               static_cast<const void*>(prepared->data()), options->names(), options->values(), count,
                static_cast<CUlibraryOption*>(nullptr), static_cast<void**>(nullptr), 0u);
     if (result != CUDA_SUCCESS) library.handle = nullptr;
-    return result;
+    // A text that this worker could not read, and the driver can.
+    return result == CUDA_SUCCESS && !bytes ? unreadable(session) : result;
 }
 
 CUresult load(Context& context, const wire::LoadHead& head, const ImageCache::Image& image,

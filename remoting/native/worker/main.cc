@@ -20,6 +20,7 @@
 #include "fence.h"
 #include "hello.h"
 #include "lane.h"
+#include "measure.h"
 #include "options.h"
 #include "seccomp.h"
 #include "worker.h"
@@ -153,6 +154,8 @@ int run(const Options& options) {
     std::vector<uint64_t> limits;
     for (const Slice& slice : options.slices) limits.push_back(slice.mib << 20);
     auto* worker = new Worker(options.control_fd, std::move(limits));
+    for (size_t i = 0; i < options.slices.size(); ++i)
+        worker->memory.reserve(static_cast<uint8_t>(i), options.slices[i].context_mib << 20);
     std::string error;
     if (!worker->driver.open(options.driver.c_str(), error) ||
         !open_devices(worker->driver, options, worker->devices, error)) {
@@ -218,6 +221,8 @@ void close_others(const Options& options) {
 
 int main(int argc, char** argv) {
     worker::confine();
+    if (argc > 1 && std::strcmp(argv[1], "--measure-context") == 0)
+        _exit(worker::measure_context(argc, argv));
     worker::Options options;
     std::string error;
     if (!worker::parse_options(argc, argv, options, error)) {

@@ -61,13 +61,29 @@ bool parse_slices(std::string_view mib, std::string_view thousandths, std::strin
     return true;
 }
 
+// One number for all GPUs, or one for each.
+bool parse_contexts(std::string_view text, Options& options, std::string& error) {
+    const auto sizes = split(text);
+    bool right = sizes.size() == 1 || sizes.size() == options.slices.size();
+    for (size_t i = 0; right && i < options.slices.size(); ++i) {
+        Slice& slice = options.slices[i];
+        right = parse_number(sizes[sizes.size() == 1 ? 0 : i], slice.context_mib) &&
+                slice.context_mib < slice.mib;
+    }
+    if (!right) {
+        error = "--context-mib: '" + std::string(text) +
+                "' must be what a context takes of each GPU, in MiB, and less than the slice there";
+    }
+    return right;
+}
+
 }  // namespace
 
 bool parse_options(int argc, char** argv, Options& options, std::string& error) {
     std::map<std::string_view, std::string_view> given = {
-        {"--control-fd", ""}, {"--driver", ""},         {"--memory-mib", ""},  {"--thousandths", ""},
-        {"--name", ""},       {"--uuid", ""},           {"--live-until", "0"}, {"--host-memory-mib", "4096"},
-        {"--mark-fd", "-1"},  {"--seccomp", "required"}};
+        {"--control-fd", ""},          {"--driver", ""},    {"--memory-mib", ""},     {"--thousandths", ""},
+        {"--context-mib", "0"},        {"--name", ""},      {"--uuid", ""},           {"--live-until", "0"},
+        {"--host-memory-mib", "4096"}, {"--mark-fd", "-1"}, {"--seccomp", "required"}};
     for (int i = 1; i < argc; i += 2) {
         auto known = given.find(argv[i]);
         if (known == given.end() || i + 1 == argc) {
@@ -105,7 +121,8 @@ bool parse_options(int argc, char** argv, Options& options, std::string& error) 
     }
     options.driver = given["--driver"];
     options.name = given["--name"];
-    return parse_slices(given["--memory-mib"], given["--thousandths"], given["--uuid"], options, error);
+    return parse_slices(given["--memory-mib"], given["--thousandths"], given["--uuid"], options, error) &&
+           parse_contexts(given["--context-mib"], options, error);
 }
 
 }  // namespace worker

@@ -11,6 +11,7 @@ namespace worker {
 
 struct Slice {
     uint64_t mib = 0;
+    uint64_t context_mib = 0;  // of these, what the worker's context takes
     uint32_t thousandths = 0;
     std::string uuid;
 };

@@ -36,6 +36,7 @@ struct LoadedKernel {
     CUkernel handle = nullptr;
     std::vector<wire::ParamRow> params;
     uint32_t param_bytes = 0;
+    uint32_t local_bytes = 0;  // a thread's frame
 };
 
 // Unloaded with the last of the session, the launches and the graphs that use it.
@@ -48,8 +49,9 @@ struct LoadedLibrary {
     Worker& worker;
     const uint8_t device;
     CUlibrary handle = nullptr;
-    uint64_t charged = 0;     // for the image, and for the variables that it defines
-    ImageCache::Image image;  // these two to load it anew
+    uint64_t charged = 0;        // for the image, and for the variables that it defines
+    ImageCache::Image prepared;  // what the driver has loaded
+    ImageCache::Image image;     // these two to load it anew
     std::shared_ptr<JitOptions> options;
     std::vector<LoadedKernel> kernels;
     std::vector<uint64_t> globals;  // addresses that the ledger knows because of this library

@@ -14,6 +14,7 @@
 #include "ending_frees.h"
 #include "host_memory.h"
 #include "image_cache.h"
+#include "local_memory.h"
 #include "memory_ledger.h"
 #include "options.h"
 #include "own_work.h"
@@ -39,6 +40,7 @@ struct Worker {
     EndingFrees ending_frees{*this};
     SliceRoom room{*this};  // asked before memory
     ContextLimits limits;
+    LocalMemory local_memory;
     ImageCache images;
     HostMemory host_memory;    // of the whole process
     std::mutex globals_mutex;  // of LoadedLibrary::globals

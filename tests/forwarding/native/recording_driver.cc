@@ -47,6 +47,7 @@ struct State {
     std::atomic<uint64_t> next{0x1000};
     CUdeviceptr next_address = 0x3000'0000'0000;
     std::string link;
+    char* link_log = nullptr;  // where a link's errors go
 };
 
 State& state() {
@@ -471,13 +472,21 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
 }
 
 // A link joins its inputs.
-CUresult cuLinkCreate_v2(unsigned, CUjit_option*, void**, CUlinkState* out) {
+CUresult cuLinkCreate_v2(unsigned count, CUjit_option* options, void** values, CUlinkState* out) {
     state().link.clear();
+    state().link_log = nullptr;
+    for (unsigned i = 0; i < count; ++i) {
+        if (options[i] == CU_JIT_ERROR_LOG_BUFFER) state().link_log = static_cast<char*>(values[i]);
+    }
     *out = new_handle<CUlinkState>();
     return CUDA_SUCCESS;
 }
-CUresult cuLinkAddData_v2(CUlinkState, CUjitInputType, void* data, size_t bytes, const char*, unsigned,
+CUresult cuLinkAddData_v2(CUlinkState, CUjitInputType type, void* data, size_t bytes, const char*, unsigned,
                           CUjit_option*, void**) {
+    if (type == CU_JIT_INPUT_PTX && !std::strstr(static_cast<const char*>(data), "entry")) {
+        if (state().link_log) std::strcpy(state().link_log, "no entry");
+        return CUDA_ERROR_INVALID_PTX;
+    }
     state().link.append(static_cast<const char*>(data), bytes);
     return CUDA_SUCCESS;
 }
