@@ -24,6 +24,7 @@ from gpu_kernels.limits.logs import limit_rate
 from gpu_kernels.private_file import readable_by_others
 from gpu_kernels.units import valid_class
 from remoting.agent.accounts import UNUSED_UIDS
+from remoting.agent.contexts import NotMeasured, measured_contexts, with_contexts
 from remoting.agent.gpus import (
     CLASS_PATTERNS,
     Inventory,
@@ -174,6 +175,15 @@ class AgentApp(Application):
         "limit the greediest program of the lease is refused more; less protects other leases on a small "
         "machine, more serves programs that load very large modules.",
     ).tag(config=True)
+    context_mib = Integer(
+        -1,
+        min=-1,
+        max=1 << 20,
+        help="Memory of an NVIDIA GPU, in MiB, that CUDA takes for a worker before its program asks for any. "
+        "It is of the slice, so that slices fit the GPU with all that they take. Default: -1, measured on "
+        "each GPU when the agent starts. Name it where two processes cannot use a GPU at once; too little "
+        "lets slices take more than they were given.",
+    ).tag(config=True)
     worker_rlimits = Dict(
         default_value={"CORE": 0, "NOFILE": 4096},
         help="Resource limits of a worker, as in {'NOFILE': 4096}. Default: no core dumps (they would hold "
@@ -210,6 +220,7 @@ class AgentApp(Application):
         "software-memory-mib": "AgentApp.software_memory_mib",
         "software-count": "AgentApp.software_count",
         "software-threads": "AgentApp.software_threads",
+        "context-mib": "AgentApp.context_mib",
         "worker-memory-mib": "AgentApp.worker_memory_mib",
         "worker-uids": "AgentApp.worker_uids",
         "worker-user": "AgentApp.worker_user",
@@ -352,7 +363,7 @@ class AgentApp(Application):
     def _inventory(self) -> Inventory:
         if self.device != "software":
             try:
-                return nvml_gpus([*map(_pattern, self.class_patterns), *CLASS_PATTERNS])
+                return self._measured(nvml_gpus([*map(_pattern, self.class_patterns), *CLASS_PATTERNS]))
             except NoGpu as error:
                 if self.device == "nvidia":
                     raise
@@ -362,6 +373,21 @@ class AgentApp(Application):
         return software_gpus(
             self.agent_name, self.software_class, self.software_memory_mib, self.software_count, self.version
         )
+
+    def _measured(self, inventory: Inventory) -> Inventory:
+        """With what a context takes of each GPU. Raises ``BadSettings`` where that cannot be found out."""
+        uuids = [gpu.uuid for gpu in inventory.gpus]
+        if self.context_mib >= 0:
+            return with_contexts(inventory, [self.context_mib] * len(uuids))
+        env = {"PATH": "/usr/bin:/bin", "CUDA_VISIBLE_DEVICES": ",".join(uuids), "CUDA_CACHE_DISABLE": "1"}
+        try:
+            sizes = measured_contexts(Path(self.worker).absolute(), self.nvidia_driver, uuids, env)
+        except NotMeasured as error:
+            raise BadSettings(
+                f"{error}; --context-mib says what it takes where it cannot be measured"
+            ) from None
+        self.log.info("a context takes %s MiB of each slice", " or ".join(map(str, sorted(set(sizes)))))
+        return with_contexts(inventory, sizes)
 
     def _token(self) -> str:
         if self.token_file:

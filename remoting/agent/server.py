@@ -25,7 +25,8 @@ from remoting.agent.gpus import Inventory
 from remoting.agent.grants import ENDED, Grant, Grants
 from remoting.agent.listeners import CannotListen, open_listener
 from remoting.agent.marks import Marks, claim_gpus
-from remoting.agent.outside import outside_memory
+from remoting.agent.outside import gpu_memory, outside_memory, unseen
+from remoting.agent.overdraft import Overdrafts
 from remoting.agent.protections import Protection, protections
 from remoting.agent.reporter import Pool, Reporter, Word
 from remoting.agent.settings import Settings
@@ -69,6 +70,8 @@ class Agent:
             self._marks,
         )
         self._outside: list[dict[str, Any]] = []
+        self._overdrafts = Overdrafts()
+        self._told_unseen = False
         opened = [open_listener(address, settings.state) for address in settings.listen]
         self._listeners = [listener for listener, _ in opened]
         self.address = settings.advertised or opened[0][1]
@@ -94,7 +97,7 @@ class Agent:
             port.listen(listener)
         self._log.info("serving %s", self.address)
         tasks = [
-            asyncio.ensure_future(task) for task in (self._report(), self._fence(), self._look_outside())
+            asyncio.ensure_future(task) for task in (self._report(), self._fence(), self._look_at_memory())
         ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -262,11 +265,26 @@ class Agent:
                 )
             self._kill_unserved()
 
-    async def _look_outside(self) -> None:
-        """Look now and then what uses the GPUs' memory beside our workers."""
+    async def _look_at_memory(self) -> None:
+        """Look now and then what processes hold of the GPUs' memory: our workers, and others beside them."""
+        nvidia = {gpu.uuid for gpu in self._inventory.gpus if gpu.device == "nvidia"}
         while True:
+            workers = [
+                (worker.pid, worker.grant) for worker in self._workers.alive() if worker.spoke.is_set()
+            ]
             ours = {worker.pid for worker in self._workers.alive()}
-            self._outside = await asyncio.to_thread(outside_memory, self._inventory, ours)
+            memory = await asyncio.to_thread(gpu_memory, self._inventory)
+            hidden = unseen(memory.held, workers, nvidia)
+            self._outside = outside_memory(memory, ours, hidden, self._workers.promised_mib())
+            for overdraft in self._overdrafts.look(memory.held, workers):
+                self._log.error("%s; the %dth since the start", overdraft.log, self._overdrafts.ended)
+                self._workers.end_for(overdraft.pid, overdraft.text)
+            if hidden and not self._told_unseen:
+                self._told_unseen = True
+                self._log.warning(
+                    "NVML does not show what this server's workers hold (in a container it may not): they "
+                    "are bounded by their own accounts, and the GPU as a whole is compared with all slices"
+                )
             await asyncio.sleep(self._settings.report_every_s)
 
     def _take_folder(self) -> int:

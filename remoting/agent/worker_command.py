@@ -31,6 +31,7 @@ def command(
         *("--seccomp", settings.seccomp),
         *("--driver", driver),
         *("--memory-mib", _list(part.mib for part in grant.slices)),
+        *("--context-mib", _list(gpu.context_mib for gpu in gpus)),
         *("--thousandths", _list(part.thousandths for part in grant.slices)),
         *("--name", gpus[0].name),
         *("--uuid", _list(gpu.uuid for gpu in gpus)),

@@ -11,12 +11,14 @@ import contextlib
 import logging
 import signal
 import socket
+from collections import OrderedDict
 from collections.abc import Callable
 from subprocess import SubprocessError
 
 from gpu_kernels.units import THOUSANDTHS
 from remoting.agent.cells import Cell, Cells
 from remoting.agent.clock import clock
+from remoting.agent.contexts import smallest_slice_mib
 from remoting.agent.gpus import Inventory
 from remoting.agent.grants import Grant
 from remoting.agent.marks import Marks
@@ -37,6 +39,7 @@ ATTACKED = (
 SLOW_DEATH_S = 10.0
 BETWEEN_STARTS_S = 0.5
 NEWS_OF_DEATH_S = 2.0
+MOST_TOLD = 1024
 
 
 class Workers:
@@ -60,6 +63,8 @@ class Workers:
         self._alive: set[Worker] = set()
         self._by_key: dict[tuple[str, int], Worker] = {}
         self._started_at: dict[str, float] = {}
+        self._ended_for: OrderedDict[str, str] = OrderedDict()
+        """By lease: what its next connection is told, once."""
         self.cells = Cells(inventory, settings, log)
 
     def alive(self) -> list[Worker]:
@@ -89,6 +94,10 @@ class Workers:
         lives on a GPU fits on it, and one that keeps dying is not started again at once. Raises ``Refusal``
         (no worker) where the GPU is full of others that go on."""
         while self.of(grant.key) is None:
+            if why := self._ended_for.pop(grant.lease_id, None):
+                raise Refusal(
+                    Status.NO_WORKER, why, f"lease {grant.lease_id} is told why its worker was ended"
+                )
             before = [worker for worker in self._alive if worker.grant.lease_id == grant.lease_id]
             before = before or self._in_the_way(grant)
             pause = self._started_at.get(grant.lease_id, 0.0) + BETWEEN_STARTS_S - clock()
@@ -117,7 +126,21 @@ class Workers:
     def ensure(self, grant: Grant) -> Worker:
         """The grant's worker, started if it has none; to be called right after ``room_for``, with no wait
         between. Raises ``Refusal`` (no worker)."""
+        self._large_enough(grant)
         return self.of(grant.key) or self._start(grant)
+
+    def _large_enough(self, grant: Grant) -> None:
+        """Raises ``Refusal`` (no worker) for a slice that a context alone would fill."""
+        gpus = self._inventory.by_uuid()
+        for part in grant.slices:
+            gpu = gpus[part.gpu]
+            least = smallest_slice_mib(gpu.context_mib)
+            if part.mib < least:
+                text = (
+                    f"A slice of {part.mib} MiB is too small on a {gpu.gpu_class}: CUDA takes "
+                    f"{gpu.context_mib} MiB of each slice there for itself.\nAsk for {least} MiB or more."
+                )
+                raise Refusal(Status.NO_WORKER, text, f"lease {grant.lease_id}: {text}")
 
     async def ready(self, worker: Worker) -> None:
         """Wait until the worker can serve. Raises ``Refusal`` (no worker) if it ends instead."""
@@ -132,6 +155,23 @@ class Workers:
                 self._log.info("lease %s is over: killing worker %d", worker.grant.lease_id, worker.pid)
                 worker.kill()
                 asyncio.get_running_loop().call_later(SLOW_DEATH_S, self._complain, worker)
+
+    def promised_mib(self) -> dict[str, int]:
+        """By GPU: the slices of all that lives."""
+        sums: dict[str, int] = {}
+        for worker in self._alive:
+            for part in worker.grant.slices:
+                sums[part.gpu] = sums.get(part.gpu, 0) + part.mib
+        return sums
+
+    def end_for(self, pid: int, why: str) -> None:
+        """Kill a worker for what it holds; ``why`` is for the user, who gets it with the next connection."""
+        for worker in self.alive():
+            if worker.pid == pid and not worker.dying:
+                self._ended_for[worker.grant.lease_id] = why
+                if len(self._ended_for) > MOST_TOLD:
+                    self._ended_for.popitem(last=False)
+                worker.kill()
 
     def tell_times(self) -> None:
         """Tell each worker how long it may live now."""

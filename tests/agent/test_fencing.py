@@ -23,7 +23,7 @@ from remoting.agent.floors import FloorsFile
 from remoting.agent.gpus import Inventory, software_gpus
 from remoting.agent.listeners import CannotListen
 from remoting.agent.marks import Marks, claim_gpus
-from remoting.agent.outside import outside_memory
+from remoting.agent.outside import Memory, gpu_memory
 from remoting.paths import native_build
 from tests.agent.conftest import LOG, agent_process, gone, is_alive
 from tests.agent.lanes import connect, exchange, hello, lane
@@ -203,7 +203,7 @@ async def test_a_second_agent_waits_until_nothing_of_the_first_one_lives(tmp_pat
 
 
 def test_a_software_gpu_has_no_memory_in_use_outside_leases():
-    assert outside_memory(software_gpus("a", "V100", 1000, 2, "1"), set()) == []
+    assert gpu_memory(software_gpus("a", "V100", 1000, 2, "1")) == Memory()
 
 
 def test_a_gpu_is_served_by_one_agent_of_the_machine():

@@ -7,7 +7,7 @@ import pytest
 
 from gpu_kernels.units import parse_size, slice_of, valid_class
 from remoting.agent.gpus import NoGpu, gpu_class_of, nvml_gpus, software_gpus
-from remoting.agent.outside import outside_memory
+from remoting.agent.outside import gpu_memory, outside_memory
 
 pytestmark = pytest.mark.quick
 
@@ -81,7 +81,7 @@ def nvml_with_one_gpu(**changed):
         nvmlDeviceGetPciInfo=lambda handle: SimpleNamespace(busId="00000000:3B:00.0"),
         nvmlDeviceGetCudaComputeCapability=lambda handle: (7, 0),
         nvmlDeviceGetMemoryInfo=lambda handle, version: SimpleNamespace(
-            total=32768 << 20, reserved=270 << 20
+            total=32768 << 20, reserved=270 << 20, used=500 << 20
         ),
         **changed,
     )
@@ -124,9 +124,9 @@ def test_memory_that_no_worker_uses_is_told(monkeypatch):
         nvmlDeviceGetGraphicsRunningProcesses=lambda handle: processes(p12=70, p13=4),
     )
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
-    inventory = nvml_gpus()
-    assert outside_memory(inventory, {10, 11}) == [{"gpu": "GPU-abc", "mib": 74}]
-    assert outside_memory(inventory, {10, 11, 12, 13}) == []
+    held = gpu_memory(nvml_gpus())
+    assert outside_memory(held, {10, 11}) == [{"gpu": "GPU-abc", "mib": 74}]
+    assert outside_memory(held, {10, 11, 12, 13}) == []
 
 
 def test_a_driver_that_does_not_tell_of_processes_raises_no_alarm(monkeypatch):
@@ -139,4 +139,4 @@ def test_a_driver_that_does_not_tell_of_processes_raises_no_alarm(monkeypatch):
         nvmlDeviceGetGraphicsRunningProcesses=not_supported,
     )
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
-    assert outside_memory(nvml_gpus(), set()) == []
+    assert gpu_memory(nvml_gpus()).held == {}
