@@ -112,7 +112,7 @@ class GPULabMixin(LoggingConfigurable):
         config=True,
         help="""Token with which the hub asks what its servers hold of GPUs, for its admin panel.
 
-        Of a service with the scopes `custom:gpu:admin:pool` and access to the controller's service. Empty:
+        Of a service with the scopes `custom:gpu:read:usage` and access to the controller's service. Empty:
         the panel shows a server's course, and not its slices. One question in twenty seconds, in a thread.
         """,
     )

@@ -25,7 +25,7 @@ EPILOG = """\
 examples:
   jupyter gpu tokens add ana --group ml101
   jupyter gpu tokens add iris --group ml101-instructors --file /root/iris.token
-  jupyter gpu tokens add admin --scope custom:gpu:admin:pool
+  jupyter gpu tokens add admin --scope custom:gpu:admin:pool --scope custom:gpu:admin:quota
   jupyter gpu tokens list
   jupyter gpu tokens remove ana
 

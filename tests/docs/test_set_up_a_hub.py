@@ -17,7 +17,7 @@ from tests.docs.documents import ROOT, code
 
 pytestmark = pytest.mark.quick
 
-HUB, SERVERS = code(ROOT / "docs" / "how-to" / "set-up-a-hub.md", "python")
+HUB, LOGS, SERVERS = code(ROOT / "docs" / "how-to" / "set-up-a-hub.md", "python")
 DEMO = (ROOT / "hub_config" / "jupyterhub_config.py").read_text()
 
 
@@ -75,6 +75,10 @@ def test_every_role_is_of_a_service_or_group_that_is_named() -> None:
     command = services["gpu-lab"]["command"]
     assert importlib.util.find_spec(command[2]) is not None
     assert all(word.removeprefix("--") in LabPages.aliases for word in command if word.startswith("--"))
+
+
+def test_the_hubs_log_is_bounded_by_a_configuration_that_there_is() -> None:
+    assert configured(LOGS).JupyterHub.logging_config["handlers"]
 
 
 def test_the_servers_classes_are_there() -> None:

@@ -9,8 +9,16 @@ import httpx
 import pytest
 
 from gpu_kernels.client import PoolClient
-from gpu_kernels.errors import Conflict, Forbidden, Unauthenticated, UnknownAgentToken
+from gpu_kernels.errors import (
+    AuthenticationUnavailable,
+    Conflict,
+    Forbidden,
+    Unauthenticated,
+    UnknownAgentToken,
+)
 from gpu_kernels.pool.ledger.agent_tokens import MOST_OF_ONE
+from gpu_kernels.pool.service.authentication import TokenFile, TokenSource
+from gpu_kernels.pool.service.identity import Identity
 from tests.pool.controller import Agent, ControllerProcess, ThreadedController, reserve, token
 
 
@@ -129,3 +137,36 @@ def test_two_servers_tokens_are_two_identities(controller: ThreadedController) -
     Agent(made(controller, "gpu2"), "gpu2").register(uuid="GPU-2")
     owners = {event["actor"] for event in controller.client("root").audit(kind="registered").items}
     assert owners == {"agent:gpu1", "agent:gpu2"}
+
+
+class HubThatGoesAway:
+    """Knows what the token file knows, until it is away; and remembers what it was asked about."""
+
+    def __init__(self, knows: TokenSource) -> None:
+        self._knows = knows
+        self.away = False
+        self.asked: set[str] = set()
+
+    async def identify(self, token: str) -> Identity | None:
+        self.asked.add(token)
+        if self.away:
+            raise AuthenticationUnavailable("The hub is away.")
+        return await self._knows.identify(token)
+
+
+def test_who_a_gpu_server_is_does_not_depend_on_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = ThreadedController(tmp_path / "state")
+    hub = HubThatGoesAway(TokenFile(tmp_path / "state" / "tokens.json"))
+    monkeypatch.setattr(controller.app, "_token_source", lambda: hub)
+    with controller:
+        root = controller.client("root")
+        issued = root.add_agent_token("gpu1")["token"]
+        hub.away = True
+        with pytest.raises(AuthenticationUnavailable):
+            root.agents()
+        agent = Agent(PoolClient(controller.url, issued, 60.0), "gpu1")
+        agent.register()
+        agent.report()
+    assert hub.asked == {token("root")}

@@ -163,9 +163,9 @@ class LeaseQuery(Paged):
 
     course: CourseName | None = Field(None, description="That course's, for its instructor")
     user: Text255 | None = Field(
-        None, description="That user's: with `course` for its instructor, else for `custom:gpu:admin:pool`"
+        None, description="That user's: with `course` for its instructor, else for `custom:gpu:read:usage`"
     )
-    all: bool = Field(False, description="Everyone's, for `custom:gpu:admin:pool`")
+    all: bool = Field(False, description="Everyone's, for `custom:gpu:read:usage`; no secret is told")
     ended: bool = Field(False, description="Ended ones as well")
 
 
