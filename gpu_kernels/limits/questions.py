@@ -1,14 +1,15 @@
 """The rate at which strangers make us ask somebody else who they are.
 
 Each token that nobody has vouched for costs a question to the hub, so questions are bounded by peer, in all,
-and in how many are open at once. What the answer vouches for counts for nothing: a class that begins, or a
-controller that starts again, is not slowed down; only wrong tokens use a rate up.
+and in how many are open at once. One peer may have no more open than are left: however many it asks while the
+hub is slow, as many are left for others. What the answer vouches for counts for nothing: a class that begins,
+or a controller that starts again, is not slowed down; only wrong tokens use a rate up.
 """
 
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -46,11 +47,11 @@ class Questions:
         self._rates, self._clock = rates, clock
         self._all = TokenBucket(rates.in_all, rates.in_all / 60, clock)
         self._peers: OrderedDict[str, TokenBucket] = OrderedDict()
-        self._open = 0
+        self._open: Counter[str] = Counter()
 
     def begin(self, peer: str) -> None:
         """A question is about to be asked for that peer; ``end`` must follow. Raises ``TooFast``."""
-        if self._open >= self._rates.open:
+        if self._open[peer] >= self._rates.open - self._open.total():
             raise TooFast(SOON_S)
         own = self._bucket(peer)
         if again := own.take():
@@ -58,11 +59,13 @@ class Questions:
         if again := self._all.take():
             own.put_back()
             raise TooFast(again)
-        self._open += 1
+        self._open[peer] += 1
 
     def end(self, peer: str, *, good: bool) -> None:
         """It is answered, or will not be. ``good``: whether somebody vouches for the token."""
-        self._open -= 1
+        self._open[peer] -= 1
+        if not self._open[peer]:
+            del self._open[peer]
         if good:
             self._bucket(peer).put_back()
             self._all.put_back()

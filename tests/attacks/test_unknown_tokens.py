@@ -109,9 +109,28 @@ def test_a_user_with_many_tokens_pushes_out_ones_own() -> None:
     assert len(tokens) == 4
 
 
+def test_one_address_leaves_as_many_open_questions_as_it_has_while_the_hub_is_slow() -> None:
+    questions = Questions(Rates(of_peer=1000, in_all=2000, open=64))
+
+    def ask_until_refused(peer: str) -> int:
+        for asked in range(100):
+            try:
+                questions.begin(peer)
+            except TooFast:
+                return asked
+        return 100
+
+    assert ask_until_refused("a flood") == 32
+    assert ask_until_refused("another flood") == 16
+    questions.begin("a newcomer")
+    for _ in range(32):
+        questions.end("a flood", good=False)
+    assert ask_until_refused("a newcomer") == 23
+
+
 def test_wrong_tokens_use_the_rate_up_and_good_ones_do_not() -> None:
     now = 0.0
-    questions = Questions(Rates(of_peer=60, in_all=90, open=2), clock=lambda: now)
+    questions = Questions(Rates(of_peer=60, in_all=90, open=3), clock=lambda: now)
 
     def ask(peer: str, *, good: bool) -> None:
         questions.begin(peer)
@@ -132,6 +151,6 @@ def test_wrong_tokens_use_the_rate_up_and_good_ones_do_not() -> None:
     questions.begin("a")
     questions.begin("b")
     with pytest.raises(TooFast):
-        questions.begin("c")
+        questions.begin("b")
     questions.end("a", good=False)
     questions.begin("c")
