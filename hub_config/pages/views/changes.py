@@ -29,7 +29,10 @@ KINDS = (
     ),
     (
         _("Servers"),
-        ("registered", "open", "cordoned", "draining", "declared_lost", "fenced", "outside_memory"),
+        (
+            "registered", "registration_refused", "open", "cordoned", "draining", "declared_lost", "fenced",
+            "outside_memory", "agent_token_added", "agent_token_removed",
+        ),
     ),
     (
         _("Slices"),
