@@ -72,6 +72,7 @@ def spend_the_budget(lab):
         pool.set_course_rules(accounts.COURSE, {})
 
 
+@pytest.mark.slow
 def test_the_launcher_the_notebook_and_the_refusal(lab, page, spend_the_budget):
     open_lab(lab, page, "ana")
     cards = page.locator('.jp-LauncherCard[data-category="Notebook"] .jp-LauncherCard-label')

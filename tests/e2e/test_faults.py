@@ -92,6 +92,7 @@ def test_a_killed_controller_forgets_no_lease_and_doubles_none(lab, at_work):
     channel.close()
 
 
+@pytest.mark.slow
 def test_a_hub_that_stands_still_costs_nobody_a_slice(lab, at_work):
     """Longer than a lease lives and than the hub's word on a token counts while it answers."""
     _, channel = start_and_compute(at_work("ana"))

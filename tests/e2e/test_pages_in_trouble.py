@@ -3,6 +3,7 @@
 Screenshots are left in tests/output.
 """
 
+import pytest
 from playwright.sync_api import expect
 
 from hub_config.lab import accounts
@@ -24,6 +25,7 @@ def says_that_it_is_away(page):
     expect(page.get_by_role("button", name="Try now")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_page_outlives_the_hub_that_is_killed_and_started_again(lab, page, pages):
     arrive(lab, page, accounts.INSTRUCTOR, f"{pages}/courses/{accounts.COURSE}")
     is_live(page)

@@ -72,6 +72,7 @@ def state(tmp_path):
     return tmp_path / "state"
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_nothing_and_the_next_start_finds_its_state(state):
     port = ports_in_a_row()
     with Up(state, port) as up:
@@ -104,6 +105,7 @@ def test_ctrl_c_leaves_nothing_and_the_next_start_finds_its_state(state):
     assert [lease for lease in held if lease.in_force] == []
 
 
+@pytest.mark.slow
 def test_a_second_lab_is_refused_the_state_folder_and_a_killed_runner_takes_everything_along(state):
     port = ports_in_a_row()
     with Up(state, port) as up:
@@ -162,6 +164,7 @@ def test_the_hub_refuses_demo_logins_on_an_address_given_by_hand(state, address)
     assert is_free("127.0.0.1", settings.port)
 
 
+@pytest.mark.slow
 def test_a_killed_hub_takes_proxy_controller_and_servers_along(state):
     with Lab(Settings.on_free_ports(state)) as lab:
         with Student(lab.settings.url, accounts.logins(lab.settings.secrets)["ana"]) as ana:
