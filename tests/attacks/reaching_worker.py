@@ -1,6 +1,7 @@
 """A worker that somebody has taken over and that no filter holds: it does what a connection's lines say.
 
-``open PATH``, ``kill PID SIGNAL``, ``escape`` (a child leaves the session and closes everything).
+``open PATH``, ``kill PID SIGNAL``, ``escape`` (a child leaves the session and closes everything),
+``eat`` (as much memory as there is).
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ def attempt(what: str, *words: str) -> str:
             os.kill(int(words[0]), int(words[1]))
         elif what == "escape":
             return str(escape())
+        elif what == "eat":
+            eaten = [b"x" * (16 << 20) for _ in range(1 << 16)]
+            return str(len(eaten))
         return "done"
     except OSError as error:
         return error.__class__.__name__
