@@ -54,8 +54,10 @@ LinkResult Program::link(std::span<const PtxInput> inputs, const LinkOptions& op
         return {nullptr, "more than " + std::to_string(Limits::text_bytes) + " bytes of PTX text"};
     std::vector<ptx::Module> modules;
     try {
-        for (; failed < inputs.size(); ++failed)
+        for (; failed < inputs.size(); ++failed) {
             modules.push_back(ptx::parse(inputs[failed].name, inputs[failed].text));
+            if (inputs.size() > 1 && lower::is_cuda_device_runtime(modules.back())) modules.back() = {};
+        }
         if (lower::needs_device_runtime(modules))
             modules.push_back(ptx::parse(kDeviceRuntime, lower::device_runtime()));
         failed = 0;
