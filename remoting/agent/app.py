@@ -167,13 +167,15 @@ class AgentApp(Application):
         "a debugger in the worker.",
     ).tag(config=True)
     worker_memory_mib = Integer(
-        4096,
-        min=64,
+        0,
+        min=0,
         max=1 << 22,
-        help="Memory of this machine, in MiB, that one lease's worker may take for itself: handles, loaded "
-        "programs, graphs and work that waits. Default: 4096. A software GPU's slice is not counted. At the "
-        "limit the greediest program of the lease is refused more; less protects other leases on a small "
-        "machine, more serves programs that load very large modules.",
+        help="Memory of this machine, in MiB, that one lease's worker may take for itself: connections, "
+        "handles, loaded programs, graphs and work that waits. Default: 0, the slice's share of seven "
+        "eighths of the machine's memory, so that all workers together never may have more; the log tells "
+        "it at each start. A software GPU's slice is not counted. At the limit the greediest program "
+        "of the lease is refused more. At least 64; a number holds for each worker, whatever its slice "
+        "and however many there are.",
     ).tag(config=True)
     context_mib = Integer(
         -1,
@@ -296,6 +298,7 @@ class AgentApp(Application):
         protect_this_process()
         agent = Agent(self.settings(), self._inventory(), pool, self.log)
         self._tell_protections(agent.protections())
+        self.log.info("%s", agent.own_memory_text())
         serving = asyncio.ensure_future(agent.run())
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -320,6 +323,11 @@ class AgentApp(Application):
         """What the options say. Raises ``BadSettings``."""
         if not self.listen:
             raise BadSettings("'listen' names no address")
+        if 0 < self.worker_memory_mib < 64:
+            raise BadSettings(
+                f"worker_memory_mib is {self.worker_memory_mib}, and no program runs with less than 64; "
+                "0 is the slice's share"
+            )
         if 0 < self.fences_after < 3 * self.report_every:
             raise BadSettings(
                 f"'fences_after' ({self.fences_after:g} s) must be 0, or at least three times 'report_every' "

@@ -90,6 +90,10 @@ class Agent:
         """What holds a worker that somebody has taken over, and what does not."""
         return protections(self._workers.cells, self._settings.workers)
 
+    def own_memory_text(self) -> str:
+        """What workers may take of this machine's memory, for the log at the agent's start."""
+        return self._workers.own_memory.text()
+
     async def run(self) -> None:
         """Serve until cancelled; then kill every worker, tell the controller, and return."""
         port = DataPort(self._settings.limits, self._serve, self._log)

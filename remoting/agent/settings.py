@@ -25,7 +25,8 @@ class WorkerSettings:
     """How workers are started. ``uids`` is a range of accounts, one for each worker, ``user`` the name of one
     for all; without both it is the agent's own. ``cgroups`` is "auto", "off" or a folder (``cgroups.py``);
     ``takes_orphans``: this process has no children but workers (``cells.py``). ``rlimits`` maps
-    names such as ``NOFILE`` to a soft and hard limit; ``memory_mib`` is for the worker itself, not its slice;
+    names such as ``NOFILE`` to a soft and hard limit; ``memory_mib`` is for the worker itself, not its slice,
+    0 for its share (``own_memory``);
     ``seccomp`` is "required", "optional" (where the kernel has it) or "off".
     """
 
@@ -39,7 +40,7 @@ class WorkerSettings:
     rlimits: Mapping[str, int] = field(default_factory=dict)
     kept_variables: tuple[str, ...] = ()
     software_threads: int | None = None
-    memory_mib: int = 4096
+    memory_mib: int = 0
     seccomp: str = "required"
 
 

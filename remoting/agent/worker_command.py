@@ -18,9 +18,11 @@ def command(
     mark_fd: int,
     settings: WorkerSettings,
     live_until_ms: int,
+    own_mib: int,
 ) -> list[str]:
-    """The argument vector of docs/design.md, "Agent and worker". It holds no secret. The descriptors are all
-    that the worker keeps open of what it inherits."""
+    """The argument vector of docs/design.md, "Agent and worker". It holds no secret. ``own_mib`` is what
+    the worker may take of this machine's memory beside its slices. The
+    descriptors are all that the worker keeps open of what it inherits."""
     gpus = granted_gpus(grant, inventory)
     software = gpus[0].device == environment.SOFTWARE
     driver = str(settings.native.softgpu_driver) if software else settings.nvidia_driver
@@ -36,7 +38,7 @@ def command(
         *("--name", gpus[0].name),
         *("--uuid", _list(gpu.uuid for gpu in gpus)),
         *("--live-until", str(live_until_ms)),
-        *("--host-memory-mib", str(settings.memory_mib)),
+        *("--host-memory-mib", str(own_mib)),
     ]
 
 

@@ -22,6 +22,7 @@ from remoting.agent.contexts import smallest_slice_mib
 from remoting.agent.gpus import Inventory
 from remoting.agent.grants import Grant
 from remoting.agent.marks import Marks
+from remoting.agent.own_memory import machine_mib, own_memory
 from remoting.agent.settings import WorkerSettings
 from remoting.agent.worker import Worker, WorkerGone
 from remoting.agent.worker_command import command, worker_environment
@@ -61,6 +62,8 @@ class Workers:
         self._served_until = served_until
         self._marks = marks
         self._alive: set[Worker] = set()
+        self._own_mib_of: dict[Worker, int] = {}
+        self.own_memory = own_memory(machine_mib(), len(inventory.gpus), settings.memory_mib)
         self._by_key: dict[tuple[str, int], Worker] = {}
         self._started_at: dict[str, float] = {}
         self._ended_for: OrderedDict[str, str] = OrderedDict()
@@ -197,12 +200,13 @@ class Workers:
         until = milliseconds(self._served_until(grant.key))
         cell: Cell | None = None
         try:
-            cell = self.cells.make(self._most_mib(grant))
+            own_mib = self._own_mib(grant)
+            cell = self.cells.make(own_mib + self._software_mib(grant))
             with self._marks.another() as mark:
                 worker = Worker(
                     grant,
                     lambda control_fd: command(
-                        grant, self._inventory, control_fd, mark, self._settings, until
+                        grant, self._inventory, control_fd, mark, self._settings, until, own_mib
                     ),
                     worker_environment(grant, self._inventory, self._settings),
                     cell,
@@ -217,6 +221,7 @@ class Workers:
             raise no_worker(grant, str(error)) from error
         self.cells.started(worker.pid)
         self._alive.add(worker)
+        self._own_mib_of[worker] = own_mib
         self._by_key[grant.key] = worker
         self._log.info(
             "worker %d serves lease %s, epoch %d: %s",
@@ -228,16 +233,20 @@ class Workers:
         self._on_change()
         return worker
 
-    def _most_mib(self, grant: Grant) -> int:
-        """What a worker takes of this machine's memory by its own count: a software GPU's memory is this
-        machine's, too."""
+    def _own_mib(self, grant: Grant) -> int:
+        """What the grant's worker may take for itself. Raises ``ValueError`` where nothing is left."""
+        thousandths = sum(part.thousandths for part in grant.slices)
+        return self.own_memory.for_another(thousandths, self._own_mib_of.values())
+
+    def _software_mib(self, grant: Grant) -> int:
+        """What of the grant's slices is this machine's memory: a software GPU's."""
         gpus = self._inventory.by_uuid()
-        software = sum(part.mib for part in grant.slices if gpus[part.gpu].device == SOFTWARE)
-        return self._settings.memory_mib + software
+        return sum(part.mib for part in grant.slices if gpus[part.gpu].device == SOFTWARE)
 
     def _ended(self, worker: Worker) -> None:
         self.cells.close(worker.cell, worker.pid)
         self._alive.discard(worker)
+        self._own_mib_of.pop(worker, None)
         if self._by_key.get(worker.grant.key) is worker:
             del self._by_key[worker.grant.key]
         level = logging.INFO if worker.dying or worker.exit_status == 0 else logging.WARNING

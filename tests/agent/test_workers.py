@@ -42,7 +42,7 @@ async def test_a_worker_is_told_what_the_design_says_and_no_secret(agent, lease,
             *("--name", "V100 (software GPU)"),
             *("--uuid", uuid),
             *("--live-until", argv[argv.index("--live-until") + 1]),
-            *("--host-memory-mib", "4096"),
+            *("--host-memory-mib", str(agent._workers.own_memory.usual_mib(20))),
         ]
         assert lease.secret.hex() not in str(open_lane.facts)
 
