@@ -130,6 +130,14 @@ FRAMES = {
     "a JIT option with a pointer": FRAME.pack(80, LOAD, 0, 0, 0)
     + struct.pack("<Q32sQIIII", handle(LIBRARY, 0), bytes(32), 8, 0, 1, 0, 0)
     + struct.pack("<IIQ", 3, 0, 0xDEADBEEF),
+    "a launch attribute that is none of those that are allowed": FRAME.pack(128, LAUNCH, 0, 0, 1)
+    + struct.pack("<QQIIIIIIIIII", 0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 1, 0)
+    + struct.pack("<II", 99, 0)
+    + b"A" * 64,
+    "a launch attribute with an address": FRAME.pack(128, LAUNCH, 0, 0, 1)
+    + struct.pack("<QQIIIIIIIIII", 0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 1, 0)
+    + struct.pack("<II", 1, 0)
+    + b"A" * 64,
     "a library with the handle of a stream": FRAME.pack(64, LOAD, 0, 0, 0)
     + struct.pack("<Q32sQIIII", handle(STREAM, 0), bytes(32), 8, 0, 0, 0, 0),
     "an upload that starts in the middle": FRAME.pack(52, UPLOAD, 0, 0, 1)

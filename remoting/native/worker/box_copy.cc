@@ -93,7 +93,8 @@ CUresult handle_copy_box_in(Context& context, uint8_t frame_flags, wire::Reader&
     set_to(copy, CU_MEMORYTYPE_DEVICE, box);
     const CUDA_MEMCPY3D* request = &copy;
     const Driver& driver = context.driver();
-    if (!(frame_flags & wire::kWholeCopy)) return invoke(driver.cuMemcpy3DAsync_v2, request, stream);
+    if (!(frame_flags & wire::kWholeCopy))
+        return buffer_is_read(context, stream, invoke(driver.cuMemcpy3DAsync_v2, request, stream));
     constexpr uint64_t kPerThread = 2;
     return invoke(head.stream == kPerThread ? driver.cuMemcpy3D_v2_ptds : driver.cuMemcpy3D_v2, request);
 }

@@ -79,6 +79,10 @@ const Handler* find_handler(uint16_t opcode);
 using wire::pitched;
 using wire::times;
 
+// After a copy from a lane's buffer that went on `stream`: where a GPU may read this machine's memory by
+// itself, and later, the buffer must not be used again before it has.
+CUresult buffer_is_read(const Context& context, CUstream stream, CUresult result);
+
 // By hand.
 CUresult handle_launch(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
 CUresult handle_copy_in(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);

@@ -2,12 +2,34 @@
 
 #include <cstring>
 
+#include "allowlists.h"
+
 namespace worker {
 namespace {
 
 std::string_view text_in(const std::vector<char>& buffer) {
     return buffer.empty() ? std::string_view{}
                           : std::string_view{buffer.data(), strnlen(buffer.data(), buffer.size())};
+}
+
+bool takes_pointer(uint32_t option) {
+    switch (option) {
+        case CU_JIT_WALL_TIME:
+        case CU_JIT_INFO_LOG_BUFFER:
+        case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
+        case CU_JIT_ERROR_LOG_BUFFER:
+        case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
+        case CU_JIT_GLOBAL_SYMBOL_NAMES:
+        case CU_JIT_GLOBAL_SYMBOL_ADDRESSES:
+        case CU_JIT_GLOBAL_SYMBOL_COUNT:
+        case CU_JIT_REFERENCED_KERNEL_NAMES:
+        case CU_JIT_REFERENCED_KERNEL_COUNT:
+        case CU_JIT_REFERENCED_VARIABLE_NAMES:
+        case CU_JIT_REFERENCED_VARIABLE_COUNT:
+            return true;
+        default:
+            return false;
+    }
 }
 
 }  // namespace
@@ -33,25 +55,13 @@ bool JitOptions::take(wire::Reader& payload, uint32_t count, uint32_t info_log_b
     for (uint32_t i = 0; i < count; ++i) {
         wire::JitOption option;
         if (!payload.take(option)) return false;
-        switch (option.option) {
-            // Pointers: our client does not send them.
-            case CU_JIT_WALL_TIME:
-            case CU_JIT_INFO_LOG_BUFFER:
-            case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
-            case CU_JIT_ERROR_LOG_BUFFER:
-            case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
-            case CU_JIT_GLOBAL_SYMBOL_NAMES:
-            case CU_JIT_GLOBAL_SYMBOL_ADDRESSES:
-            case CU_JIT_GLOBAL_SYMBOL_COUNT:
-            case CU_JIT_REFERENCED_KERNEL_NAMES:
-            case CU_JIT_REFERENCED_KERNEL_COUNT:
-            case CU_JIT_REFERENCED_VARIABLE_NAMES:
-            case CU_JIT_REFERENCED_VARIABLE_COUNT:
-                return false;
-            default:
-                add(static_cast<CUjit_option>(option.option),
-                    reinterpret_cast<void*>(static_cast<uintptr_t>(option.value)));
+        if (takes_pointer(option.option)) return false;  // our client does not send them
+        if (!jit_option_allowed(option.option) || option.value > UINT32_MAX) {
+            if (!refused_) refused_ = option.option;
+            continue;
         }
+        add(static_cast<CUjit_option>(option.option),
+            reinterpret_cast<void*>(static_cast<uintptr_t>(option.value)));
     }
     add_log(info_, info_log_bytes, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES);
     add_log(error_, error_log_bytes, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);

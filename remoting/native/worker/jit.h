@@ -1,6 +1,8 @@
 // JIT options as a driver takes them: numbers from the client, log buffers of our own.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +16,9 @@ class JitOptions {
   public:
     // Takes `count` options off the payload. False when they are not what a client sends.
     bool take(wire::Reader& payload, uint32_t count, uint32_t info_log_bytes, uint32_t error_log_bytes);
+
+    // The first option that is none of the allowlist; the driver must not be asked then.
+    std::optional<uint32_t> refused() const { return refused_; }
 
     CUjit_option* names() { return names_.data(); }
     void** values() { return values_.data(); }
@@ -30,6 +35,7 @@ class JitOptions {
     std::vector<CUjit_option> names_;
     std::vector<void*> values_;
     std::vector<char> info_, error_;
+    std::optional<uint32_t> refused_;
 };
 
 }  // namespace worker

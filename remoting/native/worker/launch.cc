@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "allowlists.h"
 #include "graph.h"
 
 namespace worker {
@@ -47,13 +48,9 @@ CUresult LaunchRequest::take(Context& context, wire::Reader& payload) {
         if (!payload.take(sent)) return kMalformed;
         attributes[i] = {};
         attributes[i].id = static_cast<CUlaunchAttributeID>(sent.id);
-        // These hold handles of the driver; our client does not send them.
-        if (sent.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT ||
-            sent.id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT ||
-            sent.id == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE) {
-            return kMalformed;
-        }
-        std::memcpy(&attributes[i].value, sent.value, sizeof sent.value);
+        const auto bytes = launch_attribute_bytes(sent.id);
+        if (!bytes) return kMalformed;
+        std::memcpy(&attributes[i].value, sent.value, *bytes);
     }
     if (!payload.take_bytes(head.param_bytes, params)) return kMalformed;
     if (!find_kernel(context, head.library, head.kernel, library, kernel)) return CUDA_ERROR_INVALID_HANDLE;
@@ -82,6 +79,7 @@ CUresult handle_launch(Context& context, uint8_t, wire::Reader& payload, wire::W
 CUresult handle_set_attribute(Context& context, uint8_t, wire::Reader& payload, wire::Writer&) {
     wire::FunctionAttribute message;
     if (!payload.take(message) || !payload.finished()) return kMalformed;
+    if (!function_attribute_allowed(message.attribute)) return CUDA_ERROR_INVALID_VALUE;
     std::shared_ptr<LoadedLibrary> library;
     const LoadedKernel* kernel = nullptr;
     if (!find_kernel(context, message.library, message.kernel, library, kernel))

@@ -217,6 +217,8 @@ CUresult handle_load_library(Context& context, uint8_t, wire::Reader& payload, w
     CUresult result = CUDA_SUCCESS;
     if (!image) {
         answer.need_image = 1;
+    } else if (options.refused()) {
+        result = context.session().refuse_option(*options.refused());
     } else if (wire::image_bytes(std::as_bytes(std::span(image->data(), image->size() + 1))).value_or(0) <
                    image->size() &&
                image->size() != 0) {

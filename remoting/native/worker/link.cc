@@ -33,12 +33,30 @@ bool take_inputs(Context& context, wire::Reader& payload, uint32_t count, std::v
     return payload.finished();
 }
 
+bool begins_with(const std::string& image, std::string_view magic) {
+    return std::string_view(image).starts_with(magic);
+}
+
 // Whether the driver may see it: it trusts what a fatbin says of its size, and follows a wrapper's address.
+// Objects of `nvcc -rdc` are ELF files, and its static libraries (cudadevrt too) archives of those.
 bool safe(const Input& input) {
-    if (input.type == CU_JIT_INPUT_OBJECT || input.type == CU_JIT_INPUT_LIBRARY) return true;
-    // With the NUL that stands behind every image.
-    return wire::image_bytes(std::as_bytes(std::span(input.image->data(), input.image->size() + 1)))
-        .has_value();
+    constexpr std::string_view kElf = "\177ELF", kArchive = "!<arch>\n";
+    const std::string& image = *input.image;
+    switch (input.type) {
+        case CU_JIT_INPUT_LIBRARY:
+            if (begins_with(image, kArchive)) return true;
+            [[fallthrough]];
+        case CU_JIT_INPUT_OBJECT:
+            if (begins_with(image, kElf)) return true;
+            [[fallthrough]];
+        case CU_JIT_INPUT_CUBIN:
+        case CU_JIT_INPUT_PTX:
+        case CU_JIT_INPUT_FATBINARY:
+            // With the NUL that stands behind every image.
+            return wire::image_bytes(std::as_bytes(std::span(image.data(), image.size() + 1))).has_value();
+        default:
+            return false;
+    }
 }
 
 // What the linker takes of this machine: for each input as much as for loading it, and the result thrice.
@@ -116,7 +134,12 @@ CUresult handle_link(Context& context, uint8_t, wire::Reader& payload, wire::Wri
         return kMalformed;
     }
     std::string linked;
-    const CUresult result = missing ? CUDA_ERROR_OUT_OF_MEMORY : link(context, inputs, options, linked);
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (options.refused()) {
+        result = context.session().refuse_option(*options.refused());
+    } else if (!missing) {
+        result = link(context, inputs, options, linked);
+    }
     reply.put(wire::LinkReply{linked.size(), static_cast<uint32_t>(options.info_log().size()),
                               static_cast<uint32_t>(options.error_log().size())});
     reply.put_text(options.info_log());

@@ -146,6 +146,14 @@ CUresult handle_memory_info(Context& context, uint8_t, wire::Reader& payload, wi
     return CUDA_SUCCESS;
 }
 
+CUresult buffer_is_read(const Context& context, CUstream stream, CUresult result) {
+    const auto& attributes = context.worker().devices[context.device()].snapshot.attributes;
+    const bool reads_later = attributes[CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS] > 0 ||
+                             attributes[CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES] > 0;
+    if (result != CUDA_SUCCESS || !reads_later) return result;
+    return invoke(context.driver().cuStreamSynchronize, stream);
+}
+
 // The driver has taken pageable memory when the call returns, so the lane's buffer may be used again.
 CUresult handle_copy_in(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer&) {
     wire::CopyHead head;
@@ -162,8 +170,9 @@ CUresult handle_copy_in(Context& context, uint8_t frame_flags, wire::Reader& pay
         return invoke(head.stream == kPerThread ? driver.cuMemcpyHtoD_v2_ptds : driver.cuMemcpyHtoD_v2,
                       static_cast<CUdeviceptr>(head.address), from, bytes.size());
     }
-    return invoke(driver.cuMemcpyHtoDAsync_v2, static_cast<CUdeviceptr>(head.address), from, bytes.size(),
-                  stream);
+    const CUresult result = invoke(driver.cuMemcpyHtoDAsync_v2, static_cast<CUdeviceptr>(head.address), from,
+                                   bytes.size(), stream);
+    return buffer_is_read(context, stream, result);
 }
 
 }  // namespace worker

@@ -24,6 +24,15 @@ CUresult Session::refuse(const std::string& why) {
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+CUresult Session::refuse_option(uint32_t option) {
+    if (!option_refused_.exchange(true)) {
+        refuse("the JIT option " + std::to_string(option) +
+               ", or its value, is none that may be passed on to this GPU server's driver: "
+               "CUDA_ERROR_INVALID_VALUE. Leave it out; docs/design/forwarding.md lists those that may");
+    }
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
 void Session::hold(CUresult error, const char* call) {
     int none = CUDA_SUCCESS;
     if (!held_.compare_exchange_strong(none, error) || error == worker_.poisoned.load()) return;

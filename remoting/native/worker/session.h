@@ -161,6 +161,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
     // Tells the person and the log why a call finds no room; its answer.
     CUresult refuse(const std::string& why);
+    // The same of a JIT option that is none of the allowlist, once a session.
+    CUresult refuse_option(uint32_t option);
 
     // The first error of a posted call since the last asked one.
     void hold(CUresult error, const char* call);
@@ -205,6 +207,7 @@ class Session : public std::enable_shared_from_this<Session> {
     const std::string name_;
     std::atomic<int> held_{CUDA_SUCCESS};
     std::atomic<bool> ended_{false};
+    std::atomic<bool> option_refused_{false};
     std::optional<std::chrono::steady_clock::time_point> abandoned_since_;  // of end_if_abandoned alone
     std::mutex mutex_;
     std::map<uint32_t, wire::Transport*> lanes_;

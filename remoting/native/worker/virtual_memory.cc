@@ -1,5 +1,6 @@
 #include "virtual_memory.h"
 
+#include "allowlists.h"
 #include "handlers.h"
 
 namespace worker {
@@ -192,6 +193,7 @@ CUresult handle_set_access(Context& context, uint8_t, wire::Reader& payload, wir
     wire::AccessHead head;
     if (!payload.take(head) || !payload.finished()) return kMalformed;
     if (head.device >= context.worker().devices.size()) return kMalformed;
+    if (!access_allowed(head.flags)) return CUDA_ERROR_INVALID_VALUE;
     Session& session = context.session();
     return session.addresses.set_access(context.worker(), head, session.software);
 }
