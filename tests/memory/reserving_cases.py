@@ -93,6 +93,18 @@ def destroyed_streams(cuda: Cuda, mib: int) -> list[int]:
     return [*taken, (before - cuda.free_bytes()) // MIB]
 
 
+def frees_in_the_threads_own_stream(cuda: Cuda, mib: int, times: int) -> list[int]:
+    """MiB that are taken by memory whose frees wait in the thread's own stream, and once that has moved."""
+    per_thread = 2  # CU_STREAM_PER_THREAD
+    before = cuda.free_bytes()
+    addresses = [cuda.alloc(mib * MIB) for _ in range(times)]
+    with parked(cuda, per_thread):
+        for address in addresses:
+            cuda.cuMemFreeAsync(address, per_thread)
+        taken = [(before - cuda.free_bytes()) // MIB]
+    return [*taken, (before - cuda.free_bytes()) // MIB]
+
+
 def kept_by_its_threshold(cuda: Cuda, mib: int) -> list[int]:
     """MiB taken by a pool that keeps all: with an allocation, once that is freed, with another, once the pool
     is trimmed; then by memory outside of it, for which it makes way; and at the end."""

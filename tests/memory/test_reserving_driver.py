@@ -70,6 +70,11 @@ def test_a_free_outlives_the_stream_that_it_was_queued_in(client: Process) -> No
     assert client.run("destroyed_streams", 40) == [40, 0]
 
 
+def test_all_frees_of_a_threads_own_stream_come_back_once_it_has_moved(client: Process) -> None:
+    """Nobody else can name that stream, and it need not free again."""
+    assert client.run("frees_in_the_threads_own_stream", 8, 3) == [24, 0]
+
+
 def test_a_pool_is_charged_what_it_keeps_and_makes_way_for_other_memory(
     client: Process, driver: ReservingDriver, agent: MinimalAgent
 ) -> None:

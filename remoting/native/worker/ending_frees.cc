@@ -115,10 +115,11 @@ void EndingFrees::look() {
     std::erase_if(ended_, [this](Stream& stream) { return come_to(stream); });
     for (auto entry = streams_.begin(); entry != streams_.end();) {
         const auto& [key, stream] = *entry;
-        const bool own = of_thread(std::get<CUstream>(key));
+        const bool nameable = !of_thread(std::get<CUstream>(key)) ||
+                              std::get<std::thread::id>(key) == std::this_thread::get_id();
         const InContext context(worker_, std::get<uint8_t>(key));
         come_to(entry->second);
-        if (!own && !stream.mark && stream.more) {
+        if (nameable && !stream.mark && stream.more) {
             record(key, entry->second);
             come_to(entry->second);
         }
