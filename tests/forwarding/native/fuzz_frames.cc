@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -89,7 +90,7 @@ worker::Worker& the_worker() {
     static auto* worker = [] {
         auto* made = new worker::Worker(-1, {16 << 20});
         worker::Options options;
-        options.slices.push_back({16, 100, "GPU-fuzz"});
+        options.slices.push_back({.mib = 16, .thousandths = 100, .uuid = "GPU-fuzz"});
         options.name = "Fuzzed GPU";
         std::string error;
         if (!made->driver.open(driver_path(), error) ||
@@ -149,6 +150,12 @@ void begin_anew(worker::Worker& worker) {
         }
         worker::invoke(worker.driver.cuDeviceGetDefaultMemPool, &device.pool, device.handle);
     }
+    // What of the slice was to come back when the lost context got there went with it.
+    std::destroy_at(&worker.ending_frees);
+    std::construct_at(&worker.ending_frees, worker);
+    std::destroy_at(&worker.pools);
+    std::construct_at(&worker.pools);
+    worker.memory.give_back(0, worker.memory.used(0));
 }
 
 bool consume(worker::Lane& lane, std::span<const std::byte> bytes) {
@@ -193,7 +200,7 @@ void send_lies(worker::Lane& lane, Nobody& transport, std::span<const uint8_t> b
     constexpr int kMostFrames = 64;
     uint64_t order = 0;
     const uint64_t memory = furnish(lane, transport, order);
-    FuzzedDataProvider data(bytes.data(), bytes.size());
+    fuzzing::FuzzedData data(bytes);
     hostile::Frames frames(data, memory, order, kPrograms);
     for (int i = 0; i < kMostFrames && data.remaining_bytes() > 0; ++i) {
         transport.last.clear();
@@ -203,6 +210,20 @@ void send_lies(worker::Lane& lane, Nobody& transport, std::span<const uint8_t> b
             std::memcpy(&first, transport.last.data() + sizeof(wire::ReplyHeader), sizeof first);
         if (first > wire::kChunk) frames.heard(first);
     }
+}
+
+// What a session took of the slice comes back when the driver has let go of it: soon, since its work was
+// interrupted. Otherwise the fuzzer would soon try nothing but refusals.
+void must_have_all_back(worker::Worker& worker) {
+    constexpr int kLooks = 2000;
+    for (int i = 0; i < kLooks; ++i) {
+        worker.room.look();
+        if (worker.memory.used(0) == 0) return;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::fprintf(stderr, "%llu bytes of the slice are nobody's\n",
+                 static_cast<unsigned long long>(worker.memory.used(0)));
+    std::abort();
 }
 
 // An interrupt may end the worker, as it should, and the fuzzer with it: not that one.
@@ -239,6 +260,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
             spare_the_worker(bytes);
             consume(lane, bytes);
         }
+        session->own_work.thread_ends();
+        worker.ending_frees.thread_ends();
         session->remove_lane(0);
     }
     impatience->end();
@@ -248,7 +271,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     worker.leave("fuzzed session..", session);
     session = nullptr;
     if (lost) begin_anew(worker);
-    // What the session took of the slice is back, or the fuzzer would soon try nothing but refusals.
-    if (worker.memory.used(0) != 0) std::abort();
+    must_have_all_back(worker);
     return 0;
 }

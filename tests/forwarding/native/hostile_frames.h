@@ -20,7 +20,7 @@ class Frames final : public Values {
     // `memory`: an address of the lease, of at least a page.
     // `order`: posted calls that were made before.
     // `programs`: images that a load may name, and a link use.
-    Frames(FuzzedDataProvider& data, uint64_t memory, uint64_t order,
+    Frames(fuzzing::FuzzedData& data, uint64_t memory, uint64_t order,
            std::span<const std::string_view> programs)
         : Values(data, memory), programs_(programs), order_(order) {}
 
@@ -53,11 +53,10 @@ inline std::vector<std::byte> Frames::next() {
     const uint16_t code = opcode();
     payload(body, code);
     // Now and then cut short, or longer than it should be.
-    if (data_.ConsumeIntegralInRange(0, 31) == 0) body.put(data_.ConsumeIntegral<uint64_t>());
+    if (data_.in_range<int>(0, 31) == 0) body.put(data_.any<uint64_t>());
     size_t bytes = body.size();
-    if (data_.ConsumeIntegralInRange(0, 31) == 0) bytes = data_.ConsumeIntegralInRange<size_t>(0, bytes);
-    wire::FrameHeader header{static_cast<uint32_t>(bytes), code, 0,
-                             data_.ConsumeIntegralInRange<uint8_t>(0, 3), order_};
+    if (data_.in_range<int>(0, 31) == 0) bytes = data_.in_range<size_t>(0, bytes);
+    wire::FrameHeader header{static_cast<uint32_t>(bytes), code, 0, data_.in_range<uint8_t>(0, 3), order_};
     if (posted(code)) header.order = ++order_;
     wire::Writer frame;
     frame.put(header);
@@ -83,9 +82,8 @@ inline std::vector<uint16_t> opcodes_by_hand() {
 
 inline uint16_t Frames::opcode() {
     static const std::vector<uint16_t> by_hand = opcodes_by_hand();
-    if (data_.ConsumeIntegralInRange(0, 2) != 0)
-        return by_hand[data_.ConsumeIntegralInRange<size_t>(0, by_hand.size() - 1)];
-    return data_.ConsumeIntegralInRange<uint16_t>(wire::kFirstGenerated, wire::kEndOfOpcodes - 1);
+    if (data_.in_range<int>(0, 2) != 0) return by_hand[data_.in_range<size_t>(0, by_hand.size() - 1)];
+    return data_.in_range<uint16_t>(wire::kFirstGenerated, wire::kEndOfOpcodes - 1);
 }
 
 // What is asked carries the number of the last posted call, and takes none.
@@ -96,20 +94,18 @@ inline bool Frames::posted(uint16_t opcode) {
 
 inline void Frames::launch(wire::Writer& to) {
     wire::LaunchHead head{};
-    head.library = data_.ConsumeBool() ? wire::make_handle(wire::HandleKind::library, 1, 1) : value();
-    head.stream = data_.ConsumeBool() ? 0 : value();
-    const auto side = [&] {
-        return data_.ConsumeIntegralInRange(0, 15) ? data_.ConsumeIntegralInRange<uint32_t>(1, 4) : count();
-    };
-    head.kernel = data_.ConsumeIntegralInRange<uint32_t>(0, 4);
+    head.library = data_.coin() ? wire::make_handle(wire::HandleKind::library, 1, 1) : value();
+    head.stream = data_.coin() ? 0 : value();
+    const auto side = [&] { return data_.in_range<int>(0, 15) ? data_.in_range<uint32_t>(1, 4) : count(); };
+    head.kernel = data_.in_range<uint32_t>(0, 4);
     for (uint32_t& length : head.grid) length = side();
     for (uint32_t& length : head.block) length = side();
-    head.shared_bytes = data_.ConsumeBool() ? 0 : count() * 64;
-    head.attribute_count = data_.ConsumeBool() ? 0 : count();
+    head.shared_bytes = data_.coin() ? 0 : count() * 64;
+    head.attribute_count = data_.coin() ? 0 : count();
     // What the kernels of the fuzzer's program have: 12, 8 and none.
-    const size_t params = data_.ConsumeIntegralInRange<size_t>(0, 2);
+    const size_t params = data_.in_range<size_t>(0, 2);
     const auto bytes = static_cast<uint32_t>(params == 2 ? 12 : params * 8);
-    head.param_bytes = data_.ConsumeIntegralInRange(0, 15) ? bytes : count();
+    head.param_bytes = data_.in_range<int>(0, 15) ? bytes : count();
     to.put(head);
     for (uint32_t i = 0; i < head.attribute_count && i < 40; ++i) {
         wire::LaunchAttribute attribute{count(), 0, {}};
@@ -117,32 +113,32 @@ inline void Frames::launch(wire::Writer& to) {
         std::memcpy(attribute.value, &first, sizeof first);
         to.put(attribute);
     }
-    if (params > 0) to.put(data_.ConsumeIntegralInRange(0, 7) ? address() : value());
+    if (params > 0) to.put(data_.in_range<int>(0, 7) ? address() : value());
     if (params > 1) to.put(count());
 }
 
 inline void Frames::options(wire::Writer& to, uint32_t count) {
     for (uint32_t i = 0; i < count && i < 80; ++i)
-        to.put(wire::JitOption{data_.ConsumeIntegralInRange<uint32_t>(0, 40), 0, value()});
+        to.put(wire::JitOption{data_.in_range<uint32_t>(0, 40), 0, value()});
 }
 
 inline void Frames::name(wire::Writer& to, uint32_t bytes) {
     static constexpr std::string_view kNames[] = {"counter", "table",     "store",
                                                   "",        "counter\0", "no such name"};
-    const std::string_view text = data_.PickValueInArray(kNames);
+    const std::string_view text = data_.one_of(kNames);
     to.put_text(text.substr(0, bytes));
 }
 
 inline void Frames::load(wire::Writer& to) {
-    const std::string_view image = programs_[data_.ConsumeIntegralInRange<size_t>(0, programs_.size() - 1)];
+    const std::string_view image = programs_[data_.in_range<size_t>(0, programs_.size() - 1)];
     wire::LoadHead head{};
     head.library = handle(wire::HandleKind::library);
     head.digest = wire::blake2b(image.data(), image.size());
-    head.image_bytes = data_.ConsumeIntegralInRange(0, 15) ? image.size() : value();
-    head.inline_image = data_.ConsumeBool();
-    head.option_count = data_.ConsumeBool() ? 0 : count();
-    head.info_log_bytes = data_.ConsumeBool() ? 0 : count();
-    head.error_log_bytes = data_.ConsumeBool() ? 0 : count() * 64;
+    head.image_bytes = data_.in_range<int>(0, 15) ? image.size() : value();
+    head.inline_image = data_.coin();
+    head.option_count = data_.coin() ? 0 : count();
+    head.info_log_bytes = data_.coin() ? 0 : count();
+    head.error_log_bytes = data_.coin() ? 0 : count() * 64;
     to.put(head);
     options(to, head.option_count);
     if (head.inline_image) to.put_text(image);
@@ -150,26 +146,25 @@ inline void Frames::load(wire::Writer& to) {
 
 // The image as it is, or its digest with other bytes.
 inline void Frames::upload(wire::Writer& to) {
-    const std::string_view image = programs_[data_.ConsumeIntegralInRange<size_t>(0, programs_.size() - 1)];
-    const bool whole = data_.ConsumeBool();
-    const uint64_t offset = whole ? 0 : data_.ConsumeIntegralInRange<uint64_t>(0, image.size());
+    const std::string_view image = programs_[data_.in_range<size_t>(0, programs_.size() - 1)];
+    const bool whole = data_.coin();
+    const uint64_t offset = whole ? 0 : data_.in_range<uint64_t>(0, image.size());
     to.put(wire::UploadHead{wire::blake2b(image.data(), image.size()), offset,
-                            data_.ConsumeIntegralInRange(0, 7) ? image.size() : value()});
-    to.put_text(image.substr(offset, whole ? image.size() : data_.ConsumeIntegralInRange<size_t>(0, 64)));
+                            data_.in_range<int>(0, 7) ? image.size() : value()});
+    to.put_text(image.substr(offset, whole ? image.size() : data_.in_range<size_t>(0, 64)));
 }
 
 inline void Frames::link(wire::Writer& to) {
-    const auto inputs = data_.ConsumeIntegralInRange<uint32_t>(0, 3);
-    const uint32_t more = data_.ConsumeIntegralInRange(0, 3) ? 0 : count();
-    to.put(wire::LinkHead{data_.ConsumeIntegralInRange(0, 15) ? inputs : count(), more,
-                          data_.ConsumeBool() ? 0 : count(), data_.ConsumeBool() ? 0 : count() * 64});
+    const auto inputs = data_.in_range<uint32_t>(0, 3);
+    const uint32_t more = data_.in_range<int>(0, 3) ? 0 : count();
+    to.put(wire::LinkHead{data_.in_range<int>(0, 15) ? inputs : count(), more, data_.coin() ? 0 : count(),
+                          data_.coin() ? 0 : count() * 64});
     options(to, more);
     for (uint32_t i = 0; i < inputs; ++i) {
-        const std::string_view image =
-            programs_[data_.ConsumeIntegralInRange<size_t>(0, programs_.size() - 1)];
-        const auto bytes = data_.ConsumeIntegralInRange<uint32_t>(0, 5);
+        const std::string_view image = programs_[data_.in_range<size_t>(0, programs_.size() - 1)];
+        const auto bytes = data_.in_range<uint32_t>(0, 5);
         to.put(wire::LinkInput{wire::blake2b(image.data(), image.size()),
-                               data_.ConsumeIntegralInRange(0, 7) ? image.size() : value(), count(), bytes});
+                               data_.in_range<int>(0, 7) ? image.size() : value(), count(), bytes});
         to.put_text(std::string_view("input").substr(0, bytes));
     }
 }
@@ -181,10 +176,9 @@ inline void Frames::work(wire::Writer& to, wire::StepKind kind) {
         case wire::StepKind::copy: {
             const wire::Box one = box();
             wire::Box other = one;
-            if (data_.ConsumeBool()) other.address = data_.ConsumeBool() ? value() : count();
-            return to.put(wire::GraphCopy{one, data_.ConsumeBool() ? other : box(),
-                                          data_.ConsumeIntegralInRange<uint32_t>(0, 2),
-                                          data_.ConsumeIntegralInRange<uint32_t>(0, 2)});
+            if (data_.coin()) other.address = data_.coin() ? value() : count();
+            return to.put(wire::GraphCopy{one, data_.coin() ? other : box(), data_.in_range<uint32_t>(0, 2),
+                                          data_.in_range<uint32_t>(0, 2)});
         }
         case wire::StepKind::fill: {
             const wire::Box range = box();
@@ -203,15 +197,14 @@ inline void Frames::work(wire::Writer& to, wire::StepKind kind) {
 
 // More steps of a graph that has `before`.
 inline void Frames::description(wire::Writer& to, uint32_t& before) {
-    const auto end = before + data_.ConsumeIntegralInRange<uint32_t>(0, 6);
+    const auto end = before + data_.in_range<uint32_t>(0, 6);
     for (uint32_t& i = before; i < end; ++i) {
         const auto kind = static_cast<wire::StepKind>(
-            data_.ConsumeIntegralInRange(0, 31) ? data_.ConsumeIntegralInRange<uint32_t>(0, 6) : count());
+            data_.in_range<int>(0, 31) ? data_.in_range<uint32_t>(0, 6) : count());
         wire::Writer inside;
         work(inside, kind);
-        const uint32_t after = std::min(data_.ConsumeIntegralInRange<uint32_t>(0, 2), i);
-        to.put(wire::GraphStep{static_cast<uint32_t>(kind),
-                               data_.ConsumeIntegralInRange(0, 31) ? after : count(),
+        const uint32_t after = std::min(data_.in_range<uint32_t>(0, 2), i);
+        to.put(wire::GraphStep{static_cast<uint32_t>(kind), data_.in_range<int>(0, 31) ? after : count(),
                                static_cast<uint32_t>(inside.size()), 0});
         for (uint32_t k = 0; k < after; ++k) to.put(i - 1 - k);
         to.put_bytes(inside.bytes().data(), inside.size());
@@ -219,16 +212,16 @@ inline void Frames::description(wire::Writer& to, uint32_t& before) {
 }
 
 inline bool Frames::memory_payload(wire::Writer& to, uint16_t code) {
-    const auto stream = [&] { return data_.ConsumeBool() ? 0 : value(); };
+    const auto stream = [&] { return data_.coin() ? 0 : value(); };
     switch (code) {
         case wire::kOpCopyIn: {
-            const auto bytes = data_.ConsumeIntegralInRange<uint64_t>(0, 2048);
+            const auto bytes = data_.in_range<uint64_t>(0, 2048);
             to.put(wire::CopyHead{address(), bytes, stream()});
             to.put_bytes(std::vector<std::byte>(bytes).data(), bytes);
             return true;
         }
         case wire::kOpCopyOut:
-            to.put(wire::CopyHead{address(), data_.ConsumeBool() ? 4096 : value(), stream()});
+            to.put(wire::CopyHead{address(), data_.coin() ? 4096 : value(), stream()});
             return true;
         case wire::kOpCopyBoxIn: {
             const wire::Box whole = box();
@@ -244,23 +237,23 @@ inline bool Frames::memory_payload(wire::Writer& to, uint16_t code) {
             to.put(wire::BoxCopy{{box(), stream()}, box()});
             return true;
         case wire::kOpAllocate:
-            to.put(wire::AllocateHead{data_.ConsumeIntegralInRange<uint32_t>(0, 4), count(), value(), value(),
-                                      stream(), data_.ConsumeBool() ? 0 : value()});
+            to.put(wire::AllocateHead{data_.in_range<uint32_t>(0, 4), count(), value(), value(), stream(),
+                                      data_.coin() ? 0 : value()});
             return true;
         case wire::kOpCreatePool:
-            to.put(wire::PoolHead{handle(wire::HandleKind::pool), data_.ConsumeBool() ? 0 : value(),
-                                  data_.ConsumeIntegralInRange(0, 7) ? 0 : count(), 0});
+            to.put(wire::PoolHead{handle(wire::HandleKind::pool), data_.coin() ? 0 : value(),
+                                  data_.in_range<int>(0, 7) ? 0 : count(), 0});
             return true;
         case wire::kOpCreateMemory:
             to.put(wire::CreateMemoryHead{handle(wire::HandleKind::physical),
-                                          data_.ConsumeBool() ? kGranule : value()});
+                                          data_.coin() ? kGranule : value()});
             return true;
         case wire::kOpSetPoolAccess:
         case wire::kOpSetAccess:
-            to.put(wire::AccessHead{
-                data_.ConsumeBool() ? handle(wire::HandleKind::pool) : address(),
-                data_.ConsumeBool() ? kGranule : value(), data_.ConsumeIntegralInRange(0, 7) ? 0 : count(),
-                data_.ConsumeIntegralInRange<uint32_t>(0, 4), data_.ConsumeBool() ? 0 : value()});
+            to.put(wire::AccessHead{data_.coin() ? handle(wire::HandleKind::pool) : address(),
+                                    data_.coin() ? kGranule : value(),
+                                    data_.in_range<int>(0, 7) ? 0 : count(), data_.in_range<uint32_t>(0, 4),
+                                    data_.coin() ? 0 : value()});
             return true;
         default:
             return false;
@@ -268,40 +261,40 @@ inline bool Frames::memory_payload(wire::Writer& to, uint16_t code) {
 }
 
 inline bool Frames::graph_payload(wire::Writer& to, uint16_t code) {
-    const auto number = data_.ConsumeIntegralInRange<uint32_t>(0, 2);
+    const auto number = data_.in_range<uint32_t>(0, 2);
     const uint64_t graph = wire::make_handle(wire::HandleKind::exec, 1, number);
     uint32_t& steps = described_[number];
-    const auto image_bytes = [&] { return data_.ConsumeBool() ? 4096 : value(); };
+    const auto image_bytes = [&] { return data_.coin() ? 4096 : value(); };
     switch (code) {
         case wire::kOpGraphPart:
             to.put(graph);
             description(to, steps);
             return true;
         case wire::kOpGraphMake:
-            to.put(wire::GraphHead{graph, data_.ConsumeBool() ? 0 : value(), image_bytes(),
-                                   data_.ConsumeIntegralInRange(0, 15) ? steps : count(), 0});
+            to.put(wire::GraphHead{graph, data_.coin() ? 0 : value(), image_bytes(),
+                                   data_.in_range<int>(0, 15) ? steps : count(), 0});
             steps = 0;
             return true;
         case wire::kOpGraphSet: {
-            const auto kind = data_.ConsumeIntegralInRange<uint32_t>(0, 7);
+            const auto kind = data_.in_range<uint32_t>(0, 7);
             to.put(wire::GraphChange{graph, count(), kind});
             work(to, static_cast<wire::StepKind>(kind));
             return true;
         }
         case wire::kOpGraphEnable:
-            to.put(wire::GraphChange{graph, count(), data_.ConsumeIntegralInRange<uint32_t>(0, 2)});
+            to.put(wire::GraphChange{graph, count(), data_.in_range<uint32_t>(0, 2)});
             return true;
         case wire::kOpGraphInput:
-            to.put(wire::GraphInput{graph, image_bytes(), data_.ConsumeBool() ? 0 : value()});
+            to.put(wire::GraphInput{graph, image_bytes(), data_.coin() ? 0 : value()});
             words(to, 8);
             return true;
         case wire::kOpGraphRun:
-            to.put(wire::GraphRun{graph, data_.ConsumeBool() ? 0 : value(), image_bytes()});
+            to.put(wire::GraphRun{graph, data_.coin() ? 0 : value(), image_bytes()});
             return true;
         case wire::kOpGraphOutput:
         case wire::kOpGraphLook:
-            to.put(wire::GraphOutput{graph, data_.ConsumeBool() ? 0 : value(), count(),
-                                     data_.ConsumeIntegralInRange<uint32_t>(0, 2)});
+            to.put(wire::GraphOutput{graph, data_.coin() ? 0 : value(), count(),
+                                     data_.in_range<uint32_t>(0, 2)});
             return true;
         case wire::kOpGraphEnd:
             to.put(graph);
@@ -315,22 +308,22 @@ inline void Frames::fields(wire::Writer& to, std::string_view what) {
     for (const char field : what) {
         switch (field) {
             case 's':
-                to.put(data_.ConsumeBool() ? 0 : handle(wire::HandleKind::stream));
+                to.put(data_.coin() ? 0 : handle(wire::HandleKind::stream));
                 break;
             case 'e':
                 to.put(handle(wire::HandleKind::event));
                 break;
             case 'p':
-                to.put(data_.ConsumeBool() ? 0 : handle(wire::HandleKind::pool));
+                to.put(data_.coin() ? 0 : handle(wire::HandleKind::pool));
                 break;
             case 'd':
-                to.put(data_.ConsumeIntegralInRange(0, 7) ? address() : value());
+                to.put(data_.in_range<int>(0, 7) ? address() : value());
                 break;
             case '1':
-                to.put(data_.ConsumeIntegral<uint8_t>());
+                to.put(data_.any<uint8_t>());
                 break;
             case '2':
-                to.put(data_.ConsumeIntegral<uint16_t>());
+                to.put(data_.any<uint16_t>());
                 break;
             case '4':
                 to.put(count());
@@ -343,7 +336,7 @@ inline void Frames::fields(wire::Writer& to, std::string_view what) {
 
 inline void Frames::payload(wire::Writer& to, uint16_t code) {
     const auto library = [&] {
-        return data_.ConsumeBool() ? wire::make_handle(wire::HandleKind::library, 1, 1) : value();
+        return data_.coin() ? wire::make_handle(wire::HandleKind::library, 1, 1) : value();
     };
     if (memory_payload(to, code) || graph_payload(to, code)) return;
     switch (code) {
@@ -363,17 +356,16 @@ inline void Frames::payload(wire::Writer& to, uint16_t code) {
         case wire::kOpUnloadLibrary:
             return to.put(library());
         case wire::kOpSetAttribute:
-            return to.put(wire::FunctionAttribute{library(), count(),
-                                                  data_.ConsumeIntegralInRange<uint32_t>(0, 20),
+            return to.put(wire::FunctionAttribute{library(), count(), data_.in_range<uint32_t>(0, 20),
                                                   static_cast<int32_t>(count()), 0});
         case wire::kOpEndContext:
         case wire::kOpResetLibraries:
-            for (int i = data_.ConsumeIntegralInRange(0, 4); i > 0; --i) to.put(library());
+            for (int i = data_.in_range<int>(0, 4); i > 0; --i) to.put(library());
             return;
         case wire::kOpHostCall:
-            return to.put(wire::HostCall{data_.ConsumeBool() ? 0 : value(), value(), count(), 0});
+            return to.put(wire::HostCall{data_.coin() ? 0 : value(), value(), count(), 0});
         case wire::kOpNextHostCall:
-            return to.put(data_.ConsumeBool() ? 0 : value());
+            return to.put(data_.coin() ? 0 : value());
         case wire::kOpContextEvent:
             return to.put(wire::ContextEvent{handle(wire::HandleKind::event), count(), 0});
         case wire::kOpTakeNotices:
@@ -384,7 +376,7 @@ inline void Frames::payload(wire::Writer& to, uint16_t code) {
         case wire::kOpInterrupt:
             return to.put(wire::InterruptMessage{0});
         default:
-            if (code >= wire::kFirstGenerated && data_.ConsumeIntegralInRange(0, 15))
+            if (code >= wire::kFirstGenerated && data_.in_range<int>(0, 15))
                 return fields(to, kMessageFields[code - wire::kFirstGenerated]);
             words(to, 8);
     }

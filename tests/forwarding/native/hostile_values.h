@@ -2,13 +2,12 @@
 // of the ranges: drawn from a fuzzer's bytes.
 #pragma once
 
-#include <fuzzer/FuzzedDataProvider.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "box.h"
+#include "fuzzing/fuzzed_data.h"
 #include "payload.h"
 #include "protocol.h"
 
@@ -17,7 +16,7 @@ namespace hostile {
 class Values {
   public:
     // `memory`: an address of the lease, of at least a page.
-    Values(FuzzedDataProvider& data, uint64_t memory) : data_(data), known_{memory} {}
+    Values(fuzzing::FuzzedData& data, uint64_t memory) : data_(data), known_{memory} {}
 
     // What an answer begins with is often an address: a reservation's, an allocation's, a variable's.
     void heard(uint64_t value);
@@ -34,7 +33,7 @@ class Values {
     wire::Box box();
     void words(wire::Writer& to, int most);
 
-    FuzzedDataProvider& data_;
+    fuzzing::FuzzedData& data_;
     std::vector<uint64_t> known_;  // addresses
 };
 
@@ -48,56 +47,54 @@ inline uint64_t Values::handle() {
                                                   wire::HandleKind::library, wire::HandleKind::kernel,
                                                   wire::HandleKind::exec,    wire::HandleKind::context,
                                                   wire::HandleKind::pool,    wire::HandleKind::physical};
-    return wire::make_handle(data_.PickValueInArray(kKinds), 1, data_.ConsumeIntegralInRange<uint32_t>(0, 3));
+    return wire::make_handle(data_.one_of(kKinds), 1, data_.in_range<uint32_t>(0, 3));
 }
 
 // Nearly always of this kind.
 inline uint64_t Values::handle(wire::HandleKind kind) {
-    if (data_.ConsumeIntegralInRange(0, 15) == 0) return value();
-    return wire::make_handle(kind, 1, data_.ConsumeIntegralInRange<uint32_t>(0, 3));
+    if (data_.in_range<int>(0, 15) == 0) return value();
+    return wire::make_handle(kind, 1, data_.in_range<uint32_t>(0, 3));
 }
 
 inline uint64_t Values::address() {
-    return known_[data_.ConsumeIntegralInRange<size_t>(0, known_.size() - 1)] +
-           data_.ConsumeIntegralInRange<uint64_t>(0, 8) * 512;
+    return known_[data_.in_range<size_t>(0, known_.size() - 1)] + data_.in_range<uint64_t>(0, 8) * 512;
 }
 
 inline uint64_t Values::value() {
-    switch (data_.ConsumeIntegralInRange(0, 5)) {
+    switch (data_.in_range<int>(0, 5)) {
         case 0:
             return handle();
         case 1:
             return address();
         case 2:
-            return data_.ConsumeIntegralInRange<uint64_t>(0, 16);
+            return data_.in_range<uint64_t>(0, 16);
         case 3:
-            return data_.ConsumeBool() ? kGranule : data_.ConsumeIntegralInRange<uint64_t>(0, 4096);
+            return data_.coin() ? kGranule : data_.in_range<uint64_t>(0, 4096);
         case 4:
-            return ~data_.ConsumeIntegralInRange<uint64_t>(0, 4096);
+            return ~data_.in_range<uint64_t>(0, 4096);
         default:
-            return uint64_t{1} << data_.ConsumeIntegralInRange(0, 63);
+            return uint64_t{1} << data_.in_range<int>(0, 63);
     }
 }
 
 inline uint32_t Values::count() {
-    return data_.ConsumeIntegralInRange(0, 7) == 0 ? static_cast<uint32_t>(value())
-                                                   : data_.ConsumeIntegralInRange<uint32_t>(0, 8);
+    return data_.in_range<int>(0, 7) == 0 ? static_cast<uint32_t>(value()) : data_.in_range<uint32_t>(0, 8);
 }
 
 inline wire::Box Values::box() {
-    if (data_.ConsumeBool()) return wire::flat(address(), data_.ConsumeIntegralInRange<uint64_t>(0, 2048));
-    const auto side = [&] { return data_.ConsumeIntegralInRange(0, 7) ? count() : value(); };
-    return {data_.ConsumeBool() ? address() : value(), side() * 8, side(), side(), side(), side()};
+    if (data_.coin()) return wire::flat(address(), data_.in_range<uint64_t>(0, 2048));
+    const auto side = [&] { return data_.in_range<int>(0, 7) ? count() : value(); };
+    return {data_.coin() ? address() : value(), side() * 8, side(), side(), side(), side()};
 }
 
 inline void Values::words(wire::Writer& to, int most) {
-    for (int i = data_.ConsumeIntegralInRange(0, most); i > 0; --i) {
-        switch (data_.ConsumeIntegralInRange(0, 7)) {
+    for (int i = data_.in_range<int>(0, most); i > 0; --i) {
+        switch (data_.in_range<int>(0, 7)) {
             case 0:
-                to.put(data_.ConsumeIntegral<uint8_t>());
+                to.put(data_.any<uint8_t>());
                 break;
             case 1:
-                to.put(data_.ConsumeIntegral<uint16_t>());
+                to.put(data_.any<uint16_t>());
                 break;
             case 2:
             case 3:
