@@ -24,7 +24,7 @@ def upgrade() -> None:
         sa.Column("created_by", TEXT, nullable=False),
         sa.Column("created_at", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.PrimaryKeyConstraint("sha256", name="pk_agent_tokens"),
-        sa.CheckConstraint("length(sha256) = 64", name="ck_agent_tokens_digest"),
+        sa.CheckConstraint("length(sha256) = 64", name="digest"),
     )
 
 
