@@ -92,10 +92,12 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
         _watch.notice(event, arguments)
 
 
-def watched(item: pytest.Item) -> Generator[None, Any, Any]:
-    """One phase of a test, with its time; a quick test that did what it may not fails, whatever it caught."""
+def watched(item: pytest.Item, *, ends_shared: bool = False) -> Generator[None, Any, Any]:
+    """One phase of a test, with its time; a quick test that did what it may not fails, whatever it caught.
+    ``ends_shared``: fixtures of the file or the session end in this phase, which other tests asked for.
+    """
     global _watch
-    watch = _watch = Watch(refuses=item.get_closest_marker("quick") is not None)
+    watch = _watch = Watch(refuses=item.get_closest_marker("quick") is not None and not ends_shared)
     begun = time.perf_counter()
     try:
         return (yield)
@@ -152,7 +154,9 @@ class Tiers:
         return (yield from watched(item))
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, Any, Any]:
+    def pytest_runtest_teardown(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Generator[None, Any, Any]:
         """The end of what files and sessions share is not the last test's cost."""
         cost = item.stash[_COST]
         item.user_properties += [
@@ -160,7 +164,8 @@ class Tiers:
             ("processor", time.process_time() - cost.processor),
             ("alone", not cost.seen),
         ]
-        return (yield from watched(item))
+        last = nextitem is None or nextitem.path != item.path
+        return (yield from watched(item, ends_shared=last))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(

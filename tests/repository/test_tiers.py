@@ -127,6 +127,28 @@ def test_a_quick_test_is_refused_processes_sockets_and_the_native_build(tmp_path
     assert "A quick test used a socket (socket.bind: ('127.0.0.1', 0))" in said
 
 
+SHARED = """
+import subprocess, sys
+import pytest
+
+@pytest.fixture(scope="session")
+def lab():
+    yield
+    subprocess.run([sys.executable, "-c", ""], check=True)
+
+def test_asks_for_a_lab(lab): pass
+
+@pytest.mark.quick
+def test_is_the_last(): pass
+"""
+
+
+def test_a_quick_test_may_be_the_last_one_before_a_lab_is_stopped(tmp_path):
+    lines = run(tmp_path, SHARED)
+    assert named(lines, "PASSED") == {"test_asks_for_a_lab", "test_is_the_last"}
+    assert named(lines, "ERROR") == set()
+
+
 def test_a_quick_test_may_compute_wait_and_ask_git(tmp_path):
     lines = run(tmp_path, ALLOWED, "-m", "quick")
     assert lines[-1].strip("= ").startswith("3 passed in")
