@@ -32,7 +32,7 @@ c.JupyterHub.authenticator_class = Launches
 c.Authenticator.manage_groups = True
 c.Authenticator.enable_auth_state = True
 c.CryptKeeper.keys = ["00" * 32]
-c.Authenticator.post_auth_hook = lti.join_course
+c.Authenticator.post_auth_hook = lti.joins(plain="")  # these launches do not say which platform they are of
 c.JupyterHub.load_groups = {}
 c.JupyterHub.load_roles = [
     {"name": "tests", "services": ["tests"], "scopes": ["admin:users", "tokens", "admin:groups"]},

@@ -99,6 +99,13 @@ def first_of_its_process(monkeypatch):
     monkeypatch.setattr(sockets, "_swept", set())
 
 
+@pytest.fixture
+def short_folder():
+    """A folder whose path leaves room for a socket's name; pytest's own grow with each run."""
+    with tempfile.TemporaryDirectory(prefix="gk", dir="/tmp") as folder:
+        yield Path(folder)
+
+
 @pytest.mark.usefixtures("first_of_its_process")
 def test_what_a_killed_server_left_is_removed_and_nothing_of_those_who_live(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
@@ -126,9 +133,10 @@ def test_what_a_killed_server_left_is_removed_and_nothing_of_those_who_live(tmp_
 
 
 @pytest.mark.usefixtures("first_of_its_process")
-def test_where_the_runtime_folder_is_too_deep_a_killed_servers_folders_are_removed(tmp_path, monkeypatch):
-    temporary = tmp_path / "tmp"
-    temporary.mkdir()
+def test_where_the_runtime_folder_is_too_deep_a_killed_servers_folders_are_removed(
+    tmp_path, short_folder, monkeypatch
+):
+    temporary = short_folder
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / ("deep" * 30)))
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setattr(tempfile, "tempdir", None)

@@ -74,7 +74,7 @@ def test_gpu_magic_tells_what_the_controller_knows_of_the_lease(pool, run_notebo
     assert "server-1, tcp://127.0.0.1:1024" in text
     assert "granted, not used yet; it is renewed while this kernel lives" in text
     assert "ml101" in text
-    assert "The GPU server at tcp://127.0.0.1:1 does not answer" in text
+    assert "The GPU server at tcp://127.0.0.1:1024 does not answer" in text
 
 
 def test_gpu_magic_tells_that_the_slice_was_taken_back(pool, run_notebook):
