@@ -79,11 +79,29 @@ def complaints_of(page):
     return complaints
 
 
+class Servers:
+    """All of the pool's GPU servers. Where a slice lands is the pool's choice, and heeds class hours of the
+    next hours: so all of them carry out what there is, whatever the time is.
+    """
+
+    def __init__(self, *agents):
+        self._agents = agents
+
+    def carry_out(self):
+        for agent in self._agents:
+            agent.carry_out()
+
+
 @pytest.fixture(scope="module")
-def lesson(controller, gpu):
-    """A course at work: some hold, one waits, a class hour is booked."""
+def servers(controller, gpu):
     other = Agent(controller.client("other-server"), name="gpu2")
     other.register(uuid="GPU-2")
+    return Servers(gpu, other)
+
+
+@pytest.fixture(scope="module")
+def lesson(controller, servers):
+    """A course at work: some hold, one waits, a class hour is booked."""
     with (
         controller.client("root") as root,
         controller.client("ada") as ada,
@@ -105,8 +123,7 @@ def lesson(controller, gpu):
             (eve, reserve(eve, "more vision.ipynb", "0.7 V100")),
             (eve, reserve(eve, "most vision.ipynb", "0.5 V100", wait=600)),
         ]
-        gpu.carry_out()
-        other.carry_out()
+        servers.carry_out()
         root.put_account(
             "ml101-grading", kind="course", parent=None, weight=1.0, rules={"hours_per_week": 10}
         )
@@ -118,8 +135,7 @@ def lesson(controller, gpu):
         grace.cancel_class_hour(hour["id"])
         root.set_rules("ml101", {})
         root.set_limit("ml101", {"V100": 100})
-        gpu.carry_out()
-        other.carry_out()
+        servers.carry_out()
 
 
 PAGES = {
@@ -185,7 +201,7 @@ def serious_violations(page):
     ]
 
 
-def test_a_page_shows_what_changes_while_somebody_types_in_it(open_page, site, lesson, controller, gpu):
+def test_a_page_shows_what_changes_while_somebody_types_in_it(open_page, site, lesson, controller, servers):
     page = open_page(site, "grace", "courses/ml101")
     is_live(page)
     reason = page.get_by_label("Text for the students")
@@ -195,13 +211,13 @@ def test_a_page_shows_what_changes_while_somebody_types_in_it(open_page, site, l
     )
     with controller.client("bob") as bob:
         lease = reserve(bob, "surprise.ipynb")
-        gpu.carry_out()
+        servers.carry_out()
         students = page.locator("[data-fragment=students]")
         expect(students).to_contain_text("surprise.ipynb")
         expect(reason).to_be_focused()
         expect(reason).to_have_value("Back at ten")
         bob.release(lease.id, lease.holder)
-        gpu.carry_out()
+        servers.carry_out()
         expect(students).not_to_contain_text("surprise.ipynb")
     assert page.complaints == []
 
@@ -209,7 +225,7 @@ def test_a_page_shows_what_changes_while_somebody_types_in_it(open_page, site, l
 SOONER = "const own = window.setInterval; window.setInterval = (what, _) => own(what, 300);"
 
 
-def test_a_page_shows_what_no_event_tells_its_visitor(open_page, site, lesson, controller, gpu):
+def test_a_page_shows_what_no_event_tells_its_visitor(open_page, site, lesson, controller, servers):
     """Another student's slice is none of ada's business, and what the course holds is."""
     page = open_page(site, "ada", "", before=SOONER)
     is_live(page)
@@ -219,22 +235,22 @@ def test_a_page_shows_what_no_event_tells_its_visitor(open_page, site, lesson, c
         lease = reserve(bob, "of another.ipynb", "0.05 V100")
         expect(course).to_contain_text("0.35")
         bob.release(lease.id, lease.holder)
-        gpu.carry_out()
+        servers.carry_out()
     assert page.complaints == []
 
 
-def test_the_focus_stays_on_a_link_of_a_part_that_is_made_anew(open_page, site, lesson, controller, gpu):
+def test_the_focus_stays_on_a_link_of_a_part_that_is_made_anew(open_page, site, lesson, controller, servers):
     page = open_page(site, "root", "pool")
     is_live(page)
     link = page.locator("[data-fragment=servers] a", has_text="gpu2")
     link.focus()
     with controller.client("bob") as bob:
         lease = reserve(bob, "another.ipynb")
-        gpu.carry_out()
+        servers.carry_out()
         expect(page.locator("[data-fragment=leases] tbody tr").first).to_contain_text("bob")
         expect(link).to_be_focused()
         bob.release(lease.id, lease.holder)
-        gpu.carry_out()
+        servers.carry_out()
 
 
 def test_a_refused_form_keeps_what_was_typed_and_is_looked_at(open_page, site, lesson):
@@ -347,7 +363,7 @@ def readers(controller, who):
 
 
 def test_a_page_that_nobody_sees_leaves_its_connection_to_the_others(
-    open_page, site, lesson, controller, gpu
+    open_page, site, lesson, controller, servers
 ):
     wait_until(lambda: readers(controller, "bob") == 0)
     page = open_page(site, "bob", "")
@@ -370,7 +386,7 @@ def test_a_page_that_nobody_sees_leaves_its_connection_to_the_others(
         expect(page.get_by_text("while hidden.ipynb").first).to_be_visible()
         wait_until(lambda: readers(controller, "bob") == 1)
         bob.release(lease.id, lease.holder)
-        gpu.carry_out()
+        servers.carry_out()
 
 
 def test_one_page_too_many_says_so_and_is_live_when_another_is_closed(open_page, site, lesson, controller):
