@@ -84,9 +84,14 @@ def settings(memory_mib: tuple[int, ...]) -> dict[str, str]:
 
 
 def agent_of(
-    native: Build, folder: Path, memory_mib: tuple[int, ...], gpu_mib: tuple[int, ...] | None = None
+    native: Build,
+    folder: Path,
+    memory_mib: tuple[int, ...],
+    gpu_mib: tuple[int, ...] | None = None,
+    options: tuple[str, ...] = (),
 ) -> MinimalAgent:
-    """An agent with slices of software GPUs that have no more memory than them, or ``gpu_mib``."""
+    """An agent with slices of software GPUs that have no more memory than them, or ``gpu_mib``; ``options``
+    are more of the worker's command line."""
     first, *further = memory_mib
     environment = settings(gpu_mib or memory_mib)
     return MinimalAgent(
@@ -96,6 +101,7 @@ def agent_of(
         mib=first,
         further_mib=tuple(further),
         environment=environment,
+        options=options,
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from remoting.agent.own_memory import USUAL_LEAST_MIB
 from tests.native_build import Build
 
 from .minimal_agent import MinimalAgent
@@ -59,7 +60,7 @@ def test_a_thousand_idle_lanes_take_little(roomy: MinimalAgent) -> None:
 
 def test_more_lanes_than_the_limit_has_room_for_are_refused_in_words(small: MinimalAgent) -> None:
     lanes, refused = lanes_of(small, b"s" * 16, 200)
-    assert len(lanes) * 2 * MIB <= LIMIT_MIB * MIB // 4
+    assert len(lanes) * 2 * MIB <= LIMIT_MIB * MIB // 3
     assert len(refused) == 200 - len(lanes)
     said = refused[0].welcome[1].decode()
     assert f"{len(lanes)} connections" in said
@@ -68,6 +69,17 @@ def test_more_lanes_than_the_limit_has_room_for_are_refused_in_words(small: Mini
     lanes.pop().socket.close()
     while RawLane(small, b"s" * 16, 500).welcome[0] != 0:  # until the worker has seen the end of that one
         pass
+
+
+def test_the_smallest_usual_worker_serves_a_pool_of_threads_beside_a_few_processes(
+    tmp_path: Path, native: Build
+) -> None:
+    options = ("--host-memory-mib", str(USUAL_LEAST_MIB))
+    with MinimalAgent(tmp_path, native.worker, native.recording_driver, options=options) as agent:
+        pool, refused = lanes_of(agent, b"n" * 16, 33)
+        assert not refused
+        others = [RawLane(agent, bytes([number]) * 16) for number in range(1, 17)]
+        assert [lane.ask(MEMORY_INFO)[0] for lane in [*pool, *others]] == [0] * 49
 
 
 def work(lane: RawLane, address: int, size: int) -> None:

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.native_build import Build, build, build_of_make
+from tests.softgpu.driver.test_images import ZSTD, entry, fatbin, zstd
 
 from .dear_texts import DEAR
-from .driver_api import OUT_OF_MEMORY
+from .driver_api import INVALID_IMAGE, OUT_OF_MEMORY
 from .minimal_agent import MinimalAgent
 from .test_hostile_frames import LIBRARY, LOAD, MEMORY_INFO, UPLOAD, RawLane, handle
 
@@ -137,3 +138,39 @@ def test_four_loads_that_can_never_fit_take_nothing_and_say_why(start: Start) ->
         said = lane.ask(TAKE_NOTICES)[1].decode(errors="replace")
         assert "of the GPU server's own memory" in said
         assert "worker_memory_mib, here 512 MiB" in said
+
+
+@pytest.mark.parametrize("on_software", [True, False], ids=["software GPU", "real driver"])
+def test_an_image_that_lies_about_its_size_is_invalid_and_charged_nothing(
+    start: Start, tmp_path: Path, native: Build, on_software: bool
+) -> None:
+    text = DEAR["additions"](4096).encode()
+    image = fatbin(entry(zstd(text), flags=ZSTD, plain=1 << 40))
+    with ExitStack() as stack:
+        agent = start(512) if on_software else stack.enter_context(real_worker(tmp_path, native))
+        lane = RawLane(agent)
+        assert load(lane, image) == INVALID_IMAGE
+        said = lane.ask(TAKE_NOTICES)[1].decode(errors="replace")
+    assert "unpacks to more than 512 MiB" in said
+    assert "1048576 MiB" not in said
+
+
+def real_worker(folder: Path, native: Build) -> MinimalAgent:
+    """A worker to which a driver is one of NVIDIA's."""
+    return MinimalAgent(folder, native.worker, native.recording_driver)
+
+
+def test_damaged_machine_code_is_refused_for_its_variables_on_a_real_driver_alone(
+    start: Start, tmp_path: Path, native: Build
+) -> None:
+    sound = entry(DEAR["additions"](4096).encode() + b"\0")
+    image = fatbin(entry(b"\x7fELF", kind=2), sound)
+    software = RawLane(start(512))
+    assert load(software, image) == 0
+    assert b"cannot be loaded" not in software.ask(TAKE_NOTICES)[1]
+    folder = tmp_path / "real"
+    folder.mkdir()
+    with real_worker(folder, native) as agent:
+        real = RawLane(agent)
+        assert load(real, image) == INVALID_IMAGE
+        assert b"how much memory its variables take" in real.ask(TAKE_NOTICES)[1]

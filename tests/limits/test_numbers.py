@@ -96,15 +96,32 @@ def test_three_hundred_threads_use_the_gpu_at_once(way: Way) -> None:
     way.check(THREADS.format(count=300) + "assert not failed, failed\n")
 
 
-def test_more_threads_than_a_slice_serves_are_refused_and_told_a_few_times(ways: dict[str, Way]) -> None:
-    done = ways["forwarded"].run(
+def told_of_too_many_threads(way: Way) -> str:
+    """What a program with 530 threads is told first: some are refused, and the rest goes on."""
+    done = way.run(
         THREADS.format(count=530) + "print(set(failed)); memory = c.allocate(4); c.synchronize()\n"
     )
     assert (done.returncode, done.stdout) == (0, "{46}\n"), done.stderr
     told = [line for line in done.stderr.splitlines() if line.startswith("gpu-kernels: ")]
     assert 1 <= len(told) <= 5
-    assert "512 threads of this process use CUDA already" in told[0]
-    assert "give their work to fewer" in told[0]
+    return told[0]
+
+
+def test_more_threads_than_a_slice_serves_are_refused_and_told_a_few_times(ways: dict[str, Way]) -> None:
+    told = told_of_too_many_threads(ways["forwarded"])
+    assert "this slice's programs have 384 connections to their GPU server" in told
+    assert "Use fewer threads" in told
+
+
+def test_more_threads_than_a_process_may_have_are_refused_where_the_slice_serves_more(
+    native: Build, tmp_path: Path, ways: dict[str, Way]
+) -> None:
+    roomy = ("--host-memory-mib", "8192")
+    with agent_of(native, tmp_path, (MEMORY_MIB,), options=roomy) as agent:
+        environment = ways["forwarded"].environment | agent.client_environment(native.client)
+        told = told_of_too_many_threads(Way("roomy", environment, agent))
+    assert "512 threads of this process use CUDA already" in told
+    assert "give their work to fewer" in told
 
 
 @pytest.mark.parametrize("size", [200 << 30, 1 << 60, (1 << 64) - 1])

@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kMib = 1 << 20;
 // A lane at its largest: its buffer, a chunk on its way out, a reply that it keeps, its thread's stack.
 constexpr uint64_t kLaneBytes = 2 * kMib;
-constexpr size_t kFewestLanes = 16, kMostLanes = 1024;
+constexpr size_t kFewestLanes = 16, kUsualLanes = 64, kMostLanes = 1024;
 
 // What of the process's memory is its own and present: neither files nor memory that was only asked for.
 // 0 where the system does not say.
@@ -52,8 +52,27 @@ void HostMemory::set_limit(uint64_t mib, uint64_t slices) {
     graphs.set_limit(limit_ / 2);
 }
 
-size_t HostMemory::lanes() const {
-    return std::clamp<size_t>(limit_ / 16 * 3 / kLaneBytes, kFewestLanes, kMostLanes);
+size_t HostMemory::most_lanes() const {
+    // In a small slice, a program with a pool of threads beside a few others needs more than a share of all.
+    const uint64_t usual = std::min<uint64_t>(limit_ / 3 / kLaneBytes, kUsualLanes);
+    return std::clamp<size_t>(std::max(limit_ / 16 * 3 / kLaneBytes, usual), kFewestLanes, kMostLanes);
+}
+
+bool HostMemory::add_lane() {
+    if (lanes_.fetch_add(1) < most_lanes()) return true;
+    lanes_.fetch_sub(1);
+    return false;
+}
+
+void HostMemory::remove_lane() {
+    lanes_.fetch_sub(1);
+}
+
+uint64_t HostMemory::borrowed() const {
+    // A lane that is being refused is counted for a moment, and one of the fewest is never borrowed for.
+    const uint64_t lanes = std::min(lanes_.load(std::memory_order_relaxed), most_lanes());
+    const uint64_t own = std::max(limit_ / 16 * 3, kFewestLanes * kLaneBytes);
+    return lanes * kLaneBytes - std::min(lanes * kLaneBytes, own);
 }
 
 HostMemory::Level HostMemory::level(uint64_t bytes) {
@@ -119,7 +138,7 @@ bool HostMemory::wait_in_line(uint64_t bytes, const std::function<bool()>& goes_
 
 HostMemory::Room::Room(HostMemory& memory, uint64_t bytes, const std::function<bool()>& goes_on)
     : memory_(memory), bytes_(bytes) {
-    if (bytes <= memory.limit_ / 4 * 3) admitted_ = memory.wait_in_line(bytes, goes_on);
+    if (bytes <= memory.most_looked_at()) admitted_ = memory.wait_in_line(bytes, goes_on);
 }
 
 HostMemory::Room::Room(HostMemory& memory, uint64_t bytes) : memory_(memory), bytes_(bytes) {
@@ -153,7 +172,7 @@ std::string HostMemory::no_more_graphs() const {
 std::string HostMemory::Room::refusal(const char* what) const {
     return std::string(what) + " may take " + mib(bytes_) +
            " of the GPU server's own memory, beside the slice, and this lease's programs may take " +
-           mib(memory_.limit_ / 4 * 3) + " for that at a time, with what they have loaded: " +
+           mib(memory_.most_looked_at()) + " for that at a time, with what they have loaded: " +
            "CUDA_ERROR_OUT_OF_MEMORY. Load smaller or fewer modules, end processes that you no longer need, "
            "or take a larger slice; the server's admin sets the bound (worker_memory_mib, here " +
            mib(memory_.limit_) + ")";

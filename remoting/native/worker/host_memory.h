@@ -11,6 +11,9 @@
 //
 //   limit = 3/4 what is looked at + 3/16 lanes + 1/32 notices + 1/32 what passes between two looks
 //
+// Where 3/16 are few lanes, there may be more, and each of those takes its part from what is looked at for as
+// long as it is there.
+//
 // Beside the limit is what the process has before it serves anybody, and the software GPU's slices.
 #pragma once
 
@@ -42,7 +45,10 @@ class HostMemory {
     Level level_now() { return look(); }
 
     // How many lanes there may be.
-    size_t lanes() const;
+    size_t most_lanes() const;
+    // False when there are as many; else remove_lane() has to follow, when its thread ends.
+    bool add_lane();
+    void remove_lane();
 
     // What takes up to `bytes` for as long as this lives. Nobody overtakes in the line; whoever is alone and
     // does not fit is refused, and so is, at once, what never fits.
@@ -76,8 +82,11 @@ class HostMemory {
     static constexpr uint64_t kRequest = 4096;  // what a request counts at least
     static constexpr unsigned kAtOnce = 4;      // in rooms that were waited for
 
-    uint64_t tight_bytes() const { return apart_ + limit_ / 8 * 5; }
-    uint64_t full_bytes() const { return apart_ + limit_ / 4 * 3; }
+    uint64_t tight_bytes() const { return apart_ + limit_ / 8 * 5 - borrowed(); }
+    uint64_t full_bytes() const { return apart_ + most_looked_at(); }
+    uint64_t most_looked_at() const { return limit_ / 4 * 3 - borrowed(); }
+    // What lanes may take beyond their own part.
+    uint64_t borrowed() const;
     Level look();
     // What the process has, after giving back what is only held for reuse, if that is more than `wanted`.
     uint64_t own_bytes(uint64_t wanted, bool at_once);
@@ -87,6 +96,7 @@ class HostMemory {
 
     uint64_t limit_ = kDefaultMib << 20;
     uint64_t apart_ = 0;
+    std::atomic<size_t> lanes_{0};
     std::atomic<uint64_t> unseen_{0};
     std::atomic<Level> level_{Level::free};
     std::atomic<int64_t> trimmed_{0};  // milliseconds of the steady clock

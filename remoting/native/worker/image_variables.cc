@@ -208,10 +208,10 @@ std::optional<uint64_t> cubin_variables(std::span<const std::byte> image) {
 }
 
 // `room`: what may still be unpacked of this image.
-std::optional<uint64_t> entry_variables(const wire::FatbinEntry& entry, uint64_t& room) {
+std::optional<uint64_t> entry_variables(const wire::FatbinEntry& entry, bool software, uint64_t& room) {
     using softgpu::driver::Zstd;
     using wire::FatbinEntry;
-    if (entry.packing == FatbinEntry::Packing::none) return variable_bytes(entry.content);
+    if (entry.packing == FatbinEntry::Packing::none) return variable_bytes(entry.content, software);
     if (entry.plain_bytes > room) return std::nullopt;
     room -= entry.plain_bytes;
     std::string plain(entry.plain_bytes, '\0');
@@ -220,12 +220,12 @@ std::optional<uint64_t> entry_variables(const wire::FatbinEntry& entry, uint64_t
                            : softgpu::driver::unpack_lz4(entry.content, plain);
     const auto content = std::as_bytes(std::span(plain));
     if (!whole || wire::is_fatbin(content)) return std::nullopt;
-    return variable_bytes(content);
+    return variable_bytes(content, software);
 }
 
 }  // namespace
 
-std::optional<uint64_t> variable_bytes(std::span<const std::byte> image) {
+std::optional<uint64_t> variable_bytes(std::span<const std::byte> image, bool software) {
     if (image.empty()) return 0;
     if (image.size() >= SELFMAG && std::memcmp(image.data(), ELFMAG, SELFMAG) == 0)
         return cubin_variables(image);
@@ -234,8 +234,10 @@ std::optional<uint64_t> variable_bytes(std::span<const std::byte> image) {
     std::optional<uint64_t> most = 0;
     const bool whole = wire::each_entry(image, [&](const wire::FatbinEntry& entry) {
         // What is neither is for linkers, and loads of it are refused by drivers.
-        if (!most || (entry.kind != wire::FatbinEntry::kPtx && entry.kind != wire::FatbinEntry::kElf)) return;
-        const auto bytes = wire::is_fatbin(entry.content) ? std::nullopt : entry_variables(entry, room);
+        const bool machine_code = entry.kind == wire::FatbinEntry::kElf && !software;
+        if (!most || (entry.kind != wire::FatbinEntry::kPtx && !machine_code)) return;
+        const auto bytes =
+            wire::is_fatbin(entry.content) ? std::nullopt : entry_variables(entry, software, room);
         most = bytes ? std::optional(std::max(*most, *bytes)) : std::nullopt;
     });
     return whole ? most : std::nullopt;

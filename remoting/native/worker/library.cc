@@ -101,34 +101,35 @@ bool is_text(const std::string& image) {
     return !image.starts_with("\177ELF") && !wire::is_fatbin(std::as_bytes(std::span(image)));
 }
 
-std::optional<uint64_t> variables_of(const std::string& image) {
-    return variable_bytes(std::as_bytes(std::span(image)));
+std::optional<uint64_t> variables_of(const std::string& image, bool software) {
+    return variable_bytes(std::as_bytes(std::span(image)), software);
+}
+
+CUresult refuse_image(Session& session, const char* why) {
+    session.notices.add(wire::NoticeKind::lines, std::string("an image cannot be loaded: ") + why);
+    return CUDA_ERROR_INVALID_IMAGE;
 }
 
 CUresult unreadable(Session& session) {
-    session.notices.add(
-        wire::NoticeKind::lines,
-        "an image cannot be loaded: how much memory its variables take cannot be told for certain; "
-        "compile it to machine code for this GPU");
-    return CUDA_ERROR_INVALID_IMAGE;
+    return refuse_image(session,
+                        "how much memory its variables take cannot be told for certain; compile it to "
+                        "machine code for this GPU");
 }
 
 // What is loaded for `image`, and the bytes of its variables, if they are known. Of a text only the driver's
 // compiler knows them: what it makes of the text is looked at, and is what is loaded. The software GPU reads
-// a text as we do.
+// a text as we do, runs nothing else, and says itself what is wrong with what it refuses.
 CUresult prepare(LoadedLibrary& library, Session& session, ImageCache::Image& image,
                  std::optional<uint64_t>& known) {
     const Driver& driver = library.worker.driver;
-    known = variables_of(*image);
-    if (!is_text(*image) || driver.software) {
-        // The software GPU says itself what is wrong with a text.
-        return known || is_text(*image) ? CUDA_SUCCESS : unreadable(session);
-    }
+    known = variables_of(*image, driver.software);
+    if (driver.software) return CUDA_SUCCESS;
+    if (!is_text(*image)) return known ? CUDA_SUCCESS : unreadable(session);
     if (known.value_or(0) > library.worker.memory.limit(library.device)) return CUDA_ERROR_OUT_OF_MEMORY;
     std::string cubin;
     const CUresult result = compile_text(driver, *image, *library.options, cubin);
     if (result == CUDA_SUCCESS) {
-        known = variables_of(cubin);
+        known = variables_of(cubin, false);
         image = std::make_shared<const std::string>(std::move(cubin));
     } else if (result != CUDA_ERROR_NOT_SUPPORTED) {
         return result;
@@ -159,7 +160,7 @@ CUresult load_image(Session& session, LoadedLibrary& library, const ImageCache::
                static_cast<const void*>(prepared->data()), options->names(), options->values(), count,
                static_cast<CUlibraryOption*>(nullptr), static_cast<void**>(nullptr), 0u);
     if (result != CUDA_SUCCESS) library.handle = nullptr;
-    // A text that this worker could not read, and the driver can.
+    // What this worker could not read, and the software GPU can.
     return result == CUDA_SUCCESS && !bytes ? unreadable(session) : result;
 }
 
@@ -177,6 +178,8 @@ CUresult load(Context& context, const wire::LoadHead& head, const ImageCache::Im
 CUresult load_in_room(Context& context, const wire::LoadHead& head, const ImageCache::Image& image,
                       const std::shared_ptr<JitOptions>& options, wire::Writer& rows,
                       wire::LoadReply& answer) {
+    if (unpacks_to_too_much(std::as_bytes(std::span(*image))))
+        return refuse_image(context.session(), "it says that it unpacks to more than 512 MiB");
     const auto room = room_to_load(context, *image);
     if (!*room) return context.session().refuse(room->refusal("loading this module"));
     return load(context, head, image, options, rows, answer);

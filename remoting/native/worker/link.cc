@@ -53,7 +53,8 @@ bool safe(const Input& input) {
         case CU_JIT_INPUT_PTX:
         case CU_JIT_INPUT_FATBINARY:
             // With the NUL that stands behind every image.
-            return wire::image_bytes(std::as_bytes(std::span(image.data(), image.size() + 1))).has_value();
+            return wire::image_bytes(std::as_bytes(std::span(image.data(), image.size() + 1))).has_value() &&
+                   !unpacks_to_too_much(std::as_bytes(std::span(image)));
         default:
             return false;
     }

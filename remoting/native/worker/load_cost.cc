@@ -46,10 +46,14 @@ uint64_t plain_cost(std::span<const std::byte> image, bool software) {
     return is_elf(image) ? kFixed + kCopies * image.size() : text_cost(text_of(image), software);
 }
 
+bool is_too_much(const wire::FatbinEntry& entry) {
+    return entry.packing != wire::FatbinEntry::Packing::none && entry.plain_bytes > wire::kMaxImage;
+}
+
 uint64_t entry_cost(const wire::FatbinEntry& entry, bool software) {
     using wire::FatbinEntry;
     if (entry.packing == FatbinEntry::Packing::none) return plain_cost(entry.content, software);
-    if (entry.plain_bytes > wire::kMaxImage) return UINT64_MAX;
+    if (is_too_much(entry)) return UINT64_MAX;
     std::string plain(entry.plain_bytes, '\0');
     const bool whole =
         entry.packing == FatbinEntry::Packing::zstd
@@ -72,6 +76,13 @@ uint64_t text_cost(std::string_view text, bool software) {
     return kFixed + seen[';'] * costs.statement + seen[','] * costs.operand +
            (seen['{'] + seen[':']) * costs.block + text.size() * costs.byte + functions * costs.function +
            table * kSharedTable;
+}
+
+bool unpacks_to_too_much(std::span<const std::byte> image) {
+    bool any = false;
+    if (!wire::is_fatbin(image)) return any;
+    wire::each_entry(image, [&](const wire::FatbinEntry& entry) { any = any || is_too_much(entry); });
+    return any;
 }
 
 uint64_t unpacking_cost(std::span<const std::byte> image) {

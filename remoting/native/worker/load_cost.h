@@ -17,6 +17,10 @@ namespace worker {
 // Of PTX, by what stands in it. Linear in the text, and reads it once.
 uint64_t text_cost(std::string_view text, bool software);
 
+// Whether an entry of the image says that it unpacks to more than an image may have. Nothing may unpack it:
+// to be asked before what follows.
+bool unpacks_to_too_much(std::span<const std::byte> image);
+
 // What looking into a packed image takes by itself: 0 where nothing is packed.
 uint64_t unpacking_cost(std::span<const std::byte> image);
 

@@ -120,15 +120,14 @@ void accept_connection(Worker& worker, int control_fd, Fence& fence, bool& close
     wire::Hello hello;
     const int fd = take_connection(control_fd, fence, hello, closed);
     if (fd < 0) return;
-    if (worker.lanes.fetch_add(1) >= worker.host_memory.lanes()) {
-        worker.lanes.fetch_sub(1);
-        refuse(fd, short_name(session_of(hello)), worker.host_memory.lanes());
+    if (!worker.host_memory.add_lane()) {
+        refuse(fd, short_name(session_of(hello)), worker.host_memory.most_lanes());
         return;
     }
     std::thread([&worker, fd, hello] {
         keep_stack_small();
         serve(worker, fd, hello);
-        worker.lanes.fetch_sub(1);
+        worker.host_memory.remove_lane();
     }).detach();
 }
 

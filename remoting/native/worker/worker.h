@@ -74,7 +74,6 @@ struct Worker {
     // Ends this process; the agent starts another for whoever comes next.
     [[noreturn]] void end(const std::string& why);
 
-    std::atomic<size_t> lanes{0};
     std::atomic<size_t> mappings{0};  // by cuMemMap, of all sessions
 
   private:

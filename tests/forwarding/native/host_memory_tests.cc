@@ -17,9 +17,27 @@ CASE(lanes_follow_from_the_limit) {
     worker::HostMemory memory;
     for (const uint64_t mib : {64, 256, 512, 1024, 4096, 1 << 20}) {
         memory.set_limit(mib, 0);
-        EXPECT(memory.lanes() >= 16 && memory.lanes() <= 1024);
-        EXPECT(memory.lanes() == 16 || memory.lanes() * 2 <= mib * 3 / 16);
+        const uint64_t lanes = memory.most_lanes();
+        EXPECT(lanes >= 16 && lanes <= 1024);
+        EXPECT(lanes == 16 || lanes * 2 <= mib * 3 / 16 || (lanes <= 64 && lanes * 2 <= mib / 3));
     }
+    memory.set_limit(384, 0);
+    EXPECT(memory.most_lanes() == 64);
+}
+
+CASE(lanes_beyond_their_part_take_from_what_is_looked_at) {
+    using Room = worker::HostMemory::Room;
+    worker::HostMemory memory;
+    memory.set_limit(384, 0);
+    const auto goes_on = [] { return true; };
+    constexpr uint64_t kLoad = 260ull << 20;
+    for (int i = 0; i < 36; ++i) EXPECT(memory.add_lane());
+    EXPECT(bool(Room(memory, kLoad, goes_on)));
+    for (int i = 36; i < 64; ++i) EXPECT(memory.add_lane());
+    EXPECT(!memory.add_lane());
+    EXPECT(!Room(memory, kLoad, goes_on));
+    for (int i = 36; i < 64; ++i) memory.remove_lane();
+    EXPECT(bool(Room(memory, kLoad, goes_on)));
 }
 
 CASE(rooms_do_not_fit_beside_each_other_beyond_the_limit) {
