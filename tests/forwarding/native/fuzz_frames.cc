@@ -270,7 +270,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const bool lost = worker.poisoned.exchange(CUDA_SUCCESS) != CUDA_SUCCESS;
     worker.leave("fuzzed session..", session);
     session = nullptr;
-    if (lost) begin_anew(worker);
+    // A kernel's fault may be known to the driver alone so far.
+    if (lost || worker::invoke(worker.driver.cuCtxSynchronize) != CUDA_SUCCESS) begin_anew(worker);
     must_have_all_back(worker);
     return 0;
 }
