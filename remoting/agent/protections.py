@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from gpu_kernels.private_file import write_private
 from remoting.agent.cells import Cells
 from remoting.agent.cgroups import CONTROLLERS
 from remoting.agent.confine import PR_SET_DUMPABLE
@@ -139,11 +140,8 @@ def _memory_end() -> Protection:
 
 def keep(found: list[Protection], folder: Path) -> None:
     """For ``jupyter gpu check --agent``. Raises ``OSError``."""
-    path = folder / FILE_NAME
-    with contextlib.suppress(FileNotFoundError):
-        path.unlink()
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        json.dump({"pid": os.getpid(), "protections": [asdict(each) for each in found]}, file)
+    said = {"pid": os.getpid(), "protections": [asdict(each) for each in found]}
+    write_private(folder / FILE_NAME, json.dumps(said))
 
 
 def kept(folder: Path) -> tuple[int, list[Protection]]:
