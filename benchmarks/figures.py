@@ -49,12 +49,22 @@ def table(figures: list[Figure]) -> str:
 
 def main(measure: Callable[[bool], list[Figure]], description: str | None) -> None:
     """The command line of a benchmark without options of its own: ``measure`` is told whether to take the
-    smallest sizes.
+    smallest sizes. ``--before CHECKOUT`` runs it beside itself there instead, in pairs.
     """
     parser = argparse.ArgumentParser(description=description)
     add_options(parser)
+    parser.add_argument("--before", metavar="CHECKOUT", type=Path, help="beside the same in another checkout")
+    parser.add_argument("--pairs", metavar="N", type=int, default=20, help="so often, with --before (20)")
     arguments = parser.parse_args()
-    emit(measure(arguments.smallest), arguments.json)
+    if arguments.before is None:
+        emit(measure(arguments.smallest), arguments.json)
+        return
+    from benchmarks.pairs import run_in_pairs  # which imports this module
+
+    program = sys.modules["__main__"].__spec__
+    assert program is not None, "run as python -m benchmarks.NAME"
+    here = Path(__file__).resolve().parents[1]
+    emit(run_in_pairs(program.name, here, arguments.before.resolve(), arguments.pairs), arguments.json)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
