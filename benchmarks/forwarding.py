@@ -63,6 +63,8 @@ def figures(socket: dict[str, float], direct: dict[str, float], forwarded: dict[
         "copy_back_4k_us": ("copy of 4 KiB back", 2 * ping_pong),
         "copy_in_4k_us": ("copy of 4 KiB in", 2.0),
         "record_and_query_us": ("event record and query", 2 * ping_pong),
+        "allocate_and_free_us": ("allocate and free 4 KiB", None),
+        "allocate_and_free_in_stream_us": ("allocate and free in a stream, and synchronize", None),
     }
     for key, (name, aim) in times.items():
         listed.append(Figure(name, forwarded[key], "us", "lower", aim))

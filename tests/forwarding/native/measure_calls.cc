@@ -88,6 +88,9 @@ void measure_cuda() {
     FIND(cuLibraryGetKernel);
     FIND(cuLaunchKernel);
     FIND(cuMemAlloc_v2);
+    FIND(cuMemFree_v2);
+    FIND(cuMemAllocAsync);
+    FIND(cuMemFreeAsync);
     FIND(cuMemcpyHtoD_v2);
     FIND(cuMemcpyDtoH_v2);
     FIND(cuEventCreate);
@@ -169,6 +172,22 @@ void measure_cuda() {
               return each(200, [&] {
                   CHECK(cuEventRecord, event, nullptr);
                   cuEventQuery(event);
+              });
+          }));
+    std::printf(", ");
+    CUdeviceptr taken;
+    print("allocate_and_free_us", median(21, [&] {
+              return each(200, [&] {
+                  CHECK(cuMemAlloc_v2, &taken, kSmall);
+                  CHECK(cuMemFree_v2, taken);
+              });
+          }));
+    std::printf(", ");
+    print("allocate_and_free_in_stream_us", median(21, [&] {
+              return each(200, [&] {
+                  CHECK(cuMemAllocAsync, &taken, kSmall, nullptr);
+                  CHECK(cuMemFreeAsync, taken, nullptr);
+                  CHECK(cuCtxSynchronize);
               });
           }));
     std::printf(", ");
