@@ -6,6 +6,7 @@
 # make full      all tests, and all of `make conformance`
 # make ready     sets up what these need, and runs none
 # make conformance      test suites that others wrote, on the software GPU (ARGS="cudadrv/test_linker.py": a part)
+# make frameworks       JAX and TensorFlow, for their tests (gigabytes; JAX_PYTHON=python3.12: the one for JAX)
 # make gpu-conformance  the same on this machine's NVIDIA GPU
 # make sanitizers       the native code under sanitizers
 # make bench            the benchmarks
@@ -26,7 +27,7 @@ LAB := gpu_kernels/labextension
 READY := .venv/.ready remoting/lib/.built hub_config/proxy/node_modules/.ready $(LAB)/node_modules/.ready
 NATIVE_SOURCES := $(shell find remoting/native -type f -not -name '*.md' 2>/dev/null)
 
-.PHONY: help demo up quick test full ready conformance gpu-conformance sanitizers bench
+.PHONY: help demo up quick test full ready conformance frameworks gpu-conformance sanitizers bench
 .DELETE_ON_ERROR:
 
 help:
@@ -84,6 +85,20 @@ bench: $(READY)
 build/nbgrader/.ready: requirements/nbgrader.txt .venv/.ready
 	@rm -rf build/nbgrader
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target build/nbgrader -r $<
+	@touch $@
+
+# Frameworks for tests/frameworks, each in an environment of its own: what they want excludes what others want.
+JAX_PYTHON ?= python3.12
+build/frameworks-jax/.ready: FRAMEWORK_PYTHON = $(JAX_PYTHON)
+build/frameworks-tensorflow/.ready: FRAMEWORK_PYTHON = $(PYTHON)
+
+frameworks: build/frameworks-jax/.ready build/frameworks-tensorflow/.ready
+
+build/frameworks-%/.ready: requirements/frameworks-%.txt
+	@echo "installing $* in $(@D) (once; some minutes)"
+	@rm -rf $(@D)
+	@$(FRAMEWORK_PYTHON) -m venv $(@D)
+	@$(@D)/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
 	@touch $@
 
 remoting/lib/.built: $(NATIVE_SOURCES) .venv/.ready

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from gpu_kernels.client import Lease
 from gpu_kernels.errors import GPUKernelsError
-from remoting.paths import native_build
+from remoting.paths import NativeBuild, native_build
+from remoting.startup.gpu_kernels_frameworks import CUDA_ROOT, take_back
 
 AGENT = "GPU_KERNELS_AGENT"
 LEASE = "GPU_KERNELS_LEASE"
@@ -40,6 +41,9 @@ PYTHON = "GPU_KERNELS_PYTHON"
 """The Python that has this package, for the commands below: the kernel's own may be another."""
 COMMANDS = Path(__file__).parent.absolute() / "commands"
 """What is typed in a notebook's cell after a `!`: an `nvidia-smi` that shows the slice."""
+
+STARTUP = Path(__file__).parent.absolute() / "startup"
+"""On PYTHONPATH: makes frameworks find the slice when they are imported (docs/design/frameworks.md)."""
 
 TRITON_PTXAS = ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")
 """Where Triton looks for the assembler, the second for compute capability 9.0 and later. A software GPU runs
@@ -109,10 +113,16 @@ def _put_runtime(env: dict[str, str], base_env: Mapping[str, str], *, software: 
     env[PYTHON] = sys.executable
     if env.get("PATH"):
         _put_first(env, "PATH", [COMMANDS])
+    _put_first(env, "PYTHONPATH", [STARTUP])
     _put_first(env, "LD_LIBRARY_PATH", [native.client])
     _put_first(env, "LD_PRELOAD", [*native.client_runtimes, *(native.linker_stand_ins if software else ())])
     if software:
-        env |= dict.fromkeys(TRITON_PTXAS, str(native.ptxas))
+        _put_assembler(env, native)
+
+
+def _put_assembler(env: dict[str, str], native: NativeBuild) -> None:
+    env |= dict.fromkeys(TRITON_PTXAS, str(native.ptxas))
+    env[CUDA_ROOT] = str(native.cuda_root)
 
 
 def software_environment(
@@ -134,9 +144,13 @@ def software_environment(
     given = {SOFTGPU_MEMORY: memory_mib, SOFTGPU_NAME: name, SOFTGPU_THREADS: threads, SOFTGPU_LOG: log}
     env |= {variable: str(value) for variable, value in given.items() if value is not None}
     env[DEVICE] = SOFTWARE
+    env[PYTHON] = sys.executable
+    if env.get("PATH"):
+        _put_first(env, "PATH", [COMMANDS])
+    _put_first(env, "PYTHONPATH", [STARTUP])
     _put_first(env, "LD_LIBRARY_PATH", [native.softgpu])
     _put_first(env, "LD_PRELOAD", [*native.softgpu_runtimes, *native.linker_stand_ins])
-    env |= dict.fromkeys(TRITON_PTXAS, str(native.ptxas))
+    _put_assembler(env, native)
     return env
 
 
@@ -151,7 +165,10 @@ def without_gpu(base_env: Mapping[str, str]) -> dict[str, str]:
 def _without_lease(base_env: Mapping[str, str]) -> dict[str, str]:
     native = native_build(base_env)
     env = {name: value for name, value in base_env.items() if name not in (*LEASE_VARIABLES, ATTACH, PYTHON)}
+    take_back(env)
+    env.pop(CUDA_ROOT, None)
     _take_out(env, "PATH", (COMMANDS,))
+    _take_out(env, "PYTHONPATH", (STARTUP,))
     _take_out(env, "LD_LIBRARY_PATH", (native.client, native.softgpu))
     ours = (*native.client_runtimes, *native.softgpu_runtimes, *native.linker_stand_ins)
     _take_out(env, "LD_PRELOAD", ours)

@@ -48,7 +48,12 @@ class NativeBuild:
     @property
     def ptxas(self) -> Path:
         """The stand-in for ptxas that hands PTX through."""
-        return self.softgpu / "ptxas"
+        return self.cuda_root / "bin" / "ptxas"
+
+    @property
+    def cuda_root(self) -> Path:
+        """What stands for the folder of a CUDA toolkit on a software GPU: it has ``bin/ptxas`` alone."""
+        return self.softgpu / "cuda"
 
     @property
     def worker(self) -> Path:
@@ -61,6 +66,7 @@ class NativeBuild:
             self.client / "libnvidia-ml.so.1",
             *self.client_runtimes,
             self.softgpu_driver,
+            self.softgpu / "libnvidia-ml.so.1",
             *self.softgpu_runtimes,
             *self.linker_stand_ins,
             self.ptxas,

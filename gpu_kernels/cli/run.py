@@ -17,7 +17,7 @@ from gpu_kernels.client import Lease, PoolClient, Slot
 from gpu_kernels.errors import GPUKernelsError, InvalidSize, PoolError, PoolFull
 from gpu_kernels.keeper import KEEPER
 from gpu_kernels.units import ANY_CLASS, parse_size
-from remoting.environment import COURSE, client_environment, software_environment
+from remoting.environment import COMMANDS, COURSE, client_environment, software_environment
 from remoting.paths import native_build
 
 DESCRIPTION = """\
@@ -117,7 +117,7 @@ def size_text(options: argparse.Namespace) -> str:
 
 def _unfit(program: str) -> Exit | None:
     """Why a program cannot be run, told before a slice is taken for it."""
-    if shutil.which(program) is not None:
+    if shutil.which(program) is not None or shutil.which(program, path=str(COMMANDS)) is not None:
         return None
     if "/" in program and Path(program).exists():
         print(f"jupyter gpu run: {program}: not executable", file=sys.stderr)

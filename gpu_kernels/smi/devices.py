@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pynvml as nvml
 
 from gpu_kernels import attach
-from remoting.environment import ATTACH, LEASE, SIZE
+from remoting.environment import ATTACH, DEVICE, LEASE, SIZE, SOFTWARE
 
 T = TypeVar("T")
 MIB = 1 << 20
@@ -51,7 +51,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Seen:
-    """``size`` is what was asked for, such as '0.02 V100'."""
+    """``size`` is what was asked for, such as '0.02 V100'; empty for a software GPU without a lease."""
 
     driver: str
     cuda: str
@@ -61,7 +61,7 @@ class Seen:
 
 
 def look(environ: MutableMapping[str, str] | None = None) -> Seen:
-    """All slices of the kernel that this process belongs to. Raises ``NoDevices``.
+    """All slices of the kernel that this process belongs to, or its own software GPU. Raises ``NoDevices``.
 
     It changes the process's environment: the libraries read the lease there.
     """
@@ -69,7 +69,7 @@ def look(environ: MutableMapping[str, str] | None = None) -> Seen:
     env, stands = attach.present(environ)
     if stands is not None and stands["state"] != "attached":
         raise NoDevices(str(stands["text"]))
-    if LEASE not in env:
+    if LEASE not in env and (env.get(DEVICE) != SOFTWARE or ATTACH in env):
         raise NoDevices(
             environ.get("GPU_KERNELS_REFUSAL") or "This process has no slice of a GPU; %gpu says more."
         )

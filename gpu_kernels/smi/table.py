@@ -34,7 +34,7 @@ class BadQuestion(Exception):
 
 def table(seen: Seen, now: str) -> str:
     """The whole table, as wide as NVIDIA's."""
-    of = f"A slice of a GPU: {seen.size}" + (f", course {seen.course}" if seen.course else "")
+    of = _kind(seen) + (f", course {seen.course}" if seen.course else "")
     lines = [
         now,
         _rule("-", (WIDTH,)),
@@ -51,6 +51,10 @@ def table(seen: Seen, now: str) -> str:
     lines += [_row((f"{'GPU':<5}{'PID':>10}   {'Process name':<46}{'GPU Memory':>18}",), (WIDTH,))]
     lines += [_rule("=", (WIDTH,)), *_processes(seen), _rule("-", (WIDTH,))]
     return "\n".join(lines)
+
+
+def _kind(seen: Seen) -> str:
+    return f"A slice of a GPU: {seen.size}" if seen.size else "A software GPU of this process alone"
 
 
 def _device(device: Device) -> list[str]:
@@ -103,7 +107,8 @@ def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
 def listing(seen: Seen) -> str:
     """What ``-L`` prints."""
     return "\n".join(
-        f"GPU {device.index}: {device.name} (UUID: {device.uuid}) (a slice: {seen.size})"
+        f"GPU {device.index}: {device.name} (UUID: {device.uuid})"
+        + (f" (a slice: {seen.size})" if seen.size else "")
         for device in seen.devices
     )
 

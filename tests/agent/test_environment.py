@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from remoting.environment import (
     COMMANDS,
     LEASE_VARIABLES,
+    STARTUP,
     TRITON_PTXAS,
     NoEnvironment,
     attachable_environment,
@@ -21,6 +22,7 @@ from remoting.environment import (
     without_gpu,
 )
 from remoting.paths import native_build
+from remoting.startup.gpu_kernels_frameworks import CUDA_ROOT, put
 from tests.agent.leases import lease
 
 NATIVE = native_build({})
@@ -33,6 +35,7 @@ environments = st.fixed_dictionaries(
         "LD_LIBRARY_PATH": paths,
         "LD_PRELOAD": st.one_of(preloads.map(":".join), preloads.map(" ".join)),
         "PATH": st.just("/usr/bin"),
+        "PYTHONPATH": st.sampled_from(["/home/me/lib", "lib:/opt/a b", ""]),
         "GPU_KERNELS_CONTROLLER": st.just("http://127.0.0.1:1"),
         "GPU_KERNELS_TOKEN": st.just("t"),
         "GPU_KERNELS_LOG": st.just("stderr"),
@@ -42,8 +45,9 @@ leases = st.sampled_from([lease(), lease("lease-b", epoch=7), lease("lease-c", d
 
 
 def same_for_the_loader(env: dict[str, str]) -> dict[str, str]:
-    """An empty list of libraries is no list."""
-    return {name: value for name, value in env.items() if not (name.startswith("LD_") and value == "")}
+    """An empty list of libraries or folders is no list."""
+    lists = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH")
+    return {name: value for name, value in env.items() if not (name in lists and value == "")}
 
 
 @given(environments, leases)
@@ -96,6 +100,8 @@ def test_a_lease_is_told_as_the_design_says():
         "LD_PRELOAD": ":".join(map(str, NATIVE.client_runtimes + NATIVE.linker_stand_ins)),
         "TRITON_PTXAS_PATH": str(NATIVE.ptxas),
         "TRITON_PTXAS_BLACKWELL_PATH": str(NATIVE.ptxas),
+        "GPU_KERNELS_CUDA_ROOT": str(NATIVE.cuda_root),
+        "PYTHONPATH": str(STARTUP),
         "GPU_KERNELS_PYTHON": sys.executable,
     }
 
@@ -124,6 +130,10 @@ def test_our_nvidia_smi_goes_before_the_machines_where_there_is_a_path():
     assert os.access(COMMANDS / "nvidia-smi", os.X_OK)
 
 
+def test_our_nvidia_smi_is_there_on_a_software_gpu_too():
+    assert software_environment({"PATH": "/usr/bin"})["PATH"] == f"{COMMANDS}:/usr/bin"
+
+
 def test_the_machines_own_choice_of_gpus_is_not_the_leases():
     base = {"CUDA_VISIBLE_DEVICES": ""}
     assert "CUDA_VISIBLE_DEVICES" not in client_environment(lease(), base)
@@ -134,7 +144,18 @@ def test_the_machines_own_choice_of_gpus_is_not_the_leases():
 def test_a_real_gpu_gets_no_stand_ins():
     env = client_environment(lease(device="nvidia"), {})
     assert env["LD_PRELOAD"] == ":".join(map(str, NATIVE.client_runtimes))
-    assert not set(TRITON_PTXAS) & set(env)
+    assert not {*TRITON_PTXAS, CUDA_ROOT} & set(env)
+
+
+def test_what_a_framework_was_given_under_one_lease_is_not_for_the_next():
+    env = client_environment(lease(), {"XLA_FLAGS": "--mine"})
+    put(env, {})
+    env["CUDA_ROOT"] = "/home/me/cuda"  # the user's, since
+    assert without_gpu(env) == {
+        "XLA_FLAGS": "--mine",
+        "CUDA_ROOT": "/home/me/cuda",
+        "GPU_KERNELS_COURSE": "ml101",
+    }
 
 
 def test_the_users_own_assembler_is_for_real_gpus():

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from gpu_kernels import __version__
 from remoting.agent.gpus import Inventory, nvml_gpus, software_gpus
 from remoting.environment import client_environment, software_environment, without_gpu
 
@@ -42,7 +43,7 @@ def straight(processes: int) -> Iterator[Process]:
 @contextmanager
 def forwarded(processes: int) -> Iterator[Process]:
     """Under the forwarding client, through an agent and a worker, on the software GPU."""
-    inventory = software_gpus("gpu-server-1", "V100", MEMORY_MIB * processes, GPUS, "0")
+    inventory = software_gpus("gpu-server-1", "V100", MEMORY_MIB * processes, GPUS, __version__)
     with _leased(inventory, processes) as process:
         yield process
 

@@ -1,19 +1,14 @@
 // The processes on the device: of a slice, its user sees those that have a session of his lease, and nobody
 // else's.
-#include <dirent.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "abi.h"
-#include "presence.h"
 #include "slices.h"
+#include "source.h"
 
 namespace {
 
@@ -21,49 +16,6 @@ using namespace nvml;
 
 constexpr uint32_t kNoInstance = 0xffffffff;
 constexpr uint64_t kNotKnown = ~uint64_t{0};  // NVML's value for memory that nobody can tell
-constexpr size_t kMostProcesses = 1024;
-
-struct CloseFolder {
-    void operator()(DIR* folder) const { closedir(folder); }
-};
-
-template <typename Visit>
-void for_each_entry(const std::string& path, Visit visit) {
-    const std::unique_ptr<DIR, CloseFolder> folder(opendir(path.c_str()));
-    if (!folder) return;
-    while (const dirent* entry = readdir(folder.get())) {
-        if (!visit(entry->d_name)) return;
-    }
-}
-
-// Other users' processes cannot be looked into, and so are none of this lease.
-bool shows(const std::string& process, const std::string& link) {
-    bool found = false;
-    const std::string files = process + "/fd/";
-    for_each_entry(files, [&](const char* name) {
-        char target[256];
-        const ssize_t length = readlink((files + name).c_str(), target, sizeof target);
-        found = length > 0 && std::string_view(target, static_cast<size_t>(length)) == link;
-        return !found;
-    });
-    return found;
-}
-
-std::vector<uint32_t> processes_of_lease() {
-    const std::string lease = lease_name(), link = client::presence_link(lease);
-    std::vector<uint32_t> found;
-    if (lease.empty()) return found;
-    for_each_entry("/proc", [&](const char* name) {
-        char* end = nullptr;
-        const unsigned long pid = strtoul(name, &end, 10);
-        if (pid != 0 && *end == 0 && shows(std::string("/proc/") + name, link)) {
-            found.push_back(static_cast<uint32_t>(pid));
-        }
-        return found.size() < kMostProcesses;
-    });
-    std::sort(found.begin(), found.end());
-    return found;
-}
 
 void put(uint32_t pid, uint64_t bytes, ProcessV1& process) {
     process = {pid, bytes};
@@ -81,7 +33,7 @@ Return compute_processes(Device device, unsigned* count, Process* processes) {
     Slice slice;
     const Return result = slice_of(device, slice);
     if (result != kSuccess) return result;
-    const std::vector<uint32_t> found = slice.used_mib > 0 ? processes_of_lease() : std::vector<uint32_t>();
+    const std::vector<uint32_t> found = slice.used_mib > 0 ? processes_using() : std::vector<uint32_t>();
     const unsigned room = *count;
     *count = static_cast<unsigned>(found.size());
     if (*count > room) return kInsufficientSize;

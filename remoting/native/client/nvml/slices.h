@@ -1,7 +1,6 @@
 // The lease's slices as the agent last told them: asked for when they are needed, remembered shortly.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "abi.h"
@@ -13,9 +12,6 @@ namespace nvml {
 Return start();
 Return stop();
 bool is_started();
-
-// The lease in this process's environment; empty where there is none.
-std::string lease_name();
 
 // A copy of all slices, at most some 200 ms old. An agent that cannot be reached is kTimeout; one that knows
 // the lease no more, kGpuIsLost.

@@ -155,6 +155,12 @@ std::vector<DeviceConfig> visible(const std::vector<DeviceConfig>& all) {
 }  // namespace
 
 Config Config::from_environment() {
+    Config config = of_all_devices();
+    config.devices = visible(config.devices);
+    return config;
+}
+
+Config Config::of_all_devices() {
     constexpr const char* kThreads = "GPU_KERNELS_SOFTGPU_THREADS";
     Config config;
     config.name = honest_name(variable("GPU_KERNELS_SOFTGPU_NAME"));
@@ -163,7 +169,7 @@ Config Config::from_environment() {
     if (!threads.empty()) {
         config.threads = static_cast<unsigned>(number(kThreads, threads, 1024).value_or(config.threads));
     }
-    config.devices = visible(devices_from_environment());
+    config.devices = devices_from_environment();
     return config;
 }
 

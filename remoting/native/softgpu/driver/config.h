@@ -27,6 +27,8 @@ struct Config {
     std::vector<DeviceConfig> devices;
 
     static Config from_environment();
+    // The same with those that CUDA_VISIBLE_DEVICES hides.
+    static Config of_all_devices();
 };
 
 // What GPU_KERNELS_SOFTGPU_CHECK asks for, GkCheck; what it says that is no check is told on the log.

@@ -1,0 +1,168 @@
+"""Makes JAX and TensorFlow find a slice, when one of them is imported and not before.
+
+Whatever the user has set stays. What is set here is noted in ``GPU_KERNELS_SET``, so that a process that
+inherits it, with another framework or with another slice, can take it back.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+from importlib.abc import MetaPathFinder
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+CUDA_ROOT = "GPU_KERNELS_CUDA_ROOT"
+"""A folder with the ``bin/ptxas`` that the slice's GPU needs; unset where that is NVIDIA's own."""
+SET = "GPU_KERNELS_SET"
+"""What was set here: a JSON object of variables and values."""
+FLAGS = "XLA_FLAGS"
+
+WITH_XLA = ("jaxlib", "tensorflow")
+"""The packages that bring an XLA of their own, each of which reads ``XLA_FLAGS``."""
+SETTINGS = {
+    # A slice may be small, and several programs share it: memory is taken as it is needed.
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+    # JAX asks NVIDIA's libraries for their versions, which need NVIDIA's driver to answer.
+    "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
+}
+BESIDE_TENSORFLOW = (
+    ("nvjitlink", "libnvJitLink.so.12"),
+    ("cublas", "libcublasLt.so.12"),
+    ("cublas", "libcublas.so.12"),
+    ("cusparse", "libcusparse.so.12"),
+    ("cusolver", "libcusolver.so.11"),
+)
+"""What TensorFlow's wheel does not find in the folders of NVIDIA's, each after those that it needs."""
+
+
+class _Watch(MetaPathFinder):
+    """Sees the first import of a framework, and finds nothing itself."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname in ("jax", *WITH_XLA) and fullname not in self._seen:
+            self._seen.update(("jax", "jaxlib") if fullname != "tensorflow" else ("tensorflow",))
+            make_ready(fullname)
+        return None
+
+
+def watch() -> None:
+    sys.meta_path.insert(0, _Watch())
+
+
+def make_ready(framework: str) -> None:
+    """Set what ``framework`` reads at its import. It never fails: a framework may be used without a GPU."""
+    try:
+        put(os.environ, _installed())
+        if framework == "tensorflow":
+            _load_beside_tensorflow()
+    except (OSError, ValueError) as error:
+        _tell(f"{framework} is imported without the runtime's settings: {error}")
+
+
+def put(environ: MutableMapping[str, str], installed: Mapping[str, str]) -> None:
+    """Set what the frameworks read. ``installed``: the packages of ``WITH_XLA`` that are, with versions."""
+    again = SET in environ
+    take_back(environ)
+    values = dict(SETTINGS)
+    if environ.get(CUDA_ROOT):
+        values["CUDA_ROOT"] = environ[CUDA_ROOT]
+    ours = {name: value for name, value in values.items() if name not in environ}
+    flags, untried = chosen_flags(_table(), installed, environ.get(CUDA_ROOT))
+    if flags:
+        ours[FLAGS] = " ".join(flags)
+    for name, value in ours.items():
+        environ[name] = " ".join(filter(None, (value, environ.get(name))))
+    environ[SET] = json.dumps(ours)
+    if untried and not again:
+        _tell(untried)
+
+
+def take_back(environ: MutableMapping[str, str]) -> None:
+    """Take out what was set here, and leave what the user has added or changed since."""
+    try:
+        ours = json.loads(environ.pop(SET, "{}"))
+    except ValueError:
+        return
+    for name, value in ours.items() if isinstance(ours, dict) else ():
+        now = environ.get(name)
+        if now == value:
+            del environ[name]
+        elif now is not None and now.startswith(f"{value} "):
+            environ[name] = now[len(value) + 1 :]
+
+
+def chosen_flags(
+    table: Mapping[tuple[str, str], Sequence[str]], installed: Mapping[str, str], cuda_root: str | None
+) -> tuple[list[str], str]:
+    """The flags that each installed XLA knows; where one was not tried none, and the line that says so."""
+    known = [table.get(release) for release in installed.items()]
+    if not all(row is not None for row in known):
+        names = ", ".join(
+            f"{name} {version or '(of no known version)'}" for name, version in installed.items()
+        )
+        tried = ", ".join(f"{name} {version}" for name, version in table)
+        return [], (
+            f"{names}: not all of this was tried with slices, so XLA gets no flags, and what needs cuBLAS or "
+            f"cuDNN fails. Tried: {tried}."
+        )
+    flags = [flag for row in known[:1] for flag in row or () if all(flag in (other or ()) for other in known)]
+    if cuda_root is None:
+        return [flag for flag in flags if "{cuda_root}" not in flag], ""
+    return [flag.replace("{cuda_root}", cuda_root) for flag in flags], ""
+
+
+def _table() -> dict[tuple[str, str], list[str]]:
+    text = Path(__file__).with_name("xla_flags.txt").read_text(encoding="utf-8")
+    rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+    return {(name, version): flags for name, version, *flags in rows}
+
+
+def _installed() -> dict[str, str]:
+    """Asked of the folders alone: the finders of ``sys.meta_path`` are in the middle of an import."""
+    from importlib import metadata
+
+    found = {}
+    for name in WITH_XLA:
+        if PathFinder.find_spec(name) is None:
+            continue
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = ""
+    return found
+
+
+def _load_beside_tensorflow() -> None:
+    """TensorFlow opens libraries by name, and what is loaded already is found by its name."""
+    for folder in _wheels_of_nvidia():
+        for part, library in BESIDE_TENSORFLOW:
+            path = Path(folder, part, "lib", library)
+            if path.exists():
+                try:
+                    ctypes.CDLL(str(path))
+                except OSError:
+                    return  # TensorFlow says what it misses
+
+
+def _wheels_of_nvidia() -> Iterable[str]:
+    spec = PathFinder.find_spec("nvidia")
+    return (spec and spec.submodule_search_locations) or ()
+
+
+def _tell(text: str) -> None:
+    print("gpu-kernels:", text, file=sys.stderr, flush=True)

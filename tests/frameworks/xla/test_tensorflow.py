@@ -1,0 +1,28 @@
+"""TensorFlow in a slice, with nothing set by the student."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import assert_close, python_with, run
+
+pytestmark = [pytest.mark.native, pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def python() -> str:
+    return python_with("tensorflow")
+
+
+def test_the_slice_is_its_gpu_and_computes_as_the_cpu_does(python, environment, cpu_environment) -> None:
+    here = run(python, "tensorflow_operations.py", environment)
+    cpu = run(python, "tensorflow_operations.py", cpu_environment)
+    assert here.pop("gpus")[0] >= 1
+    assert cpu.pop("gpus") == [0]
+    assert_close(here, cpu)
+
+
+def test_what_needs_nvidias_libraries_is_an_exception(python, environment) -> None:
+    said = run(python, "tensorflow_refusals.py", environment)
+    assert all(said["refused"].values()), said["refused"]
+    assert said["goes on"] == 20

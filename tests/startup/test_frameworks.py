@@ -1,0 +1,90 @@
+"""What a framework is given when it is imported under the runtime, and that it can be taken back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remoting.startup import gpu_kernels_frameworks as frameworks
+from remoting.startup.gpu_kernels_frameworks import CUDA_ROOT, SET, SETTINGS, chosen_flags, put, take_back
+
+pytestmark = pytest.mark.quick
+
+TABLE = {
+    ("jaxlib", "1.0"): ["--dir={cuda_root}", "--a=0", "--b=1"],
+    ("tensorflow", "2.0"): ["--dir={cuda_root}", "--b=1"],
+    ("tensorflow", "3.0"): ["--c"],
+}
+RELEASES = [{}, *({name: version} for name, version in frameworks._table())]
+own = st.dictionaries(
+    st.sampled_from([*SETTINGS, "XLA_FLAGS", "CUDA_ROOT", "HOME"]), st.sampled_from(["x", "--mine=1", ""])
+)
+
+
+@given(own, st.sampled_from(RELEASES), st.sampled_from([None, "/opt/cuda root"]))
+def test_what_is_put_can_be_taken_back_and_the_users_own_stays(base, installed, root):
+    env = base | ({CUDA_ROOT: root} if root else {})
+    before = dict(env)
+    put(env, installed)
+    for name, value in base.items():
+        assert env[name] == value or (name == "XLA_FLAGS" and env[name].endswith(f" {value}".rstrip()))
+    again = dict(env)
+    put(again, installed)
+    assert again == env
+    take_back(env)
+    assert {name: value for name, value in env.items() if value} == {
+        name: value for name, value in before.items() if value
+    }
+
+
+def test_memory_is_taken_as_it_is_needed():
+    env: dict[str, str] = {}
+    put(env, {})
+    assert env["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
+    assert env["TF_FORCE_GPU_ALLOW_GROWTH"] == "true"
+
+
+def test_a_tried_release_gets_its_flags_and_the_assemblers_folder():
+    assert chosen_flags(TABLE, {"jaxlib": "1.0"}, "/r") == (["--dir=/r", "--a=0", "--b=1"], "")
+
+
+def test_a_real_gpu_has_nvidias_assembler():
+    assert chosen_flags(TABLE, {"jaxlib": "1.0"}, None) == (["--a=0", "--b=1"], "")
+
+
+def test_two_frameworks_get_what_both_know():
+    assert chosen_flags(TABLE, {"jaxlib": "1.0", "tensorflow": "2.0"}, None) == (["--b=1"], "")
+    assert chosen_flags(TABLE, {"jaxlib": "1.0", "tensorflow": "3.0"}, "/r") == ([], "")
+
+
+@pytest.mark.parametrize("installed", [{"jaxlib": "1.1"}, {"jaxlib": "1.0", "tensorflow": ""}])
+def test_a_release_that_was_not_tried_gets_no_flag_and_one_line(installed):
+    flags, line = chosen_flags(TABLE, installed, "/r")
+    assert flags == []
+    assert "\n" not in line
+    assert line.endswith("Tried: jaxlib 1.0, tensorflow 2.0, tensorflow 3.0.")
+
+
+def test_the_line_is_said_once_in_a_tree_of_processes(capsys):
+    env: dict[str, str] = {}
+    put(env, {"jaxlib": "0.0"})
+    put(env, {"jaxlib": "0.0"})
+    assert capsys.readouterr().err.count("gpu-kernels: jaxlib 0.0: ") == 1
+    assert "XLA_FLAGS" not in env
+
+
+@pytest.mark.parametrize("noted", ["", "nonsense", "[]", json.dumps({"HOME": 3})])
+def test_a_damaged_note_takes_nothing_with_it(noted):
+    env = {SET: noted, "HOME": "/home/me"}
+    take_back(env)
+    assert env == {"HOME": "/home/me"}
+
+
+def test_each_row_of_the_table_has_flags_alone():
+    assert frameworks._table()
+    for flags in frameworks._table().values():
+        assert flags
+        assert all(flag.startswith("--xla_gpu_") and "=" in flag for flag in flags)

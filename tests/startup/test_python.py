@@ -1,0 +1,67 @@
+"""A Python that starts under the runtime, and one that starts without."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from remoting.environment import client_environment, software_environment, without_gpu
+from tests.agent.leases import lease
+
+BASE = {"PATH": "/usr/bin:/bin"}
+SAYS = """
+import os, sys
+before = dict(os.environ)
+try:
+    import {0}
+except ImportError:
+    pass
+print(sorted(set(os.environ) - set(before)))
+"""
+
+
+def run(env: dict[str, str], program: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def framework(folder: Path, name: str, version: str) -> Path:
+    """A package that is installed under a framework's name, in a release that was not tried."""
+    (folder / name).mkdir(parents=True)
+    (folder / name / "__init__.py").write_text("")
+    about = folder / f"{name}-{version}.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    return folder
+
+
+def test_nothing_is_set_before_a_framework_is_imported() -> None:
+    assert run(software_environment(BASE), SAYS.format("json")).stdout == "[]\n"
+
+
+def test_a_framework_that_was_not_tried_gets_no_flags_and_one_line(tmp_path) -> None:
+    env = software_environment(BASE | {"PYTHONPATH": str(framework(tmp_path, "jaxlib", "0.0.1"))})
+    done = run(env, SAYS.format("jaxlib"))
+    assert "'CUDA_ROOT'" in done.stdout
+    assert "XLA_FLAGS" not in done.stdout
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("gpu-kernels: jaxlib 0.0.1: ")
+
+
+def test_nothing_leaks_into_a_process_without_a_slice(tmp_path) -> None:
+    base = BASE | {"PYTHONPATH": str(framework(tmp_path, "jaxlib", "0.0.1"))}
+    env = without_gpu(client_environment(lease(), base))
+    env.pop("GPU_KERNELS_COURSE")
+    assert env == base
+    done = run(env, SAYS.format("jaxlib"))
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_the_users_own_start_of_python_runs_too(tmp_path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.mine = __file__")
+    env = software_environment(BASE | {"PYTHONPATH": str(tmp_path)})
+    assert run(env, "import sys; print(sys.mine)").stdout == f"{tmp_path / 'sitecustomize.py'}\n"
