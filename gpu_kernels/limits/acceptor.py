@@ -8,10 +8,12 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-AT_ONCE = 64
+AT_ONCE = 4
 """Connections accepted before everything else of the loop has its turn: so whoever was let in is read before
-many others can push it out.
+many others can push it out, and a turn of the loop stays short.
 """
+BACKLOG = 1024
+"""Connections that may wait to be accepted: who finds no room tries again only after a second."""
 PAUSE_S = 0.2
 SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 

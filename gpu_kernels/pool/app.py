@@ -17,6 +17,7 @@ from traitlets.config import Config
 
 from gpu_kernels import __version__
 from gpu_kernels.errors import GPUKernelsError
+from gpu_kernels.limits.acceptor import BACKLOG
 from gpu_kernels.limits.descriptors import raise_soft_limit, shares
 from gpu_kernels.limits.front import Front
 from gpu_kernels.limits.logs import limit_rate
@@ -116,7 +117,7 @@ class PoolController(PoolSettings):
         async with AsyncExitStack() as stack:
             timing = self.timing()
             watch = Watch(self.sweep_interval * 1000, timing.lease_ttl)
-            sockets = bind_sockets(self.port, self.address)
+            sockets = bind_sockets(self.port, self.address, backlog=BACKLOG)
             for listening in sockets:
                 stack.callback(listening.close)
             url = f"http://{self.address}:{sockets[0].getsockname()[1]}{self.prefix.rstrip('/')}"

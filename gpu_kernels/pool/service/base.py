@@ -29,6 +29,7 @@ from gpu_kernels.errors import (
 )
 from gpu_kernels.limits.connections import Full
 from gpu_kernels.limits.front import authenticating, prove
+from gpu_kernels.limits.turns import Turns
 from gpu_kernels.pool.policy.addresses import Addresses
 from gpu_kernels.pool.service.authentication import Authenticator
 from gpu_kernels.pool.service.desk import WHO, Desk, stopping
@@ -54,6 +55,9 @@ VERSIONS = ("v1",)
 class Service:
     """What the handlers work with. ``sizes`` are on offer by GPU class, '' standing for every other class.
 
+    ``turns``: of requests, by who asks; ``vital_turns``: of those that keep leases alive or end them, which
+    wait for no others.
+
     ``pace`` limits requests for leases, ``reads`` those that go through the history, ``group_reads`` those to
     read the hub's groups. ``addresses``: where GPU servers may be. ``groups``: reads the hub's groups, where
     there is a hub. ``local_trusted``: whether this machine's programs need no token for health and metrics.
@@ -75,6 +79,8 @@ class Service:
     check_answers: bool = False
     local_trusted: bool = False
     groups: GroupReader | None = None
+    turns: Turns = field(default_factory=Turns)
+    vital_turns: Turns = field(default_factory=Turns)
 
 
 @stream_request_body
@@ -86,7 +92,7 @@ class Handler(RequestHandler):
     identity: Identity
     anonymous = False
     vital = False
-    """Whether it must get in however many connections others have: what keeps leases alive, or ends them."""
+    """Whether it must get in however much others ask for: what keeps leases alive, or ends them."""
 
     def initialize(self, service: Service) -> None:
         self.service = service
@@ -94,6 +100,8 @@ class Handler(RequestHandler):
         self._too_long = False
         self._reads_body = False
         self._bell: asyncio.Event | None = None
+        self._party = f"address {self.request.remote_ip}"
+        self._turn: asyncio.Future[bool] | None = None
         self.gone = False
         """Whether the client has closed the connection: nobody waits for the answer any more."""
 
@@ -125,6 +133,7 @@ class Handler(RequestHandler):
             name = owner = self.identity.name
             if self.identity.may_somewhere(AGENT):
                 owner = f"GPU server {name}"  # a user may be called the same
+            self._party = f"owner {owner}"
             try:
                 prove(self.request, owner, vital=self.vital)
             except Full:
@@ -140,6 +149,19 @@ class Handler(RequestHandler):
         """Whose the request's token is. Raises what ``Authenticator.identify`` does."""
         header, peer = self.request.headers.get("Authorization"), self.request.remote_ip or ""
         return await self.service.authenticator.identify(header, peer)
+
+    @property
+    def _turns(self) -> Turns:
+        return self.service.vital_turns if self.vital else self.service.turns
+
+    async def its_turn(self) -> None:
+        """Wait until those who wait for longer, or have asked for less, have had their turns. Raises
+        ``Finish`` where the client has gone meanwhile. By now the body is there: a slow one keeps nobody
+        waiting.
+        """
+        self._turn = self._turns.ask(self._party)
+        if not await self._turn:
+            raise Finish
 
     def data_received(self, chunk: bytes) -> None:
         if len(self._body) + len(chunk) > MAX_BODY:
@@ -223,6 +245,8 @@ class Handler(RequestHandler):
 
     def on_connection_close(self) -> None:
         self.gone = True
+        if self._turn is not None:
+            self._turns.give_up(self._party, self._turn)
         if self._bell is not None:
             self._bell.set()
 

@@ -4,8 +4,8 @@
     async def post(self, lease_id: str, *, body: Release) -> None:
         \"\"\"What the reference says below the summary.\"\"\"
 
-The wrapper checks that the token has the scope (with whatever filter: the method checks what it is for),
-reads query and body, and hands them over as ``query`` and ``body``.
+The wrapper waits for the request's turn, checks that the token has the scope (with whatever filter: the
+method checks what it is for), reads query and body, and hands them over as ``query`` and ``body``.
 """
 
 from __future__ import annotations
@@ -109,6 +109,7 @@ def operation(
 
         @functools.wraps(method)
         async def run(self: Handler, **path: str) -> None:
+            await self.its_turn()
             if scope in NEVER_IN_PART:
                 self.require(scope)
             elif scope is not None:
