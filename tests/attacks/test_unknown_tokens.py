@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpu_kernels.errors import RateLimited, Unauthenticated
 from gpu_kernels.limits.known_tokens import KnownTokens
-from gpu_kernels.limits.questions import Questions, Rates, TooFast
+from gpu_kernels.limits.questions import Questions, Rates, TooFast, Total
 from tests.attacks.counting_hub import CountingHub
 from tests.pool.controller import Agent, ControllerProcess, ThreadedController, error_of, reserve, token
 
@@ -130,7 +133,7 @@ def test_one_address_leaves_as_many_open_questions_as_it_has_while_the_hub_is_sl
 
 def test_wrong_tokens_use_the_rate_up_and_good_ones_do_not() -> None:
     now = 0.0
-    questions = Questions(Rates(of_peer=60, in_all=90, open=3), clock=lambda: now)
+    questions = Questions(Rates(of_peer=60, in_all=120, open=3), clock=lambda: now)
 
     def ask(peer: str, *, good: bool) -> None:
         questions.begin(peer)
@@ -148,9 +151,41 @@ def test_wrong_tokens_use_the_rate_up_and_good_ones_do_not() -> None:
     with pytest.raises(TooFast):
         questions.begin("b")
     now = 2.0
-    questions.begin("a")
-    questions.begin("b")
     with pytest.raises(TooFast):
-        questions.begin("b")
-    questions.end("a", good=False)
+        questions.begin("a")  # it has used more than is left for all others
+    questions.begin("b")
     questions.begin("c")
+
+
+@given(st.integers(1, 8), st.lists(st.tuples(st.integers(0, 8), st.floats(0, 3)), max_size=300))
+def test_addresses_that_flood_leave_a_newcomer_its_part_of_the_rate(
+    floods: int, moments: list[tuple[int, float]]
+) -> None:
+    now, taken = 0.0, 0
+    total = Total(most=90.0, a_second=1.5, clock=lambda: now)
+    for _ in range(60):
+        taken += sum(not total.take(f"flood {number}") for number in range(floods))
+    assert taken >= 90 * floods / (floods + 1) - floods, "nothing is kept from who comes alone"
+    for number, seconds in moments:
+        now += seconds
+        taken += not total.take(f"flood {number % floods}")
+        assert taken <= 90 + now * 1.5
+    newcomers = sum(not total.take("newcomer") for _ in range(90))
+    assert newcomers >= 90 / (floods + 1) / 2 - 1
+    assert taken + newcomers <= 90 + now * 1.5
+
+
+def test_what_comes_back_of_the_rate_is_divided_among_those_who_flood() -> None:
+    now = 0.0
+    total = Total(most=90.0, a_second=1.5, clock=lambda: now)
+    taken: Counter[str] = Counter()
+    for second in range(100_000):
+        now = float(second)
+        for peer in ("a", "b", "c"):
+            for _ in range(3):
+                taken[peer] += not total.take(peer)
+        if second % 1000 == 999:
+            assert total.take("newcomer") == 0
+            total.put_back("newcomer")
+    assert max(taken.values()) - min(taken.values()) <= 0.1 * taken.total()
+    assert 150_000 <= taken.total() <= 150_000 + 90
