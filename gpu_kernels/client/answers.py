@@ -165,13 +165,15 @@ class Assignment:
 
     ``leases`` is all of it where ``lives`` is None. Otherwise it holds what came after the ``target_seq``
     that the agent had reported, and ``lives`` names the rest: lease id, epoch, seconds that it may be served
-    without another word. ``incarnation`` is the ledger that counts ``target_seq``.
+    without another word. ``incarnation`` is the ledger that counts ``target_seq``. ``held``: for how many
+    seconds the controller had the request before it counted these.
     """
 
     target_seq: int
     leases: tuple[AssignedLease, ...]
     incarnation: str = ""
     lives: tuple[tuple[str, int, float], ...] | None = None
+    held: float = 0.0
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Assignment:
@@ -182,6 +184,7 @@ class Assignment:
             tuple(AssignedLease.from_json(item) for item in told),
             data.get("incarnation", ""),
             None if in_full else tuple((item[0], item[1], item[2]) for item in data["lives"]),
+            data.get("held", 0.0),
         )
 
 

@@ -7,7 +7,8 @@ is granted and above it when it ends, and never sinks. So a repeated set changes
 A set may tell what we know by name alone; a name that we do not know puts us *in doubt*.
 
 A grant lapses at its ``deadline`` on this machine's clock, counted from the *start* of the request that
-brought it, and so never later than the controller lets it expire. All lapse at ``trusted_until``, which is
+brought it and the time that the controller held that, and so never later than the controller lets it expire.
+All lapse at ``trusted_until``, which is
 ``fences_after`` from the start of the last acknowledged report. They are in force again when a newer report
 says so.
 """
@@ -64,6 +65,13 @@ class Change:
     refused: tuple[str, ...]
 
 
+def told_at(started_at: float, held: float, answered_at: float) -> float:
+    """When the controller counted what it answered, or before: it had the request no earlier than that was
+    started, and counted before the answer was here. What is no such time is worth nothing.
+    """
+    return min(started_at + held, answered_at) if held > 0 else started_at
+
+
 class Grants:
     def __init__(
         self,
@@ -93,11 +101,14 @@ class Grants:
         self.applied_seq = 0
         self.in_doubt = True
 
-    def apply(self, assignment: Assignment, anchored_at: float) -> Change | None:
+    def apply(
+        self, assignment: Assignment, anchored_at: float, answered_at: float | None = None
+    ) -> Change | None:
         """Take over a set; None if it is older than the one in force, or says too little to be understood.
 
-        ``anchored_at`` is when the request that brought it was started. Raises ``TypeError`` for a set that
-        makes no sense, and changes nothing then.
+        ``anchored_at`` is when the request that brought it was started, ``answered_at`` when the answer was
+        there; without it, the time that the controller held the request is not counted on. Raises
+        ``TypeError`` for a set that makes no sense, and changes nothing then.
         """
         if type(assignment.target_seq) is not int:
             raise TypeError(f"a set's number cannot be {assignment.target_seq!r}")
@@ -107,10 +118,12 @@ class Grants:
             return None
         if ours and assignment.target_seq < self.applied_seq:
             return None
-        wanted, unknown = self._named(assignment.lives or (), anchored_at)
+        answered_at = anchored_at if answered_at is None else answered_at
+        counted_at = told_at(anchored_at, assignment.held, answered_at)
+        wanted, unknown = self._named(assignment.lives or (), counted_at)
         refused = []
         for lease in assignment.leases:
-            grant, why = self._grant(lease, anchored_at)
+            grant, why = self._grant(lease, counted_at)
             if grant is None:
                 refused.append(why)
                 self._refused.add((lease.id, lease.epoch))
@@ -134,7 +147,7 @@ class Grants:
         return Change(ended, raised, tuple(refused))
 
     def _named(
-        self, lives: Iterable[tuple[str, int, float]], anchored_at: float
+        self, lives: Iterable[tuple[str, int, float]], counted_at: float
     ) -> tuple[dict[str, Grant], bool]:
         """What we know of these, with their new deadlines, and whether there were others. What was refused
         is known: asking for it again would bring the same."""
@@ -144,7 +157,7 @@ class Grants:
         for lease_id, epoch, expires_in in lives:
             grant = self._by_id.get(lease_id)
             if grant is not None and grant.epoch == epoch:
-                known[lease_id] = replace(grant, deadline=anchored_at + expires_in)
+                known[lease_id] = replace(grant, deadline=counted_at + expires_in)
             elif (lease_id, epoch) in self._refused:
                 refused.add((lease_id, epoch))
             else:
@@ -190,7 +203,7 @@ class Grants:
             raise Refusal(past[1], past[2])
         raise Refusal(Status.UNKNOWN_LEASE, NOT_KNOWN)
 
-    def _grant(self, lease: AssignedLease, anchored_at: float) -> tuple[Grant | None, str]:
+    def _grant(self, lease: AssignedLease, counted_at: float) -> tuple[Grant | None, str]:
         if lease.epoch < self.floors.get(lease.id, 0):
             return None, f"lease {lease.id} has epoch {lease.epoch}, which has already ended here"
         unknown = [part.gpu for part in lease.slices if part.gpu not in self._gpus]
@@ -202,7 +215,7 @@ class Grants:
             digest = b""
         if len(digest) != 32:
             return None, f"lease {lease.id} came without the digest of its secret"
-        return Grant(lease.id, lease.epoch, digest, lease.slices, anchored_at + lease.expires_in), ""
+        return Grant(lease.id, lease.epoch, digest, lease.slices, counted_at + lease.expires_in), ""
 
     def _raise_floors(self, wanted: Iterable[Grant], ended: Iterable[Grant]) -> bool:
         wanted = list(wanted)

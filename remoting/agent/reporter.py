@@ -80,8 +80,9 @@ class Server(Protocol):
     def word(self) -> Word:
         """The newest set that is carried out, the leases whose workers live, and the like."""
 
-    async def take(self, assignment: Assignment, anchored_at: float) -> None:
-        """Carry out a set; ``anchored_at`` is when the request that brought it was started."""
+    async def take(self, assignment: Assignment, anchored_at: float, answered_at: float) -> None:
+        """Carry out a set; ``anchored_at`` is when the request that brought it was started, ``answered_at``
+        when its answer was there."""
 
     def registered_anew(self) -> None:
         """The controller counts its sets anew."""
@@ -210,7 +211,7 @@ class Reporter:
         assignment = await call if urgent else await self._unless_woken(call)
         if assignment is None:
             return
-        await self._server.take(assignment, anchored_at)
+        await self._server.take(assignment, anchored_at, clock())
         if self._server.word().full:
             return  # it said too little: the next report, made at once, asks for everything
         async with self._round_done:

@@ -154,8 +154,8 @@ class Agent:
             outside=self._outside,
         )
 
-    async def take(self, assignment: Assignment, anchored_at: float) -> None:
-        change = self._grants.apply(assignment, anchored_at)
+    async def take(self, assignment: Assignment, anchored_at: float, answered_at: float) -> None:
+        change = self._grants.apply(assignment, anchored_at, answered_at)
         if self._grants.in_doubt:
             self._reporter.wake()
         if change is None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from gpu_kernels.client import AssignedLease, Assignment, LeaseSlice
-from remoting.agent.grants import NOT_KNOWN, REMEMBERED_ENDS, Grants
+from remoting.agent.grants import NOT_KNOWN, REMEMBERED_ENDS, Grants, told_at
 from remoting.hello import Hello, Refusal, Status
 
 GPU = "GPU-1"
@@ -39,6 +39,34 @@ def status_of(held: Grants, asked: Hello, now: float = 0.0) -> Status:
     except Refusal as refusal:
         return refusal.status
     return Status.OK
+
+
+TIMES = st.floats(0.0, 100.0)
+
+
+@given(start=TIMES, there=TIMES, wait=TIMES, told=st.floats(0.0, 1.0), back=TIMES, life=TIMES)
+def test_no_grant_outlives_its_lease_and_the_long_poll_is_not_lost(start, there, wait, told, back, life):
+    """A request takes ``there`` to the controller, is held for ``wait``, of which the answer tells a part."""
+    counted = start + there + wait
+    held = grants()
+    answer = Assignment(1, (assigned("a", expires_in=life),), held=wait * told)
+    held.apply(answer, anchored_at=start, answered_at=counted + back)
+    deadline = held.next_deadline()
+    assert deadline is not None
+    slack = 1e-9
+    assert deadline <= counted + life + slack, "never after the lease's own end"
+    assert deadline >= counted + life - there - wait * (1 - told) - slack
+
+
+@given(start=TIMES, held=st.one_of(st.floats(), st.just(-1.0)), took=TIMES)
+def test_no_word_on_how_long_it_was_held_gives_more_time_than_the_answer_took(start, held, took):
+    assert start <= told_at(start, held, start + took) <= start + took
+
+
+def test_what_the_agent_promises_counts_from_the_start_all_the_same():
+    held = Grants([GPU], {}, fences_after=FENCE)
+    held.apply(Assignment(1, (assigned("a"),), held=9.0), anchored_at=100.0, answered_at=110.0)
+    assert held.trusted_until == 100.0 + FENCE
 
 
 def test_a_grant_lapses_at_its_deadline_and_comes_back_with_a_newer_word():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -217,6 +218,23 @@ class TestAgents:
             waiting = pool.submit(agent.report, wait=10.0)
             lease = reserve(ada)
             assert [target.id for target in waiting.result().leases] == [lease.id]
+
+    def test_a_report_says_how_long_it_was_held_before_the_leases_were_counted(
+        self, controller: ThreadedController, ada: PoolClient, agent: Agent
+    ) -> None:
+        lease = reserve(ada)
+        agent.carry_out()
+        began = time.monotonic()
+        with ThreadPoolExecutor() as pool:
+            waiting = pool.submit(agent.report, [lease], wait=2.0)
+            until(lambda: controller.long_polls() == 1, "the report waits")
+            ada.renew([(lease.id, lease.epoch)])
+            renewed = time.monotonic()
+            answer = waiting.result(60)
+        expires_in = answer.leases[0].expires_in
+        assert 1.9 <= answer.held <= time.monotonic() - began
+        assert began + answer.held + expires_in <= renewed + lease.ttl, "no later than the lease's end"
+        assert agent.report().held == 0.0
 
     def test_a_report_that_is_behind_is_answered_at_once(self, ada: PoolClient, agent: Agent) -> None:
         lease = reserve(ada)

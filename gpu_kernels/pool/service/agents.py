@@ -28,6 +28,8 @@ from gpu_kernels.pool.service.operations import operation
 from gpu_kernels.pool.service.schemas import agents as schemas
 from gpu_kernels.pool.service.waiting import agent_topic
 
+LEDGER_COUNTS_BY = 0.001
+"""Seconds; its clock shows whole ones of them, so that an `expires_in` may be one too long."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -193,7 +195,8 @@ class Report(AgentHandler):
         seconds = min(body.wait, self.service.desk.ledger.timing.agent_ttl / 3000)
         alive = {item.id: Alive(**item.model_dump()) for item in body.leases}
         owner = self.identity.name
-        end = time.monotonic() + seconds
+        came = looked = time.monotonic()
+        end = came + seconds
 
         outside = [Outside(item.gpu, item.mib) for item in body.outside]
 
@@ -223,11 +226,19 @@ class Report(AgentHandler):
             if seconds > 0:
                 self.linger_at(bell)
             while told.target_seq == target_seq and (left := end - time.monotonic()) > 0:
-                if not await self.lingered(bell, left):
+                await self.lingered(bell, left)
+                if self.gone:
                     break
+                # Also when the time is over: leases were renewed meanwhile. The clock is read before the
+                # ledger's is, so that the agent is told too little rather than too much.
+                looked = time.monotonic()
                 told = await self.service.desk.read(look)
         targets = [self._target(target) for target in told.targets]
-        numbers = {"target_seq": told.target_seq, "incarnation": told.incarnation}
+        numbers = {
+            "target_seq": told.target_seq,
+            "incarnation": told.incarnation,
+            "held": max(0.0, looked - came - LEDGER_COUNTS_BY),
+        }
         if told.lives is None:
             self.answer({**numbers, "leases": targets})
         else:

@@ -130,6 +130,10 @@ class Assignment(Model):
     names.
     """
 
+    held: Seconds = Field(
+        0.0,
+        description="The seconds, at least, that the request was here before each `expires_in` was counted",
+    )
     target_seq: Count
     incarnation: str = ""
     leases: list[Target] | None = None
