@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "lower/passes.h"
 
@@ -6,24 +7,25 @@ namespace softgpu::lower {
 
 Graph::Graph(const Body& body) : number_(body.blocks.size(), kNoBlock), predecessors_(body.blocks.size()) {
     number_blocks(body);
-    find_dominators();
     number_tree();
     find_loops();
     order_by_loops();
 }
 
 void Graph::number_blocks(const Body& body) {
-    std::vector<uint32_t> post;
+    std::vector<uint32_t> post, found, parent;  // `parent` by place in `found`
     std::vector<uint8_t> seen(body.blocks.size());
     struct Visit {
-        uint32_t block;
+        uint32_t block, place;
         std::vector<uint32_t> successors;
         size_t next = 0;
     };
     std::vector<Visit> stack;
     auto visit = [&](uint32_t block) {
         seen[block] = 1;
-        Visit entry{block, {}};
+        Visit entry{block, uint32_t(found.size()), {}};
+        parent.push_back(stack.empty() ? 0 : stack.back().place);
+        found.push_back(block);
         body.blocks[block].each_successor([&](uint32_t to) { entry.successors.push_back(to); });
         stack.push_back(std::move(entry));
     };
@@ -43,38 +45,62 @@ void Graph::number_blocks(const Body& body) {
     for (const uint32_t block : reverse_post_) {
         body.blocks[block].each_successor([&](uint32_t to) { predecessors_[to].push_back(block); });
     }
+    find_dominators(found, parent);
 }
 
-// Cooper, Harvey and Kennedy's iteration over the reverse post-order.
-void Graph::find_dominators() {
-    dominator_.assign(reverse_post_.size(), kNoBlock);
-    dominator_[0] = 0;
-    auto meet = [this](uint32_t a, uint32_t b) {
-        while (a != b) {
-            while (a > b) a = dominator_[a];
-            while (b > a) b = dominator_[b];
+namespace {
+
+// Lengauer and Tarjan's forest over the numbers of a depth-first search, with paths that get shorter where they
+// are walked: linear, but for a logarithm, whatever the graph is.
+class Forest {
+  public:
+    explicit Forest(uint32_t count) : semi(count), ancestor_(count, kNoBlock), label_(count) {
+        for (uint32_t i = 0; i < count; ++i) semi[i] = label_[i] = i;
+    }
+    void link(uint32_t parent, uint32_t child) { ancestor_[child] = parent; }
+
+    // Of the path from below `at`'s root to `at`, who has the smallest semidominator.
+    uint32_t least(uint32_t at) {
+        if (ancestor_[at] == kNoBlock) return at;
+        path_.clear();
+        for (uint32_t up = at; ancestor_[ancestor_[up]] != kNoBlock; up = ancestor_[up]) path_.push_back(up);
+        for (; !path_.empty(); path_.pop_back()) {
+            const uint32_t below = path_.back(), above = ancestor_[below];
+            if (semi[label_[above]] < semi[label_[below]]) label_[below] = label_[above];
+            ancestor_[below] = ancestor_[above];
         }
-        return a;
-    };
-    // Graphs from compilers settle in two or three rounds; a hostile one is cut off and gets the safe answer
-    // that only the entry dominates.
-    int rounds = 0;
-    for (bool changed = true; changed;) {
-        changed = false;
-        if (++rounds > 40) {
-            std::fill(dominator_.begin(), dominator_.end(), 0);
-            return;
-        }
-        for (uint32_t place = 1; place < reverse_post_.size(); ++place) {
-            uint32_t best = kNoBlock;
-            for (const uint32_t block : predecessors_[reverse_post_[place]]) {
-                const uint32_t from = number_[block];
-                if (from == kNoBlock || dominator_[from] == kNoBlock) continue;
-                best = best == kNoBlock ? from : meet(from, best);
-            }
-            if (best != dominator_[place]) dominator_[place] = best, changed = true;
+        return label_[at];
+    }
+
+    std::vector<uint32_t> semi;
+
+  private:
+    std::vector<uint32_t> ancestor_, label_, path_;
+};
+
+}  // namespace
+
+void Graph::find_dominators(const std::vector<uint32_t>& found, const std::vector<uint32_t>& parent) {
+    const auto count = uint32_t(found.size());
+    std::vector<uint32_t> number(number_.size(), kNoBlock), dominator(count, 0);  // of the search
+    for (uint32_t i = 0; i < count; ++i) number[found[i]] = i;
+    Forest forest(count);
+    std::vector<std::vector<uint32_t>> waiting(count);  // by semidominator
+    for (uint32_t at = count; at-- > 1;) {
+        for (const uint32_t block : predecessors_[found[at]])
+            forest.semi[at] = std::min(forest.semi[at], forest.semi[forest.least(number[block])]);
+        waiting[forest.semi[at]].push_back(at);
+        forest.link(parent[at], at);
+        for (const uint32_t other : std::exchange(waiting[parent[at]], {})) {
+            const uint32_t least = forest.least(other);
+            dominator[other] = forest.semi[least] < forest.semi[other] ? least : parent[at];
         }
     }
+    for (uint32_t at = 1; at < count; ++at) {
+        if (dominator[at] != forest.semi[at]) dominator[at] = dominator[dominator[at]];
+    }
+    dominator_.assign(count, 0);
+    for (uint32_t at = 0; at < count; ++at) dominator_[number_[found[at]]] = number_[found[dominator[at]]];
 }
 
 void Graph::number_tree() {

@@ -21,7 +21,8 @@ class Graph {
 
   private:
     void number_blocks(const Body& body);
-    void find_dominators();
+    // `found`: blocks in the order of a depth-first search; `parent`: from which of those, by place, each was.
+    void find_dominators(const std::vector<uint32_t>& found, const std::vector<uint32_t>& parent);
     void number_tree();
     void find_loops();
     void order_by_loops();
