@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from remoting.agent.own_memory import own_memory
 from tests.native_build import Build, build, build_of_make
 from tests.softgpu.driver.test_images import ZSTD, entry, fatbin, zstd
 
-from .dear_texts import DEAR
+from .dear_texts import DEAR, library
 from .driver_api import INVALID_IMAGE, OUT_OF_MEMORY
 from .minimal_agent import MinimalAgent
 from .test_hostile_frames import LIBRARY, LOAD, MEMORY_INFO, UPLOAD, RawLane, handle
@@ -96,6 +97,29 @@ def test_a_load_takes_no_more_than_was_charged(start: Start, load_cost: Path, ki
     load(lane, image)  # some of them are refused, after all has been read
     taken = status_of(agent)["VmHWM"] - before
     assert taken <= charged(load_cost, image)[0]
+
+
+def slice_of_a_fiftieth() -> int:
+    """MiB that a worker for 0.02 of the one GPU of a machine with 24 GiB may take by default."""
+    return own_memory(24 * 1024, gpus=1).for_another(20, [])
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["text", "fat binary"])
+def test_a_librarys_kernels_load_in_a_fiftieth_of_a_gpu(start: Start, packed: bool) -> None:
+    text = library(6 * MIB).encode()
+    assert len(text) > 5.9 * MIB
+    image = fatbin(entry(zstd(text), flags=ZSTD, plain=len(text))) if packed else text + b"\0"
+    agent, own_mib = start(slice_of_a_fiftieth()), slice_of_a_fiftieth()
+    lane = RawLane(agent)
+    before = begin_peak(agent)
+    assert load(lane, image) == 0, lane.ask(TAKE_NOTICES)[1]
+    assert status_of(agent)["VmHWM"] - before < own_mib * MIB * 3 // 4
+
+
+def test_as_large_a_text_of_one_kernel_is_refused_there_in_words(start: Start) -> None:
+    lane = RawLane(start(slice_of_a_fiftieth()))
+    assert load(lane, DEAR["additions"](6 * MIB).encode() + b"\0") == OUT_OF_MEMORY
+    assert b"of the GPU server's own memory" in lane.ask(TAKE_NOTICES)[1]
 
 
 def test_loads_that_do_not_fit_beside_each_other_wait_in_line(start: Start, load_cost: Path) -> None:

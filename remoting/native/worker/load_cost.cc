@@ -11,24 +11,30 @@
 #include "protocol.h"
 #include "softgpu/driver/lz4.h"
 #include "softgpu/driver/zstd.h"
+#include "text_cost.h"
 
 namespace worker {
 namespace {
 
 constexpr uint64_t kFixed = 8ull << 20;  // of any load: tables, and what the allocator rounds up
 
-// What a character stands for at most: a statement, an operand more, a block or a label.
-struct Costs {
-    uint64_t statement, operand, block, byte, function;
-};
-constexpr Costs kSoftware{1536, 1024, 256, 16, 4096};
-constexpr Costs kNvidia{12 * 1024, 256, 1024, 16, 64 * 1024};
-constexpr uint64_t kSharedTable = 4, kMostShared = 16ull << 20;  // kernels times shared variables
+constexpr uint64_t kUnreadable = 384;  // a byte of what we cannot unpack
+
+// What a character stands for at most, to NVIDIA's compiler: a statement, an operand more, a block or a
+// label.
+constexpr uint64_t kStatement = 12 * 1024, kOperand = 256, kBlock = 1024, kByte = 16, kFunction = 64 * 1024;
 
 uint64_t occurrences(std::string_view text, std::string_view word) {
     uint64_t count = 0;
     for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + word.size())) ++count;
     return count;
+}
+
+uint64_t text_cost_on_nvidia(std::string_view text) {
+    std::array<uint64_t, 256> seen{};
+    for (const char c : text) ++seen[static_cast<unsigned char>(c)];
+    return seen[';'] * kStatement + seen[','] * kOperand + (seen['{'] + seen[':']) * kBlock +
+           text.size() * kByte + (occurrences(text, ".entry") + occurrences(text, ".func")) * kFunction;
 }
 
 bool is_elf(std::span<const std::byte> image) {
@@ -43,7 +49,9 @@ std::string_view text_of(std::span<const std::byte> image) {
 // Machine code is copied, relocated and copied to the GPU.
 uint64_t plain_cost(std::span<const std::byte> image, bool software) {
     constexpr uint64_t kCopies = 4;
-    return is_elf(image) ? kFixed + kCopies * image.size() : text_cost(text_of(image), software);
+    if (is_elf(image)) return kFixed + kCopies * image.size();
+    const std::string_view text = text_of(image);
+    return kFixed + (software ? text_cost_on_software(text) : text_cost_on_nvidia(text));
 }
 
 bool is_too_much(const wire::FatbinEntry& entry) {
@@ -60,23 +68,12 @@ uint64_t entry_cost(const wire::FatbinEntry& entry, bool software) {
             ? softgpu::driver::unpack_zstd(entry.content, plain) == softgpu::driver::Zstd::unpacked
             : softgpu::driver::unpack_lz4(entry.content, plain);
     // What we cannot unpack, a driver may: as if it were text, and dear.
-    if (!whole) return kFixed + wire::times(entry.plain_bytes, kSoftware.statement / 4);
-    return entry.plain_bytes + plain_cost(std::as_bytes(std::span(plain)), software);
+    if (!whole) return kFixed + wire::times(entry.plain_bytes, kUnreadable);
+    const uint64_t unpacking = 2 * entry.plain_bytes;  // and a copy of as much as is text
+    return std::max(unpacking, plain_cost(std::as_bytes(std::span(plain)), software));
 }
 
 }  // namespace
-
-uint64_t text_cost(std::string_view text, bool software) {
-    const Costs& costs = software ? kSoftware : kNvidia;
-    std::array<uint64_t, 256> seen{};
-    for (const char c : text) ++seen[static_cast<unsigned char>(c)];
-    const uint64_t kernels = occurrences(text, ".entry");
-    const uint64_t functions = kernels + occurrences(text, ".func");
-    const uint64_t table = std::min(kernels * occurrences(text, ".shared"), kMostShared);
-    return kFixed + seen[';'] * costs.statement + seen[','] * costs.operand +
-           (seen['{'] + seen[':']) * costs.block + text.size() * costs.byte + functions * costs.function +
-           table * kSharedTable;
-}
 
 bool unpacks_to_too_much(std::span<const std::byte> image) {
     bool any = false;

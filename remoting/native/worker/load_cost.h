@@ -1,10 +1,10 @@
 // What unpacking, parsing and compiling an image takes of this machine's memory while it lasts, at most: to
 // be charged before it begins (HostMemory::Room).
 //
-// For the software GPU the figures are upper bounds, which tests/forwarding/test_load_memory.py holds against
-// texts of every kind that is dear. NVIDIA's compiler was measured (nvJitLink 13): 2.4 to 10 KiB an
-// instruction, the most where each is a branch; what it takes beyond that only the agent's bound on the whole
-// process stops.
+// For the software GPU the figures are upper bounds (text_cost.h), which tests/forwarding/test_load_memory.py
+// holds against texts of every kind that is dear. NVIDIA's compiler was measured (nvJitLink 13): 2.4 to 10
+// KiB an instruction, the most where each is a branch; what it takes beyond that only the agent's bound on
+// the whole process stops.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,6 @@
 #include <string_view>
 
 namespace worker {
-
-// Of PTX, by what stands in it. Linear in the text, and reads it once.
-uint64_t text_cost(std::string_view text, bool software);
 
 // Whether an entry of the image says that it unpacks to more than an image may have. Nothing may unpack it:
 // to be asked before what follows.

@@ -1,5 +1,6 @@
 // What the worker keeps of its machine's memory, and how it is bounded.
 #include <atomic>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -108,13 +109,30 @@ CASE(a_lane_keeps_what_has_arrived_when_it_gives_back) {
     EXPECT(buffer.room()[buffer.room().size() - 1] == std::byte{0});
 }
 
+uint64_t cost(const std::string& text, bool software = true) {
+    return worker::load_cost(std::as_bytes(std::span(text)), software);
+}
+
 CASE(costs_of_loads_saturate_and_grow_with_the_text) {
-    using worker::text_cost;
-    EXPECT(text_cost("", true) > 0 && text_cost(std::string(1000, ';'), true) > 1000 * 1000);
-    EXPECT(text_cost("ret;", false) > text_cost("ret;", true));
     const std::string text = "add.u32 a, a, 1;";
-    EXPECT(text_cost(text + text, true) > text_cost(text, true));
-    EXPECT(worker::load_cost({}, true) > 0 && worker::unpacking_cost({}) == 0);
+    EXPECT(cost("") > 0 && worker::load_cost({}, true) > 0 && worker::unpacking_cost({}) == 0);
+    EXPECT(cost("{" + std::string(1000, ';')) > 1000 * 1000);
+    EXPECT(cost("{ret;}", false) > cost("{ret;}"));
+    EXPECT(cost("{" + text + text + "}") > cost("{" + text + "}"));
+}
+
+CASE(a_load_costs_its_largest_body_and_what_stays_of_all) {
+    std::string lines;
+    for (int i = 0; i < 10'000; ++i) lines += "add.u32 a, a, 1;\n";
+    const uint64_t none = cost(""), one = cost("{" + lines + "}") - none;
+    const uint64_t two = cost("{" + lines + "}{" + lines + "}") - none;
+    EXPECT(two > one && two - one < one / 4);
+    EXPECT(cost("{" + lines + "{}" + lines + "}") - none > 2 * one - one / 4);  // blocks are of their body
+    EXPECT(cost("{" + lines + "/*}{*/" + lines) - none > 2 * one - one / 4);    // and comments nothing
+    std::string numbers;
+    for (int i = 0; i < 10'000; ++i) numbers += "1,";
+    EXPECT(cost("={" + numbers + "}") - none < (cost("{" + numbers + "}") - none) / 8);
+    EXPECT(cost(lines) - none > one / 2);                                       // outside, each may be a variable
 }
 
 }  // namespace

@@ -53,8 +53,9 @@ std::string text_of(const FatbinEntry& entry) {
         whole = unpack_lz4(entry.content, plain);
     }
     if (!whole) refuse_with(CUDA_ERROR_INVALID_IMAGE, "its compressed PTX is damaged");
-    // A copy, which has no more room than it needs: what follows the end of the text is not kept.
-    return std::string(plain.c_str());
+    plain.resize(strnlen(plain.data(), plain.size()));
+    plain.shrink_to_fit();  // what follows the end of the text is not kept
+    return plain;
 }
 
 // The fatbin at `image`, or at what a wrapper there points to, as long as it says that it is.
@@ -112,7 +113,9 @@ bool is_fatbin(uint32_t magic) {
 }
 
 std::vector<NamedText> read_fatbin(const void* image, std::optional<size_t> bytes) {
-    return {best_ptx(image, bytes)};
+    std::vector<NamedText> texts;
+    texts.push_back(best_ptx(image, bytes));
+    return texts;
 }
 
 std::optional<NamedText> find_ptx(const void* image, size_t bytes) noexcept try {

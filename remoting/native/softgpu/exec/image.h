@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine.h"
-#include "exec/op.h"
+#include "exec/op_array.h"
 
 namespace softgpu {
 
@@ -132,7 +132,7 @@ struct Kernel {
 };
 
 struct Image {
-    std::vector<Op> ops;
+    OpArray ops;
     std::vector<Function> functions;
     std::vector<std::unique_ptr<CallSite>> calls;                     // Op::imm points to one
     std::vector<std::unique_ptr<std::vector<const Op*>>> tables;      // brx.idx; Op::imm points to one

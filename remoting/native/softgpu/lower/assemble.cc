@@ -48,6 +48,8 @@ class Assembler {
             }
         }
         constants();
+        function_.constants.shrink_to_fit();
+        function_.block_constants.shrink_to_fit();
     }
 
   private:

@@ -92,14 +92,14 @@ NONE:
 
 bool is_cuda_device_runtime(const ptx::Module& module) {
     return std::any_of(module.functions.begin(), module.functions.end(), [](const ptx::Function& function) {
-        return !function.has_body && function.name.starts_with("cnp");
+        return !function.has_body() && function.name.starts_with("cnp");
     });
 }
 
 bool needs_device_runtime(const std::vector<ptx::Module>& modules) {
     for (const ptx::Module& module : modules) {
         for (const ptx::Function& function : module.functions) {
-            if (!function.has_body &&
+            if (!function.has_body() &&
                 std::find(std::begin(kNames), std::end(kNames), function.name) != std::end(kNames))
                 return true;
         }

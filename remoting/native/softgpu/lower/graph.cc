@@ -50,8 +50,8 @@ void Graph::number_blocks(const Body& body) {
 
 namespace {
 
-// Lengauer and Tarjan's forest over the numbers of a depth-first search, with paths that get shorter where they
-// are walked: linear, but for a logarithm, whatever the graph is.
+// Lengauer and Tarjan's forest over the numbers of a depth-first search, with paths that get shorter where
+// they are walked: linear, but for a logarithm, whatever the graph is.
 class Forest {
   public:
     explicit Forest(uint32_t count) : semi(count), ancestor_(count, kNoBlock), label_(count) {

@@ -40,6 +40,7 @@ class Linker {
                 if (index != UINT32_MAX) try_lower(number, modules_[number].functions[i], index, *symbols);
             }
         }
+        image_->ops.shrink_to_fit();
         symbols->relocate(modules_, *image_);
         for (Op& op : image_->ops) op.gang = find_gang_handler(op.fn);
         for (auto& table : image_->tables) {
@@ -61,8 +62,10 @@ class Linker {
     }
 
   private:
-    // A function that cannot be lowered is refused alone, and so are the kernels that may call it.
-    void try_lower(size_t number, const ptx::Function& source, uint32_t index, Symbols& symbols) {
+    // A function that cannot be lowered is refused alone, and so are the kernels that may call it; a text
+    // that cannot be read is refused whole.
+    void try_lower(size_t number, const ptx::Function& head, uint32_t index, Symbols& symbols) {
+        const ptx::Function source = ptx::with_body(head);
         try {
             lower(number, source, index, symbols);
         } catch (const ptx::Undefined&) {

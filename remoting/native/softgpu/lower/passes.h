@@ -21,7 +21,8 @@ class Graph {
 
   private:
     void number_blocks(const Body& body);
-    // `found`: blocks in the order of a depth-first search; `parent`: from which of those, by place, each was.
+    // `found`: blocks in the order of a depth-first search; `parent`: the place there of where each was found
+    // from.
     void find_dominators(const std::vector<uint32_t>& found, const std::vector<uint32_t>& parent);
     void number_tree();
     void find_loops();

@@ -110,7 +110,7 @@ void Symbols::declare_variables(const ptx::Module& module, size_t number, Image&
 void Symbols::declare_functions(const ptx::Module& module, size_t number, Image& image) {
     for (const ptx::Function& function : module.functions) {
         functions_[number].push_back(kDropped);
-        if (!function.has_body || yields(function.name, function.linkage)) {
+        if (!function.has_body() || yields(function.name, function.linkage)) {
             declared_[number].insert(function.name);
             continue;
         }

@@ -33,7 +33,8 @@ int digit_of(char c) {
 
 }  // namespace
 
-Lexer::Lexer(std::string_view text) : text_(text) {}
+Lexer::Lexer(std::string_view text, unsigned line, unsigned column)
+    : text_(text), line_(line), line_start_(size_t{1} - column) {}
 
 void Lexer::skip_blank() {
     while (at_ < text_.size()) {

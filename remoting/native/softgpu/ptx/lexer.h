@@ -33,8 +33,9 @@ struct Token {
 
 class Lexer {
   public:
-    explicit Lexer(std::string_view text);  // the text outlives the lexer and its tokens
-    Token next();                           // throws Error
+    // The text outlives the lexer and its tokens. `line` and `column`: where it begins in a larger one.
+    explicit Lexer(std::string_view text, unsigned line = 1, unsigned column = 1);
+    Token next();  // throws Error
     unsigned column() const { return unsigned(at_ - line_start_ + 1); }
 
   private:
@@ -48,8 +49,8 @@ class Lexer {
 
     std::string_view text_;
     size_t at_ = 0;
-    unsigned line_ = 1;
-    size_t line_start_ = 0;
+    unsigned line_;
+    size_t line_start_;  // before the text's own start, modulo 2^64, while it is on its first line
 };
 
 }  // namespace softgpu::ptx

@@ -12,8 +12,10 @@ namespace softgpu::ptx {
 
 class Parser {
   public:
-    Parser(std::string_view name, std::string_view text);
-    Module module();
+    // `line` and `column`: where the text begins in a larger one.
+    explicit Parser(std::string_view text, unsigned line = 1, unsigned column = 1);
+    Module module(std::string_view name);
+    void body(Function& function);
 
   private:
     struct Range {  // .reg .b32 %r<100>
@@ -37,6 +39,9 @@ class Parser {
 
     // tokens
     void advance() { token_ = ahead_, ahead_ = lexer_.next(); }
+    bool is_brace() const { return token_.is('{') || token_.is('}'); }
+    // Up to `mark`, which is taken. Braces always nest, so that a body's end can be found without reading it.
+    void skip_to(char mark, const char* where);
     bool take(char punctuation);
     bool take_dotted(std::string_view word);
     void expect(char punctuation, const char* where);
@@ -62,7 +67,7 @@ class Parser {
     void initial_value(Variable& variable, uint64_t& offset);
 
     // function bodies
-    void body(Function& function);
+    void skip_body(Function& function);
     void statement();
     void body_directive();
     void registers();
@@ -85,6 +90,7 @@ class Parser {
     void resolve_labels();
     uint32_t find_label(const Reference& reference) const;
 
+    const std::string_view text_;
     Lexer lexer_;
     Token token_, ahead_;
     Module module_;

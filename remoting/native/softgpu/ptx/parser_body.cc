@@ -60,10 +60,7 @@ void Parser::statement() {
         advance(), advance();
         if (take_dotted("branchtargets")) return branch_targets(name);
         if (take_dotted("callprototype")) return call_prototype(name);
-        if (take_dotted("calltargets")) {
-            while (token_.kind != TokenKind::end && !take(';')) advance();
-            return;
-        }
+        if (take_dotted("calltargets")) return skip_to(';', "after .calltargets");
         if (!scopes_[scope_].labels.emplace(name, uint32_t(function_->labels.size())).second) {
             throw Error(line, "label " + std::string(name.substr(0, 80)) + " stands here twice", column);
         }
@@ -86,10 +83,7 @@ void Parser::body_directive() {
     if (take_dotted("const"))
         return declarations(Linkage::internal, Space::constant, function_->variables, scope_);
     if (token_.is_dotted("loc") || token_.is_dotted("file")) return debug_line();
-    if (take_dotted("pragma")) {
-        while (token_.kind != TokenKind::end && !take(';')) advance();
-        return;
-    }
+    if (take_dotted("pragma")) return skip_to(';', "after .pragma");
     fail("unknown directive ." + std::string(token_.text.substr(0, 80)));
 }
 

@@ -16,10 +16,15 @@ constexpr size_t kMaxFiles = 65536, kMaxPlaces = 1u << 20;
 
 }  // namespace
 
-Parser::Parser(std::string_view name, std::string_view text) : lexer_(text) {
-    module_.name = name;
+Parser::Parser(std::string_view text, unsigned line, unsigned column)
+    : text_(text), lexer_(text, line, column) {
     ahead_ = lexer_.next();
     advance();
+}
+
+void Parser::skip_to(char mark, const char* where) {
+    while (token_.kind != TokenKind::end && !token_.is(mark) && !is_brace()) advance();
+    expect(mark, where);
 }
 
 bool Parser::take(char punctuation) {
@@ -57,7 +62,8 @@ uint64_t Parser::expect_integer(const char* what) {
     return bits;
 }
 
-Module Parser::module() {
+Module Parser::module(std::string_view name) {
+    module_.name = name;
     while (token_.kind != TokenKind::end) module_directive();
     if (module_.version == 0) throw Error(1, "this is no PTX text: it has no .version");
     return std::move(module_);
@@ -90,11 +96,8 @@ void Parser::module_directive() {
     if (token_.is_dotted("file") || token_.is_dotted("loc")) return debug_line();
     if (take_dotted("section")) return skip_braces();
     if (take_dotted("pragma")) {
-        while (token_.kind != TokenKind::end && !take(';')) {
-            link_option(token_.text);
-            advance();
-        }
-        return;
+        link_option(token_.text);
+        return skip_to(';', "after .pragma");
     }
     if (take_dotted("alias")) {
         const auto alias = expect_word("a name");
@@ -166,7 +169,7 @@ void Parser::debug_line() {
     uint64_t numbers[6] = {};
     size_t count = 0;
     std::string_view name;
-    for (advance(); token_.kind != TokenKind::end && token_.line == line; advance()) {
+    for (advance(); token_.kind != TokenKind::end && token_.line == line && !is_brace(); advance()) {
         if (token_.kind == TokenKind::integer && count < 6) numbers[count++] = token_.bits;
         if (token_.kind == TokenKind::string && name.empty()) name = token_.text;
     }
@@ -224,7 +227,7 @@ Variable Parser::declaration(Linkage linkage, Space space) {
         } else if (token_.is_dotted("attribute")) {  // .attribute(.managed): host memory is one with ours
             advance();
             expect('(', "after .attribute");
-            while (token_.kind != TokenKind::end && !take(')')) advance();
+            skip_to(')', "after an attribute");
         } else {
             variable.type = type_named(token_.text);
             if (variable.type == Type::none || variable.type == Type::pred) {
@@ -377,11 +380,29 @@ void Parser::function(Linkage linkage, bool kernel) {
     function.name = expect_word("a function's name");
     function.params = parameters();
     performance_directives(function);
-    if (!take(';')) {
-        body(function);
-        function.has_body = true;
-    }
+    if (!take(';')) skip_body(function);
     module_.functions.push_back(std::move(function));
+}
+
+void Parser::skip_body(Function& function) {
+    if (!token_.is('{')) expect('{', "before a function's body");
+    const auto begin = size_t(token_.text.data() - text_.data());
+    function.body_line = token_.line, function.body_column = token_.column;
+    unsigned depth = 0;
+    do {
+        if (token_.is('{')) ++depth;
+        if (token_.is('}') && --depth == 0) {
+            function.body = text_.substr(begin, size_t(token_.text.data() - text_.data()) + 1 - begin);
+            return advance();
+        }
+        if (token_.is_dotted("file"))
+            debug_line();
+        else
+            advance();
+    } while (token_.kind != TokenKind::end);
+    // What is wrong says who reads it.
+    Parser(text_.substr(begin), function.body_line, function.body_column).body(function);
+    fail("a function's body that does not end");
 }
 
 void Parser::performance_directives(Function& function) {
@@ -390,7 +411,7 @@ void Parser::performance_directives(Function& function) {
         const bool pragma = token_.is_dotted("pragma"), registers = token_.is_dotted("maxnreg");
         advance();
         if (pragma) {
-            while (token_.kind != TokenKind::end && !take(';')) advance();
+            skip_to(';', "after .pragma");
             continue;
         }
         uint64_t product = 1;
@@ -418,7 +439,13 @@ void Parser::performance_directives(Function& function) {
 Module parse(std::string_view name, std::string_view text) {
     const size_t end = text.find('\0');
     if (end != std::string_view::npos) text = text.substr(0, end);
-    return Parser(name, text).module();
+    return Parser(text).module(name);
+}
+
+Function with_body(const Function& head) {
+    Function whole = head;
+    Parser(head.body, head.body_line, head.body_column).body(whole);
+    return whole;
 }
 
 }  // namespace softgpu::ptx

@@ -121,9 +121,14 @@ struct Function {
     std::string_view name;
     Linkage linkage = Linkage::internal;
     bool kernel = false;
-    bool has_body = false;
+    std::string_view body;  // from its '{' to the '}' that ends it; empty for a declaration
+    unsigned body_line = 0, body_column = 0;
     unsigned line = 0;
+    uint32_t max_threads = 0;
+    uint32_t max_registers = 0;  // .maxnreg, 0 when absent
+    uint32_t required[3] = {0, 0, 0};
     std::vector<Variable> returns, params;
+    // From here on of the body, once it has been read:
     std::vector<Type> registers;
     std::vector<Variable> variables;  // of the body: .local, .shared, .param and the rest
     std::vector<Instruction> code;
@@ -131,9 +136,8 @@ struct Function {
     std::vector<BranchTable> tables;
     std::vector<Function> prototypes;  // .callprototype: name, returns, params
     std::vector<SourcePlace> places;
-    uint32_t max_threads = 0;
-    uint32_t max_registers = 0;  // .maxnreg, 0 when absent
-    uint32_t required[3] = {0, 0, 0};
+
+    bool has_body() const { return !body.empty(); }
 };
 
 struct Module {
@@ -146,6 +150,10 @@ struct Module {
     std::vector<std::pair<uint32_t, std::string_view>> files;  // .file: numbers and names
 };
 
-Module parse(std::string_view name, std::string_view text);  // throws Error
+// A module, with the heads of its functions: what a body says takes many times its text, so bodies are read
+// one at a time, when they are lowered. Throws Error.
+Module parse(std::string_view name, std::string_view text);
+// The function with what its body says. Throws Error.
+Function with_body(const Function& head);
 
 }  // namespace softgpu::ptx
