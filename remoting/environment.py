@@ -15,7 +15,7 @@ from pathlib import Path
 from gpu_kernels.client import Lease
 from gpu_kernels.errors import GPUKernelsError
 from remoting.paths import NativeBuild, native_build
-from remoting.startup.gpu_kernels_frameworks import CUDA_ROOT, take_back
+from remoting.startup.gpu_kernels_frameworks import CUDA_ROOT, LIBRARIES, take_back
 
 AGENT = "GPU_KERNELS_AGENT"
 LEASE = "GPU_KERNELS_LEASE"
@@ -113,11 +113,16 @@ def _put_runtime(env: dict[str, str], base_env: Mapping[str, str], *, software: 
     env[PYTHON] = sys.executable
     if env.get("PATH"):
         _put_first(env, "PATH", [COMMANDS])
-    _put_first(env, "PYTHONPATH", [STARTUP])
+    _put_frameworks(env, native)
     _put_first(env, "LD_LIBRARY_PATH", [native.client])
     _put_first(env, "LD_PRELOAD", [*native.client_runtimes, *(native.linker_stand_ins if software else ())])
     if software:
         _put_assembler(env, native)
+
+
+def _put_frameworks(env: dict[str, str], native: NativeBuild) -> None:
+    _put_first(env, "PYTHONPATH", [STARTUP])
+    env[LIBRARIES] = str(native.libraries)
 
 
 def _put_assembler(env: dict[str, str], native: NativeBuild) -> None:
@@ -147,7 +152,7 @@ def software_environment(
     env[PYTHON] = sys.executable
     if env.get("PATH"):
         _put_first(env, "PATH", [COMMANDS])
-    _put_first(env, "PYTHONPATH", [STARTUP])
+    _put_frameworks(env, native)
     _put_first(env, "LD_LIBRARY_PATH", [native.softgpu])
     _put_first(env, "LD_PRELOAD", [*native.softgpu_runtimes, *native.linker_stand_ins])
     _put_assembler(env, native)
@@ -166,7 +171,8 @@ def _without_lease(base_env: Mapping[str, str]) -> dict[str, str]:
     native = native_build(base_env)
     env = {name: value for name, value in base_env.items() if name not in (*LEASE_VARIABLES, ATTACH, PYTHON)}
     take_back(env)
-    env.pop(CUDA_ROOT, None)
+    for variable in (CUDA_ROOT, LIBRARIES):
+        env.pop(variable, None)
     _take_out(env, "PATH", (COMMANDS,))
     _take_out(env, "PYTHONPATH", (STARTUP,))
     _take_out(env, "LD_LIBRARY_PATH", (native.client, native.softgpu))

@@ -56,6 +56,11 @@ class NativeBuild:
         return self.softgpu / "cuda"
 
     @property
+    def libraries(self) -> Path:
+        """The folder of what stands for NVIDIA's maths libraries."""
+        return self.folder / "libraries"
+
+    @property
     def worker(self) -> Path:
         return self.folder / "bin" / "gpu-worker"
 
@@ -70,6 +75,7 @@ class NativeBuild:
             *self.softgpu_runtimes,
             *self.linker_stand_ins,
             self.ptxas,
+            self.libraries / "libcudnn.so.9",
             self.worker,
         )
 

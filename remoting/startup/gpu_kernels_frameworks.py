@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 CUDA_ROOT = "GPU_KERNELS_CUDA_ROOT"
 """A folder with the ``bin/ptxas`` that the slice's GPU needs; unset where that is NVIDIA's own."""
+LIBRARIES = "GPU_KERNELS_LIBRARIES"
+"""The folder of what stands for NVIDIA's maths libraries."""
 SET = "GPU_KERNELS_SET"
 """What was set here: a JSON object of variables and values."""
 FLAGS = "XLA_FLAGS"
@@ -35,6 +37,8 @@ SETTINGS = {
     # JAX asks NVIDIA's libraries for their versions, which need NVIDIA's driver to answer.
     "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
 }
+OWN = ("libcudnn.so.9",)
+"""Of that folder, what frameworks open by name."""
 BESIDE_TENSORFLOW = (
     ("nvjitlink", "libnvJitLink.so.12"),
     ("cublas", "libcublasLt.so.12"),
@@ -68,6 +72,7 @@ def make_ready(framework: str) -> None:
     """Set what ``framework`` reads at its import. It never fails: a framework may be used without a GPU."""
     try:
         put(os.environ, _installed())
+        _load_own(os.environ.get(LIBRARIES))
         if framework == "tensorflow":
             _load_beside_tensorflow()
     except (OSError, ValueError) as error:
@@ -147,8 +152,13 @@ def _installed() -> dict[str, str]:
     return found
 
 
+def _load_own(folder: str | None) -> None:
+    """Frameworks open libraries by name, and what is loaded already is found by its name."""
+    for library in OWN if folder else ():
+        ctypes.CDLL(os.path.join(str(folder), library))
+
+
 def _load_beside_tensorflow() -> None:
-    """TensorFlow opens libraries by name, and what is loaded already is found by its name."""
     for folder in _wheels_of_nvidia():
         for part, library in BESIDE_TENSORFLOW:
             path = Path(folder, part, "lib", library)

@@ -101,6 +101,7 @@ def test_a_lease_is_told_as_the_design_says():
         "TRITON_PTXAS_PATH": str(NATIVE.ptxas),
         "TRITON_PTXAS_BLACKWELL_PATH": str(NATIVE.ptxas),
         "GPU_KERNELS_CUDA_ROOT": str(NATIVE.cuda_root),
+        "GPU_KERNELS_LIBRARIES": str(NATIVE.libraries),
         "PYTHONPATH": str(STARTUP),
         "GPU_KERNELS_PYTHON": sys.executable,
     }

@@ -22,6 +22,11 @@ def test_the_slice_is_its_gpu_and_computes_as_the_cpu_does(python, environment, 
     assert_close(here, cpu)
 
 
+def test_kerass_fit_ends_with_the_cpus_losses(python, environment, cpu_environment) -> None:
+    here = run(python, "keras_training.py", environment)
+    assert_close(here, run(python, "keras_training.py", cpu_environment), digits=3)
+
+
 def test_what_needs_nvidias_libraries_is_an_exception(python, environment) -> None:
     said = run(python, "tensorflow_refusals.py", environment)
     assert all(said["refused"].values()), said["refused"]

@@ -1,4 +1,5 @@
-// Where the answers come from: the lease's agent (lease.cc), or the software GPU itself (softgpu/nvml/devices.cc).
+// Where the answers come from: the lease's agent (lease.cc), or the software GPU itself
+// (softgpu/nvml/devices.cc).
 #pragma once
 
 #include <cstdint>

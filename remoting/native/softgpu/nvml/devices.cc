@@ -1,5 +1,5 @@
-// Straight: the software GPUs that this process's environment describes, as this process uses them. Others have
-// software GPUs of their own.
+// Straight: the software GPUs that this process's environment describes, as this process uses them. Others
+// have software GPUs of their own.
 #include <cuda.h>
 #include <dlfcn.h>
 #include <stdio.h>
