@@ -33,21 +33,33 @@ std::mutex& counts() {
     return *mutex;
 }
 
+// What of `properties` is not done here; null where all is.
+const char* undone(const CUmemAllocationProp& properties) {
+    if (properties.type != CU_MEM_ALLOCATION_TYPE_PINNED) {
+        return "cuMemCreate of memory that is not pinned to its place";
+    }
+    if (properties.requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) {
+        return "cuMemCreate of memory that other processes may open";
+    }
+    if (properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+        return "cuMemCreate of memory that is not on a device";
+    }
+    return nullptr;
+}
+
 CUresult check_properties(const CUmemAllocationProp* properties) {
     if (!properties) return CUDA_ERROR_INVALID_VALUE;
-    if (properties->type != CU_MEM_ALLOCATION_TYPE_PINNED) {
-        static bool told;
-        return gk_unsupported_once("cuMemCreate of memory that is not pinned to its place", &told);
-    }
-    if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) {
-        static bool told;
-        return gk_unsupported_once("cuMemCreate of memory that other processes may open", &told);
-    }
-    if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
-        static bool told;
-        return gk_unsupported_once("cuMemCreate of memory that is not on a device", &told);
+    if (const char* name = undone(*properties)) {
+        gk_unsupported(name);
+        return CUDA_ERROR_NOT_SUPPORTED;
     }
     return check_device(properties->location.id);
+}
+
+// For who only asks, and will do it in another way: nobody is told.
+CUresult check_asked_properties(const CUmemAllocationProp* properties) {
+    if (properties && undone(*properties)) return CUDA_ERROR_NOT_SUPPORTED;
+    return check_properties(properties);
 }
 
 // Under counts().
@@ -256,7 +268,7 @@ CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocatio
         (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM && option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (CUresult error = check_properties(prop)) return error;
+    if (CUresult error = check_asked_properties(prop)) return error;
     const wire::DeviceSnapshot& device = Session::get().devices()[static_cast<size_t>(prop->location.id)];
     *granularity = device.granularity[option == CU_MEM_ALLOC_GRANULARITY_RECOMMENDED];
     return *granularity ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
