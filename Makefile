@@ -6,7 +6,7 @@
 # make full      all tests, and all of `make conformance`
 # make ready     sets up what these need, and runs none
 # make conformance      test suites that others wrote, on the software GPU (ARGS="cudadrv/test_linker.py": a part)
-# make frameworks       JAX and TensorFlow, for their tests (gigabytes; JAX_PYTHON=python3.12: the one for JAX)
+# make frameworks       PyTorch, JAX and TensorFlow, for their tests (gigabytes; JAX_PYTHON=python3.12: the one for JAX)
 # make gpu-conformance  the same on this machine's NVIDIA GPU
 # make sanitizers       the native code under sanitizers
 # make bench            the benchmarks
@@ -92,7 +92,16 @@ JAX_PYTHON ?= python3.12
 build/frameworks-jax/.ready: FRAMEWORK_PYTHON = $(JAX_PYTHON)
 build/frameworks-tensorflow/.ready: FRAMEWORK_PYTHON = $(PYTHON)
 
-frameworks: build/frameworks-jax/.ready build/frameworks-tensorflow/.ready
+build/frameworks-pytorch/.ready: FRAMEWORK_PYTHON = $(PYTHON)
+
+frameworks: build/frameworks-jax/.ready build/frameworks-tensorflow/.ready frameworks-pytorch
+
+# PyTorch finds this package among its own: .venv comes behind it. What is compiled for it is for the package too.
+.PHONY: frameworks-pytorch
+frameworks-pytorch: build/frameworks-pytorch/.ready .venv/.ready
+	@echo "import site; site.addsitedir('$$(echo $(CURDIR)/.venv/lib/python3*/site-packages)')" \
+	  > "$$(echo $(<D)/lib/python3*/site-packages)/project.pth"
+	@$(<D)/bin/python -m gpu_kernels.pytorch.build remoting/lib/pytorch
 
 build/frameworks-%/.ready: requirements/frameworks-%.txt
 	@echo "installing $* in $(@D) (once; some minutes)"

@@ -60,14 +60,20 @@ def parameters(function: Function) -> str:
     return ", ".join(parameter.declaration for parameter in function.parameters) or "void"
 
 
+# A program that asks to be told of the driver's errors as well, and runs as well when it is not (PyTorch, at
+# each start): nobody needs to know.
+REFUSED_QUIETLY = frozenset(("cuLogsRegisterCallback",))
+
+
 def stubs(header: Header) -> str:
     """A weak definition of every exported function, for the linker to take where there is no real one."""
     lines = [BANNER, '#include "cuda_abi.h"\n', '#pragma GCC diagnostic ignored "-Wunused-parameter"\n']
     lines.append('extern "C" {\n')
     for function in header.functions.values():
+        told = "true" if function.symbol in REFUSED_QUIETLY else "false"
         lines.append(
             f"__attribute__((weak)) {function.result} {function.symbol}({parameters(function)}) {{\n"
-            f"    static bool told;\n"
+            f"    static bool told = {told};\n"
             f'    return gk_unsupported_once("{function.symbol}", &told);\n}}\n'
         )
     lines.append("}\n")

@@ -1,0 +1,64 @@
+"""Puts the processor's kernels in the place of the device's, where the device is a software GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+import torch
+
+from gpu_kernels.pytorch import build
+
+SOFTWARE_NAMES = ("Software GPU", " (software GPU)")
+"""How the driver's name of a software GPU ends, whatever it was given; no GPU's does."""
+TRIED = ("2.15.0",)
+"""Releases that the tests ran with."""
+NOTHING_OF_OURS = "GPU_KERNELS_PYTORCH"
+"""Set to 0, PyTorch stays as it is."""
+ERROR_ROOM = 4096
+
+
+def is_software_gpu(name: str) -> bool:
+    return name.endswith(SOFTWARE_NAMES)
+
+
+def switch_on() -> list[str]:
+    """Do it, if this process's devices are software GPUs; what the user has to know, in lines.
+
+    PyTorch has started its device. Never raises.
+    """
+    if os.environ.get(NOTHING_OF_OURS) == "0":
+        return []
+    try:
+        if not all(is_software_gpu(torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())):
+            return []
+        library = build.library()
+    except build.NotBuilt as error:
+        return [f"PyTorch's operators do not run on this software GPU: {error}"]
+    except Exception as error:
+        return [f"PyTorch's operators do not run on this software GPU: {type(error).__name__}: {error}"]
+    return _load(str(library))
+
+
+def _load(path: str) -> list[str]:
+    switch = ctypes.CDLL(path).gk_pytorch_switch_on
+    switch.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t]
+    error = ctypes.create_string_buffer(ERROR_ROOM)
+    if switch(int(_in_place()), error, ERROR_ROOM) < 0:
+        why = error.value.decode(errors="replace").splitlines()[0]
+        return [f"PyTorch's operators do not run on this software GPU: {why}"]
+    release = torch.__version__.partition("+")[0]
+    if release not in TRIED:
+        tried = " and ".join(TRIED)
+        return [f"PyTorch {release} was not tried on a software GPU, {tried} was: what is wrong may be ours."]
+    return []
+
+
+def _in_place() -> bool:
+    """Whether device addresses are addresses of this process: the driver itself is the software GPU, which
+    says so by a name that the forwarding client does not have.
+    """
+    try:
+        return hasattr(ctypes.CDLL("libcuda.so.1"), "gk_softgpu_extension")
+    except OSError:
+        return False
