@@ -6,14 +6,16 @@ import struct
 
 import pytest
 
-from .driver_api import INVALID_HANDLE, INVALID_VALUE
+from .driver_api import INVALID_HANDLE, INVALID_VALUE, OUT_OF_MEMORY
 from .minimal_agent import MinimalAgent
-from .test_hostile_frames import COPY_OUT, MEMORY_INFO, STREAM, RawLane, handle, opcodes
+from .test_hostile_frames import ALLOCATE, COPY_OUT, MEMORY_INFO, STREAM, RawLane, handle, opcodes
 from .test_hostile_sessions import software_agent
 
 __all__ = ["opcodes", "software_agent"]
 
 STREAM_MEMORY, MEMORY_LOOK, GRAPH_LOOK = 25, 26, 38
+TAKE_NOTICES = 40
+MOST_ENDED = 4096  # ending_frees.h
 WAIT32, WRITE32, FLUSH, WAIT64, WRITE64, BARRIER, REDUCTION = 1, 2, 3, 4, 5, 6, 8
 EQUAL, CHUNK = 1, 256 * 1024
 
@@ -102,3 +104,27 @@ def test_waits_without_end_go_with_their_session(
     assert following.ask(opcodes["cuCtxSynchronize"])[0] == 0
     assert following.allocate(4096)
     assert before[0] == 0
+
+
+def test_streams_that_end_before_their_frees_are_so_many_and_no_more(
+    software_agent: MinimalAgent, opcodes: dict[str, int]
+) -> None:
+    """Each waits for a value that is not there, has a free behind that, and is destroyed."""
+    lane = RawLane(software_agent)
+    memory = lane.allocate(4096)
+    lane.ask(MEMORY_LOOK, look(memory, 4, 1, bytes(4)))
+    allocation = struct.pack("<IIQQQQ", 0, 0, 64, 0, 0, 0)
+    for number in range(MOST_ENDED + 1):
+        status, payload = lane.ask(ALLOCATE, allocation)
+        if status != 0:
+            break
+        stream = handle(STREAM, number)
+        lane.post(opcodes["cuStreamCreateWithPriority"], struct.pack("<QIi", stream, 1, 0))
+        lane.post(STREAM_MEMORY, operations(operation(WAIT32, memory, 1, EQUAL), stream=stream))
+        lane.post(opcodes["cuMemFreeAsync"], payload[:8] + struct.pack("<Q", stream))
+        lane.post(opcodes["cuStreamDestroy_v2"], struct.pack("<Q", stream))
+    assert (number, status) == (MOST_ENDED, OUT_OF_MEMORY)
+    assert b"have ended before the memory that was freed in them" in lane.ask(TAKE_NOTICES)[1]
+    assert lane.ask(MEMORY_LOOK, look(memory, 4, 1, struct.pack("<I", 1)))[0] == 0
+    while lane.ask(ALLOCATE, allocation)[0] != 0:  # until they have come to their frees
+        pass

@@ -65,6 +65,7 @@ def test_more_lanes_than_the_limit_has_room_for_are_refused_in_words(small: Mini
     said = refused[0].welcome[1].decode()
     assert f"{len(lanes)} connections" in said
     assert "worker_memory_mib" in said
+    assert small.log.read_text().count("refused, there are") < 100, "a line of the log for each"
     assert lanes[0].ask(MEMORY_INFO)[0] == 0
     lanes.pop().socket.close()
     while RawLane(small, b"s" * 16, 500).welcome[0] != 0:  # until the worker has seen the end of that one

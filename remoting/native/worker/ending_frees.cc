@@ -93,6 +93,15 @@ void EndingFrees::end(const Key& key) {
         record(key, stream);
     }
     if (stream.mark) ended_.push_back(std::move(stream));
+    full_ = ended_.size() >= kMostEnded;
+}
+
+bool EndingFrees::too_many() {
+    if (!full_.load(std::memory_order_relaxed)) return false;
+    const std::lock_guard lock(mutex_);
+    std::erase_if(ended_, [this](Stream& stream) { return come_to(stream); });
+    full_ = ended_.size() >= kMostEnded;
+    return full_;
 }
 
 void EndingFrees::stream_ends(CUstream stream) {
@@ -113,6 +122,7 @@ void EndingFrees::thread_ends() {
 void EndingFrees::look() {
     const std::lock_guard lock(mutex_);
     std::erase_if(ended_, [this](Stream& stream) { return come_to(stream); });
+    full_ = ended_.size() >= kMostEnded;
     for (auto entry = streams_.begin(); entry != streams_.end();) {
         const auto& [key, stream] = *entry;
         const bool nameable = !of_thread(std::get<CUstream>(key)) ||

@@ -38,6 +38,9 @@ class EndingFrees {
 
     // Gives back what streams have come to. Does not wait.
     void look();
+    // Whether so many streams have ended before their frees that nothing more may be begun until some have
+    // come to theirs. What ends after that was there already, so their number is bounded.
+    bool too_many();
     // What comes back when streams move.
     uint64_t bytes(uint8_t of);
 
@@ -62,7 +65,9 @@ class EndingFrees {
     Worker& worker_;
     std::mutex mutex_;
     std::map<Key, Stream> streams_;
-    std::vector<Stream> ended_;  // streams, but not their work
+    static constexpr size_t kMostEnded = 4096;
+    std::vector<Stream> ended_;      // streams, but not their work
+    std::atomic<bool> full_{false};  // of ended_
     std::vector<CUevent> spare_;
 };
 

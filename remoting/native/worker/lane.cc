@@ -62,8 +62,9 @@ void Lane::run() {
         arrived_.drop(done);
         watch_for_idleness();
     }
+    static LimitedLog log;
     if (!arrived_.content().empty() && !session_.ended())
-        log_line("session " + session_.name() + ": a lane ended inside a frame");
+        log.line("session " + session_.name() + ": a lane ended inside a frame");
 }
 
 // Only lanes that have something to give back wake for it, and only once.
@@ -97,7 +98,8 @@ bool Lane::consume(std::span<const std::byte> bytes, size_t& done) {
 }
 
 bool Lane::malformed(const wire::FrameHeader& header, const char* why) {
-    log_line("session " + session_.name() + ": a frame with opcode " + std::to_string(header.opcode) +
+    static LimitedLog log;
+    log.line("session " + session_.name() + ": a frame with opcode " + std::to_string(header.opcode) +
              " and " + std::to_string(header.length) + " bytes cannot be accepted: " + why +
              "; the session ends");
     session_.end();
@@ -112,6 +114,12 @@ void Lane::use_device(uint8_t device) {
 
 bool Lane::has_room(const Handler& handler, const wire::Reader& payload) {
     if (handler.keeps == Keeps::nothing) return true;
+    if (worker_.ending_frees.too_many()) {
+        session_.refuse(
+            "thousands of streams or threads have ended before the memory that was freed in them could be: "
+            "CUDA_ERROR_OUT_OF_MEMORY until their work is done. Synchronize before you destroy streams");
+        return false;
+    }
     HostMemory& memory = worker_.host_memory;
     const auto level =
         handler.keeps == Keeps::much ? memory.level_now() : memory.level(payload.rest().size());

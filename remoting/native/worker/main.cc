@@ -107,7 +107,8 @@ void refuse(int fd, const std::string& session, size_t most) {
         "fewer "
         "threads, end processes that you no longer need, or take a larger slice; the server's admin sets the "
         "bound with its worker_memory_mib";
-    log_line("session " + session + ": refused, there are " + std::to_string(most) + " connections");
+    static LimitedLog log;
+    log.line("session " + session + ": refused, there are " + std::to_string(most) + " connections");
     const wire::ReplyHeader header{static_cast<uint32_t>(text.size()), CUDA_ERROR_DEVICE_UNAVAILABLE};
     std::string reply(reinterpret_cast<const char*>(&header), sizeof header);
     reply += text;

@@ -19,7 +19,8 @@ Session::Session(Worker& worker, std::string name)
 }
 
 CUresult Session::refuse(const std::string& why) {
-    log_line("session " + name_ + ": " + why);
+    static LimitedLog log;
+    log.line("session " + name_ + ": " + why);
     notices.add(wire::NoticeKind::lines, why);
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -37,7 +38,8 @@ void Session::hold(CUresult error, const char* call) {
     int none = CUDA_SUCCESS;
     if (!held_.compare_exchange_strong(none, error) || error == worker_.poisoned.load()) return;
     const char* text = gk_error_name(error);
-    log_line("session " + name_ + ": " + call + " failed with " + (text ? text : std::to_string(error)));
+    static LimitedLog log;
+    log.line("session " + name_ + ": " + call + " failed with " + (text ? text : std::to_string(error)));
 }
 
 CUresult Session::take_held() {

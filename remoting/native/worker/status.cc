@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "memory_ledger.h"
@@ -37,6 +38,21 @@ void log_line(std::string_view text) {
     }
     line += '\n';
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+}
+
+void LimitedLog::line(std::string_view text) {
+    const std::lock_guard lock(mutex_);
+    const auto now = std::chrono::steady_clock::now();
+    lines_ = std::min(kAtOnce, lines_ + std::chrono::duration<double>(now - counted_).count() * kASecond);
+    counted_ = now;
+    if (lines_ < 1) {
+        ++left_out_;
+        return;
+    }
+    --lines_;
+    if (left_out_ > 0) log_line(std::to_string(left_out_).append(" lines like the next one were left out"));
+    left_out_ = 0;
+    log_line(text);
 }
 
 void Status::send(const std::string& packet) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -9,6 +11,21 @@
 namespace worker {
 
 void log_line(std::string_view text);
+
+// Lines of one kind that clients cause: so many at once, then two a second. The next one tells how many were
+// left out. Any thread.
+class LimitedLog {
+  public:
+    void line(std::string_view text);
+
+  private:
+    static constexpr double kAtOnce = 20, kASecond = 2;
+
+    std::mutex mutex_;
+    double lines_ = kAtOnce;  // that may be written now
+    std::chrono::steady_clock::time_point counted_ = std::chrono::steady_clock::now();
+    uint64_t left_out_ = 0;
+};
 
 class MemoryLedger;
 
