@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from gpu_kernels.cli.exits import Exit
@@ -18,6 +19,7 @@ from gpu_kernels.cli.run import HeldByCommand
 from gpu_kernels.client import PoolClient
 from gpu_kernels.errors import Forbidden, GPUKernelsError, PoolUnavailable, Unauthenticated
 from gpu_kernels.keeper import KEEPER
+from gpu_kernels.pytorch import TRIED, WHAT_RUNS_WHERE
 from gpu_kernels.units import parse_size
 from remoting.agent.protections import Protection, kept, workers_of
 from remoting.environment import LEASE, client_environment, software_environment
@@ -82,6 +84,7 @@ def run_checks(options: argparse.Namespace, env: Mapping[str, str]) -> Iterator[
         yield from _agent(options.agent)
         return
     yield _native_libraries(env)
+    yield from _pytorch()
     if options.software:
         yield _vector_add("software GPU", lambda: software_environment(env))
         return
@@ -100,6 +103,19 @@ def _native_libraries(env: Mapping[str, str]) -> Check:
         )
         return Check("native libraries", False, f"not in {native.folder}: {', '.join(missing)}", advice)
     return Check("native libraries", True, str(native.folder))
+
+
+def _pytorch() -> Iterator[Check]:
+    """Of this Python, where it has one."""
+    try:
+        release = version("torch").partition("+")[0]
+    except PackageNotFoundError:
+        return
+    tried = ", ".join(TRIED)
+    if release in TRIED:
+        yield Check("PyTorch", True, f"{release} was tried. {WHAT_RUNS_WHERE}")
+    else:
+        yield Check("PyTorch", None, f"{release} was not tried on a software GPU; {tried} was")
 
 
 def _agent(folder: Path) -> Iterator[Check]:

@@ -4,6 +4,7 @@ fail.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
@@ -15,6 +16,7 @@ from gpu_kernels.durations import duration
 from gpu_kernels.endings import why_ended
 from gpu_kernels.errors import PoolError
 from gpu_kernels.magics.query import AgentSilent, SliceStatus, query, transport
+from gpu_kernels.pytorch import WHAT_RUNS_WHERE
 
 CONTROLLER_TIMEOUT_S = 3.0
 NO_GPU = (
@@ -95,7 +97,8 @@ def _without_lease(environ: Mapping[str, str]) -> Report:
     if refusal := environ.get("GPU_KERNELS_REFUSAL"):
         return Report("This kernel was restarted without a GPU.", remarks=[*refusal.splitlines(), TRY_AGAIN])
     if environ.get("GPU_KERNELS_DEVICE") == "software":
-        return Report("This process runs straight on a software GPU of its own; no pool is involved.")
+        headline = "This process runs straight on a software GPU of its own; no pool is involved."
+        return Report(headline, remarks=_of_pytorch("software"))
     return Report(NO_GPU[0], remarks=list(NO_GPU[1:]))
 
 
@@ -147,8 +150,16 @@ def _fill(report: Report, environ: Mapping[str, str], lease: Lease | None, slice
         if left := _time_left(lease):
             rows.append(("time left", left))
         rows.append(("lease", _lease_text(lease)))
+    report.remarks = _of_pytorch(slices[0].device if slices else "") + report.remarks
     if course := (lease.course if lease is not None else environ.get("GPU_KERNELS_COURSE")):
         rows.append(("course", course))
+
+
+def _of_pytorch(device: str) -> list[str]:
+    """What a program that has imported PyTorch has to know where its GPU is of this kind."""
+    torch = sys.modules.get("torch")
+    served = torch is not None and getattr(torch.version, "cuda", None) is not None
+    return [WHAT_RUNS_WHERE] if served and device == "software" else []
 
 
 def _gpu_text(part: SliceStatus) -> str:

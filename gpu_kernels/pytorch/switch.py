@@ -7,12 +7,10 @@ import os
 
 import torch
 
-from gpu_kernels.pytorch import build
+from gpu_kernels.pytorch import TRIED, build
 
 SOFTWARE_NAMES = ("Software GPU", " (software GPU)")
 """How the driver's name of a software GPU ends, whatever it was given; no GPU's does."""
-TRIED = ("2.15.0",)
-"""Releases that the tests ran with."""
 NOTHING_OF_OURS = "GPU_KERNELS_PYTORCH"
 """Set to 0, PyTorch stays as it is."""
 ERROR_ROOM = 4096

@@ -34,11 +34,11 @@ def pytorch() -> str:
 
 
 def run(python: str, place: str, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a program of ``PROGRAMS`` there, on one core: neither side's sums depend on how many there are."""
+    """Run a program of ``PROGRAMS`` (or ``-c``) there, on one core: sums depend on how many there are."""
     with PLACES[place](1) as process, process() as environment:
         environment |= {"OMP_NUM_THREADS": "1"}
         return subprocess.run(
-            [python, str(PROGRAMS / program), *arguments],
+            [python, str(PROGRAMS / program) if program.endswith(".py") else program, *arguments],
             env=environment,
             capture_output=True,
             text=True,

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
 
 import pytest
+
+from gpu_kernels.pytorch import WHAT_RUNS_WHERE
+from remoting.environment import without_gpu
+from tests.native_build import ROOT
 
 from . import places
 
@@ -78,3 +85,23 @@ def test_what_a_program_sees_is_a_devices(pytorch: str, place: str) -> None:
 def test_operators_and_own_kernels_keep_cudas_order(pytorch: str, place: str) -> None:
     done = places.run(pytorch, place, "order.py")
     assert done.stdout == IN_ORDER, done.stderr
+
+
+def test_the_guides_program_learns(pytorch: str) -> None:
+    guide = (ROOT / "docs" / "how-to" / "teach-with-pytorch.md").read_text(encoding="utf-8")
+    program = re.search(r"```python\n(.*?)```", guide, re.S)
+    assert program
+    done = places.run(pytorch, "straight", "-c", program[1])
+    assert done.stdout.startswith("learned: True on "), done.stderr
+
+
+def test_gpu_says_first_where_operators_run(pytorch: str) -> None:
+    asked = "import torch; from gpu_kernels.magics.report import look; print(look())"
+    done = places.run(pytorch, "straight", "-c", asked)
+    assert done.stdout.splitlines()[1] == WHAT_RUNS_WHERE, done.stderr
+
+
+def test_pytorch_beside_no_gpu_is_left_alone(pytorch: str) -> None:
+    asked = "import sys, torch; (torch.ones(3) + 1).sum(); print('gpu_kernels.pytorch.switch' in sys.modules)"
+    done = subprocess.run([pytorch, "-c", asked], env=without_gpu(os.environ), capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("False\n", "")
