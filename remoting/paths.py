@@ -61,6 +61,11 @@ class NativeBuild:
         return self.folder / "libraries"
 
     @property
+    def maths_libraries(self) -> tuple[Path, ...]:
+        cublas = [f"lib{name}.so.{major}" for major in (12, 13) for name in ("cublas", "cublasLt")]
+        return tuple(self.libraries / name for name in (*cublas, "libcudnn.so.9"))
+
+    @property
     def worker(self) -> Path:
         return self.folder / "bin" / "gpu-worker"
 
@@ -75,7 +80,7 @@ class NativeBuild:
             *self.softgpu_runtimes,
             *self.linker_stand_ins,
             self.ptxas,
-            self.libraries / "libcudnn.so.9",
+            *self.maths_libraries,
             self.worker,
         )
 

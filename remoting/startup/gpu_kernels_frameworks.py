@@ -37,16 +37,20 @@ SETTINGS = {
     # JAX asks NVIDIA's libraries for their versions, which need NVIDIA's driver to answer.
     "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
 }
-OWN = ("libcudnn.so.9",)
+OWN = (
+    "libcublas.so.12",
+    "libcublasLt.so.12",
+    "libcublas.so.13",
+    "libcublasLt.so.13",
+    "libcudnn.so.9",
+)
 """Of that folder, what frameworks open by name."""
 BESIDE_TENSORFLOW = (
     ("nvjitlink", "libnvJitLink.so.12"),
-    ("cublas", "libcublasLt.so.12"),
-    ("cublas", "libcublas.so.12"),
     ("cusparse", "libcusparse.so.12"),
     ("cusolver", "libcusolver.so.11"),
 )
-"""What TensorFlow's wheel does not find in the folders of NVIDIA's, each after those that it needs."""
+"""What TensorFlow's wheel does not find in NVIDIA's folders, each after those it needs; cuBLAS is ours."""
 
 
 class _Watch(MetaPathFinder):

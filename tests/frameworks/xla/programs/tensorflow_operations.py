@@ -1,4 +1,4 @@
-"""What runs of TensorFlow without a library of NVIDIA's: prints the results."""
+"""What runs of TensorFlow, called one by one: prints the results."""
 
 import json
 
@@ -38,6 +38,10 @@ done = {
     "gather": tf.gather(a, [1, 2]),
     "concat": tf.concat([a, a], 1),
     "cumsum": tf.cumsum(a),
+    "product": a @ a,
+    "batched": tf.matmul(tf.stack([a, a + 1]), tf.stack([a, a]), transpose_b=True),
+    "doubles": tf.cast(a, tf.float64) @ tf.cast(a, tf.float64),
+    "vector": tf.linalg.matvec(a, a[0]),
     "half": tf.cast(tf.cast(a, tf.float16) + 1, tf.float32),
     "repeatable": tf.random.stateless_uniform((4,), (1, 2)),
     "tape": slopes(),

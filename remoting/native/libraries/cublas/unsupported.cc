@@ -1,0 +1,10 @@
+#include "codegen/unsupported.h"
+
+#include "roles.h"
+#include "status.h"
+#include "tell.h"
+
+extern "C" int cublas_unsupported(const char* name) {
+    cuda::say_unsupported(name, "CUBLAS_STATUS_NOT_SUPPORTED", libraries::tell_user);
+    return cublas::kNotSupported;
+}
