@@ -1,5 +1,5 @@
-"""How long a body takes to load grows with its length, whatever its branches are: four times the text does not
-take sixteen times as long."""
+"""How long a body takes to load grows with its length, whatever its branches are: four times the text does
+not take sixteen times as long."""
 
 from __future__ import annotations
 
