@@ -16,7 +16,7 @@ from tests.native_build import ROOT
 
 FOLDER = ROOT / "benchmarks"
 PRINTS_FIGURES = re.compile(r"^from benchmarks\.figures import .*\b(main|emit)\b", re.M)
-LONG = {"kernel_start", "kills", "lab_load", "siege", "softgpu"}
+LONG = {"frameworks", "kernel_start", "kills", "lab_load", "siege", "softgpu"}
 """These start dozens of processes, or compile kernels, whatever their size."""
 
 
@@ -46,6 +46,8 @@ def test_a_benchmark_at_its_smallest_prints_its_figures(name: str) -> None:
     done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]
     figures = json.loads(done.stdout)
+    if name == "frameworks" and "make frameworks" in done.stderr:
+        pytest.skip(done.stderr.splitlines()[-1])
     assert figures
     for figure in figures:
         assert figure.keys() == {"name", "value", "unit", "aim", "better"}

@@ -1,0 +1,68 @@
+"""Times PyTorch on a device: ``cpu`` or ``cuda``. A program for the Python that has it; prints JSON."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+DEVICE = torch.device(sys.argv[1])
+SMALLEST = "--smallest" in sys.argv
+
+
+def seconds(act: Callable[[], object], times: int) -> float:
+    """The median of ``times``, after two that do not count."""
+    samples = []
+    for _ in range(times + 2):
+        start = time.perf_counter()
+        act()
+        samples.append(time.perf_counter() - start)
+    return statistics.median(samples[2:])
+
+
+def step(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Callable[[], object]:
+    model, x, y = model.to(DEVICE), x.to(DEVICE), y.to(DEVICE)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+    def one() -> float:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return one
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    small, times = torch.ones(8, device=DEVICE), 3 if SMALLEST else 20
+
+    def operators() -> None:
+        for _ in range(100):
+            small + small
+
+    cnn = nn.Sequential(
+        *(nn.Conv2d(1, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(16, 32, 3), nn.BatchNorm2d(32), nn.ReLU(), nn.AdaptiveAvgPool2d(1)),
+        *(nn.Flatten(), nn.Dropout(0.1), nn.Linear(32, 10)),
+    )
+    layer = nn.TransformerEncoderLayer(128, 4, 256, dropout=0.1, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    transformer = nn.Sequential(encoder, nn.Flatten(), nn.Linear(32 * 128, 10))
+    labels = torch.randint(0, 10, (32,))
+    figures = {
+        "operator_us": seconds(operators, times) / 100 * 1e6,
+        "cnn_ms": seconds(step(cnn, torch.randn(32, 1, 28, 28), labels), times) * 1e3,
+        "transformer_ms": seconds(step(transformer, torch.randn(32, 32, 128), labels), times) * 1e3,
+    }
+    json.dump(figures, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
