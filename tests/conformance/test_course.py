@@ -32,26 +32,37 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="session")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ``PROGRAM-BUILD`` for each program, compiled side by side: that takes the time.
+class Compiled:
+    """The course's programs, compiled side by side while tests run: each test waits for its own.
 
     The one with templates takes as long as ten others, and begins first.
     """
-    folder = tmp_path_factory.mktemp("course")
-    names = sorted(PROGRAMS, key=lambda name: not name.startswith("thrust"))
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        made = [pool.submit(compile_program, folder, name, build) for name in names for build in BUILDS]
-    for one in made:
-        one.result()
-    return folder
+
+    def __init__(self, folder: Path, pool: ThreadPoolExecutor) -> None:
+        names = sorted(PROGRAMS, key=lambda name: not name.startswith("thrust"))
+        self._made = {
+            (name, build): pool.submit(compile_program, folder, name, build)
+            for name in names
+            for build in BUILDS
+        }
+
+    def program(self, name: str, build: str) -> Path:
+        return self._made[name, build].result()
 
 
-def compile_program(folder: Path, name: str, build: str) -> None:
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compiled]:
+    pool = ThreadPoolExecutor(os.cpu_count())
+    yield Compiled(tmp_path_factory.mktemp("course"), pool)
+    pool.shutdown(cancel_futures=True)
+
+
+def compile_program(folder: Path, name: str, build: str) -> Path:
     command = ["nvcc", "-std=c++17", "-cudart", "shared", *ALL_BUILDS[build], *OPTIONS.get(name, ())]
     target = folder / f"{name}-{build}"
     done = subprocess.run([*command, "-o", target, COURSE / f"{name}.cu"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    return target
 
 
 @pytest.fixture(scope="module", params=["straight", "forwarded"])
@@ -62,11 +73,10 @@ def process(request: pytest.FixtureRequest) -> Iterator[Process]:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("build", BUILDS)
-def test_a_program_prints_what_it_should(process: Process, compiled: Path, name: str, build: str) -> None:
+def test_a_program_prints_what_it_should(process: Process, compiled: Compiled, name: str, build: str) -> None:
+    program = compiled.program(name, build)
     with process() as environment:
-        done = subprocess.run(
-            [compiled / f"{name}-{build}"], env=environment, capture_output=True, text=True, timeout=120
-        )
+        done = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=120)
     assert done.stdout == (COURSE / f"{name}.out").read_text(), done.stderr
     assert done.returncode == 0
 
