@@ -22,4 +22,4 @@ if sys.version_info >= (3, 9):  # noqa: UP036 - any Python of the machine may fi
     import gpu_kernels_frameworks
 
     gpu_kernels_frameworks.watch()
-    _run_the_next()
+_run_the_next()
