@@ -18,6 +18,8 @@ FOLDER = ROOT / "benchmarks"
 PRINTS_FIGURES = re.compile(r"^from benchmarks\.figures import .*\b(main|emit)\b", re.M)
 LONG = {"frameworks", "kernel_start", "kills", "lab_load", "siege", "softgpu"}
 """These start dozens of processes, or compile kernels, whatever their size."""
+FRAMEWORKS = {"frameworks"}
+"""These need what `make frameworks` installs, and say so where it is not."""
 
 
 def module(path: Path) -> str:
@@ -77,5 +79,6 @@ def test_every_module_that_is_a_program_prints_figures_or_is_run_by_one_that_doe
         if f'"{name}"' in sources
         or f"benchmarks.{name}" in sources
         or f'"{name.rpartition(".")[2]}"' in sources
+        or f'"{name.rpartition(".")[2]}.py"' in sources
     }
     assert parts == started
