@@ -45,7 +45,8 @@ class Turns:
             del line[turn]
             if not line:
                 del self._lines[party]
-            turn.set_result(False)
+            if not turn.done():  # cancelled, as the loop's last waits are
+                turn.set_result(False)
 
     def _count(self) -> None:
         if not self._counting:

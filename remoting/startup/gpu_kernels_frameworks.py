@@ -111,8 +111,9 @@ def take_back(environ: MutableMapping[str, str]) -> None:
         now = environ.get(name)
         if now == value:
             del environ[name]
-        elif now is not None and now.startswith(f"{value} "):
-            environ[name] = now[len(value) + 1 :]
+        elif now is not None and name == FLAGS and value in now:  # the user's may stand on either side
+            before, _, after = now.partition(value)
+            environ[name] = before + after.removeprefix(" ") if after else before.removesuffix(" ")
 
 
 def chosen_flags(

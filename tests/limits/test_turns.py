@@ -66,3 +66,12 @@ async def test_a_newcomer_waits_for_one_of_each_other_party() -> None:
     await asyncio.sleep(0)
     assert newcomer.done()
     assert sum(turn.done() for turn in crowd) == 2
+
+
+async def test_a_wait_that_was_cancelled_may_be_given_up() -> None:
+    turns = Turns(1)
+    turns.ask("one")
+    waiting = turns.ask("one")
+    waiting.cancel()
+    turns.give_up("one", waiting)
+    assert len(turns) == 0

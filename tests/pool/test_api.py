@@ -20,12 +20,14 @@ from gpu_kernels.errors import (
     InvalidRequest,
     InvalidSize,
     KeyReused,
+    LedgerUnavailable,
     NotAMember,
     PoolError,
     UnknownAgent,
     UnknownCourse,
     UnknownLease,
 )
+from gpu_kernels.pool.service.desk import Desk
 from tests.pool.controller import ADDRESS, Agent, ThreadedController, error_of, reserve, token, until
 
 
@@ -235,6 +237,19 @@ class TestAgents:
         assert 1.9 <= answer.held <= time.monotonic() - began
         assert began + answer.held + expires_in <= renewed + lease.ttl, "no later than the lease's end"
         assert agent.report().held == 0.0
+
+    def test_a_report_that_was_taken_is_answered_when_the_ledger_cannot_be_read_again(
+        self, controller: ThreadedController, ada: PoolClient, agent: Agent, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lease = reserve(ada)
+        agent.carry_out()
+
+        async def unavailable(self: Desk, work: object) -> None:
+            raise LedgerUnavailable("The ledger cannot be read.", log_message="by this test")
+
+        monkeypatch.setattr(Desk, "read", unavailable)
+        answer = agent.report([lease], wait=1.0)
+        assert [target.id for target in answer.leases] == [lease.id]
 
     def test_a_report_that_is_behind_is_answered_at_once(self, ada: PoolClient, agent: Agent) -> None:
         lease = reserve(ada)

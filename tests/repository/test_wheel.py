@@ -54,3 +54,14 @@ def test_it_brings_no_sources_of_the_lab_extension_and_nothing_beside_it(wheel):
     assert [path for path in shared if not path.startswith("share/jupyter/labextensions/gpu-kernels/")] == []
     assert [name for name in wheel.namelist() if name.startswith("gpu_kernels/labextension")] == []
     assert not any("node_modules" in name for name in wheel.namelist())
+
+
+def test_it_brings_what_frameworks_need_at_their_start(wheel):
+    names = set(wheel.namelist())
+    for folder, kinds in (
+        ("remoting/startup", ("*.py", "*.txt")),
+        ("gpu_kernels/pytorch", ("*.py", "*.cc", "*.h")),
+    ):
+        files = {str(path.relative_to(ROOT)) for kind in kinds for path in (ROOT / folder).rglob(kind)}
+        assert files
+        assert files <= names

@@ -40,6 +40,18 @@ def test_what_is_put_can_be_taken_back_and_the_users_own_stays(base, installed, 
     }
 
 
+@pytest.mark.parametrize(
+    ("now", "left"),
+    [("{} --mine=1", "--mine=1"), ("--mine=1 {}", "--mine=1"), ("--mine=1 {} -b", "--mine=1 -b")],
+)
+def test_flags_that_the_user_added_on_either_side_stay(now: str, left: str):
+    env: dict[str, str] = {}
+    put(env, {"jaxlib": "0.12.0.1"})
+    env["XLA_FLAGS"] = now.format(env["XLA_FLAGS"])
+    take_back(env)
+    assert env == {"XLA_FLAGS": left}
+
+
 def test_memory_is_taken_as_it_is_needed():
     env: dict[str, str] = {}
     put(env, {})

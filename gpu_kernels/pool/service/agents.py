@@ -13,7 +13,9 @@ from gpu_kernels.errors import (
     Conflict,
     Forbidden,
     InvalidRequest,
+    LedgerUnavailable,
     PoolError,
+    PoolUnavailable,
     TooMany,
     UnknownAgent,
 )
@@ -226,13 +228,18 @@ class Report(AgentHandler):
             if seconds > 0:
                 self.linger_at(bell)
             while told.target_seq == target_seq and (left := end - time.monotonic()) > 0:
-                await self.lingered(bell, left)
+                rang = await self.lingered(bell, left)
                 if self.gone:
                     break
                 # Also when the time is over: leases were renewed meanwhile. The clock is read before the
                 # ledger's is, so that the agent is told too little rather than too much.
-                looked = time.monotonic()
-                told = await self.service.desk.read(look)
+                at = time.monotonic()
+                try:
+                    told, looked = await self.service.desk.read(look), at
+                except (LedgerUnavailable, PoolUnavailable):
+                    if rang:
+                        raise
+                    break  # nothing has changed, and what was told when the report was taken holds
         targets = [self._target(target) for target in told.targets]
         numbers = {
             "target_seq": told.target_seq,
