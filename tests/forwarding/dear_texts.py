@@ -90,6 +90,20 @@ def _in_functions(statement: str, each: int) -> Callable[[int], str]:
     return text
 
 
+def _with_many_results(statement: str) -> Callable[[int], str]:
+    """One function that gives as many values as it may, of which each return reads all."""
+    results = ",".join(f".reg .b32 r{number}" for number in range(4096))
+    return _repeated(f"{HEAD}.func ({results}) f() {{\n.reg .pred p;\n", statement)
+
+
+def _by_a_table(targets: int, labels: int, branches: str) -> Callable[[int], str]:
+    """Functions of some 20 KB, each with as many branches through its table as may have 2**20 targets
+    together; its targets are so many labels."""
+    table = ",".join(f"L{number % labels}" for number in range(targets))
+    body = f"{NAMES}T: .branchtargets {table};\n{branches}ret; }}\n"
+    return _numbered(HEAD, ".func f{:07d}() {{\n" + body.replace("}", "}}"), "")
+
+
 DEAR: dict[str, Callable[[int], str]] = {
     **{kind: _in_one_kernel(statement) for kind, statement in STATEMENTS.items()},
     **{f"{kind} in functions": _in_functions(statement, 300) for kind, statement in STATEMENTS.items()},
@@ -97,6 +111,15 @@ DEAR: dict[str, Callable[[int], str]] = {
         f"few {kind} in functions": _in_functions(STATEMENTS[kind], 3)
         for kind in ("additions", "guarded calls", "global variables")
     },
+    "returns of many values": _with_many_results("ret;"),
+    "guarded returns of many values": _with_many_results("@p ret;"),
+    "branches through a table to one label": _by_a_table(2048, 1, "@p brx.idx a,T;" * 512 + "L0:"),
+    "branches through a table to many labels": _by_a_table(
+        2048, 1024, "@p brx.idx a,T;" * 512 + "".join(f"L{number}:bar.sync 0;" for number in range(1024))
+    ),
+    "branches through a table to each other": _by_a_table(
+        1024, 1024, "".join(f"L{number}:brx.idx a,T;" for number in range(1024))
+    ),
     "functions": _numbered(HEAD, ".func f{:07d}(){{ret;}}", "", 16_000),
     "kernels": _numbered(HEAD, ".entry k{:07d}(){{ret;}}", "", 16_000),
     "parameters": _numbered(HEAD, ".entry k{:07d}(.param.u8 a,.param.u8 b){{ret;}}", "", 16_000),

@@ -16,9 +16,12 @@ using softgpu::ptx::TokenKind;
 struct Costs {
     uint64_t statement, operand, mark, character, name, line, call, rich, pairs, variable;
 };
-constexpr Costs kOutside{1536, 1024, 256, 4, 8, 32, 0, 0, 0, 0};     // variables, heads of functions
+constexpr Costs kOutside{1536, 1024, 256, 4, 8, 32, 0, 0, 0, 0};        // variables, heads of functions
 constexpr Costs kReading{1536, 1024, 256, 16, 0, 0, 0, 2048, 4096, 0};  // a body, until its ops are made
 constexpr Costs kStays{112, 56, 112, 0, 2, 16, 256, 336, 512, 288};     // of a body
+// Branches through tables times what a body names with commas: edges of its graph, while it is read. The
+// software GPU refuses a body with more.
+constexpr uint64_t kEdge = 32, kMostEdges = 1ull << 20;
 constexpr uint64_t kFunction = 4096;
 constexpr uint64_t kInitial = 24, kInitialAddress = 320;  // tokens of a variable's initialiser; names in it
 constexpr uint64_t kSharedTable = 4, kMostShared = 16ull << 20;  // kernels times shared variables
@@ -32,6 +35,7 @@ struct Code {
     uint64_t name_characters = 0;  // of what is too long to be no name
     uint64_t lines = 0;            // .loc and .file
     uint64_t calls = 0;
+    uint64_t table_branches = 0;
     uint64_t rich = 0;       // words of instructions that become more ops than two and one an operand
     uint64_t pairs = 0;      // comparisons of two 16-bit floats at once: some ten ops each
     uint64_t variables = 0;  // of the image, which a body declares
@@ -46,7 +50,9 @@ struct Code {
         if (token.text.size() > kShort) name_characters += token.text.size();
         lines += token.is_dotted("loc") || token.is_dotted("file");
         calls += token.is_word("call");
+        table_branches += token.is_word("brx");
     }
+    uint64_t edges() const { return std::min(table_branches * operands, kMostEdges); }
     uint64_t cost(const Costs& of) const {
         return statements * of.statement + operands * of.operand + marks * of.mark +
                characters * of.character + name_characters * of.name + lines * of.line + calls * of.call +
@@ -90,7 +96,7 @@ class Counter {
     }
 
     void end_body() {
-        largest_ = std::max(largest_, body_.cost(kReading));
+        largest_ = std::max(largest_, body_.cost(kReading) + body_.edges() * kEdge);
         stays_ += body_.cost(kStays);
         body_ = Code{};
     }

@@ -72,6 +72,30 @@ OUT: st.param.b32 [result], %r2; ret;
     assert run(device, program(functions, body)).tolist() == want
 
 
+def test_lanes_return_from_different_places_with_their_own_values(device: Device) -> None:
+    functions = """
+.func (.reg .b32 first, .reg .b64 second) parts(.reg .b32 x) {
+    .reg .pred %p<4>; .reg .b32 %r<4>;
+    mov.u32 first, 1; cvt.u64.u32 second, x;
+    setp.lt.u32 %p1, x, 8; @%p1 ret;
+    mov.u32 first, 2; and.b32 %r1, x, 1; setp.eq.u32 %p2, %r1, 0; @%p2 bra EVEN;
+LOOP: add.u64 second, second, 100; sub.u32 x, x, 2; setp.gt.u32 %p3, x, 20; @!%p3 ret; bra LOOP;
+EVEN: mov.u32 first, 3; mov.u64 second, 7;
+}"""
+    body = """.reg .b64 %wide; .reg .b32 %low;
+        call (%r0, %wide), parts, (%r1); cvt.u32.u64 %low, %wide; mad.lo.u32 %r0, %r0, 10000, %low;
+        activemask.b32 %r9; setp.ne.u32 %p2, %r9, -1; @%p2 add.u32 %r0, %r0, 500000;"""
+
+    def parts(x: int) -> int:
+        if x < 8:
+            return 10000 + x
+        if x % 2 == 0:
+            return 30007
+        return 20000 + x + 100 * max(1, (x - 20 + 1) // 2)
+
+    assert run(device, program(functions, body)).tolist() == [parts(lane) for lane in range(32)]
+
+
 FACTORIAL = """
 .func (.param .b64 result) factorial(.param .b64 n) {
     .reg .pred %p1; .reg .b64 %rd<8>; ld.param.u64 %rd1, [n]; setp.gt.u64 %p1, %rd1, 1; @%p1 bra MORE;

@@ -17,6 +17,12 @@ BODIES = {
         lambda n: "".join(f"@p bra L{i}; bar.sync 0; L{i}:\n" for i in range(n)) + "ret; }"
     ),
     "one around them all": (lambda n: "@p bra M;\n" + "@p bra N; bar.sync 0;\n" * n + "N: ret; M: ret; }"),
+    "each through its own table": (
+        lambda n: (
+            "".join(f"T{i}: .branchtargets L{i}; @p brx.idx a,T{i}; bar.sync 0; L{i}:\n" for i in range(n))
+            + "ret; }"
+        )
+    ),
     "a ladder up": (
         lambda n: "".join(f"L{i}: add.u32 a,a,1; @p bra L{max(i - 1, 0)};\n" for i in range(n)) + "ret; }"
     ),

@@ -316,6 +316,24 @@ def test_a_branch_table_sends_lanes_to_their_labels(device: Device) -> None:
     assert np.array_equal(got, np.array([11, 21, 31, 11])[LANES % 4])
 
 
+def test_branches_through_one_table_from_two_places_go_to_its_labels(device: Device) -> None:
+    got = run(
+        device,
+        kernel("""
+        and.b32 %r1, %lane, 3; mov.u32 %r2, 2; setp.lt.u32 %p1, %lane, 16;
+    table: .branchtargets A, B, C;
+        @%p1 brx.idx %r2, table;
+        min.u32 %r1, %r1, 2;
+        brx.idx %r1, table;
+    A: mov.u32 %r0, 10; bra JOIN;
+    B: mov.u32 %r0, 20; bra JOIN;
+    C: mov.u32 %r0, 30;
+    JOIN: add.u32 %r0, %r0, 1;
+        """),
+    )
+    assert np.array_equal(got, np.where(LANES < 16, 31, np.array([11, 21, 31, 31])[LANES % 4]))
+
+
 def test_special_registers_tell_where_a_thread_is(device: Device) -> None:
     names = ["laneid", "lanemask_eq", "lanemask_lt", "lanemask_le", "lanemask_gt", "lanemask_ge"]
     lane, one = LANES.astype(np.uint64), np.uint64(1)

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <unordered_map>
 
 #include "exec/handlers.h"
 #include "lower/passes.h"
@@ -12,7 +13,7 @@ struct Fixup {
 };
 struct TableFixup {
     std::vector<const Op*>* table;
-    std::vector<uint32_t> blocks;
+    Targets blocks;
 };
 
 class Assembler {
@@ -43,7 +44,8 @@ class Assembler {
         }
         for (const TableFixup& fixup : table_fixups_) {
             // Indices for now; link makes pointers of them when all ops have their place.
-            for (const uint32_t block : fixup.blocks) {
+            fixup.table->reserve(fixup.blocks->size());
+            for (const uint32_t block : *fixup.blocks) {
                 fixup.table->push_back(reinterpret_cast<const Op*>(uintptr_t(entry_[block])));
             }
         }
@@ -138,17 +140,24 @@ class Assembler {
                 }
                 break;
             case End::table: {
-                auto table = std::make_unique<std::vector<const Op*>>();
                 Op& made = op("brx", block.line);
                 made.a = slot(block.condition);
-                made.imm = reinterpret_cast<uint64_t>(table.get());
-                table_fixups_.push_back({table.get(), block.targets});
-                image_.tables.push_back(std::move(table));
+                made.imm = reinterpret_cast<uint64_t>(table(block.targets));
                 break;
             }
             case End::stop:
                 break;
         }
+    }
+
+    std::vector<const Op*>* table(const Targets& targets) {
+        std::vector<const Op*>*& known = tables_[targets.get()];
+        if (known == nullptr) {
+            image_.tables.push_back(std::make_unique<std::vector<const Op*>>());
+            known = image_.tables.back().get();
+            table_fixups_.push_back({known, targets});
+        }
+        return known;
     }
 
     void constants() {
@@ -167,6 +176,7 @@ class Assembler {
     std::vector<uint32_t> entry_, entries_;
     std::vector<Fixup> fixups_;
     std::vector<TableFixup> table_fixups_;
+    std::unordered_map<const std::vector<uint32_t>*, std::vector<const Op*>*> tables_;
     uint32_t falls_into_ = kNoBlock;
     bool falls_ = false;
 };

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -68,14 +69,17 @@ struct Inst {
 
 enum class End : uint8_t { jump, branch, table, stop };  // stop: the last instruction does not go on
 
+// The blocks that a branch table names; all branches through it share them.
+using Targets = std::shared_ptr<const std::vector<uint32_t>>;
+
 struct Block {
     std::vector<Inst> code;
     End end = End::stop;
     uint32_t condition = kNoValue;  // branch: predicate; table: index
     bool negated = false;
-    uint32_t target = kNoBlock;     // jump, branch when taken
-    uint32_t next = kNoBlock;       // branch when not taken
-    std::vector<uint32_t> targets;  // table
+    uint32_t target = kNoBlock;  // jump, branch when taken
+    uint32_t next = kNoBlock;    // branch when not taken
+    Targets targets;             // table
     unsigned line = 0;
 
     template <class F>
@@ -83,7 +87,7 @@ struct Block {
         if (end == End::jump || end == End::branch) f(target);
         if (end == End::branch) f(next);
         if (end == End::table) {
-            for (const uint32_t block : targets) f(block);
+            for (const uint32_t block : *targets) f(block);
         }
     }
 };

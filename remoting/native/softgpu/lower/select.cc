@@ -171,12 +171,26 @@ void Selector::make_blocks() {
     now_ = nullptr;
     guarded_ = false;
     if (block_ != kNoBlock) emit_return();
+    if (return_block_ != kNoBlock) emit_returned_values();
 }
 
-// The return values are read here: they must be in their slots when the caller takes them.
+// A function that gives values has one place to return from: what reads them all stands there once.
 void Selector::emit_return() {
-    Inst& inst = emit_without_result(source_.kernel ? "exit" : "ret");
-    for (size_t i = 0; i < source_.returns.size() && !source_.kernel; ++i) {
+    if (source_.kernel || source_.returns.empty()) {
+        emit_without_result(source_.kernel ? "exit" : "ret");
+        block_ = kNoBlock;
+        return;
+    }
+    if (return_block_ == kNoBlock) return_block_ = new_block();
+    end_jump(return_block_);
+}
+
+// The values are read here: they must be in their slots when the caller takes them.
+void Selector::emit_returned_values() {
+    block_ = return_block_;
+    Inst& inst = emit_without_result("ret");
+    inst.waits = true;
+    for (size_t i = 0; i < source_.returns.size(); ++i) {
         if (param_storage_[i].value != kNoValue) inst.extra_uses.push_back(param_storage_[i].value);
     }
     block_ = kNoBlock;

@@ -37,6 +37,7 @@ class Selector {
     uint32_t new_block();
     void start_block(uint32_t block);
     void emit_return();
+    void emit_returned_values();
     void end_jump(uint32_t target);
     void end_branch(uint32_t condition, bool negated, uint32_t target, uint32_t next);
     void instruction(const ptx::Instruction& instruction);
@@ -177,6 +178,8 @@ class Selector {
     void pick_stop();
     void pick_bra();
     void pick_brx();
+    void find_tables();
+    Targets resolve(const ptx::BranchTable& table) const;
     void pick_call();
     // Registers of 128 bits: low half first.
     void split_wide_registers();
@@ -197,7 +200,14 @@ class Selector {
     std::unordered_map<uint32_t, uint32_t>
         halves_;  // register of 128 bits to its low half; the high one follows
     uint32_t block_ = 0;
+    uint32_t return_block_ = kNoBlock;  // of a function that gives values: all that return go there
     std::vector<uint32_t> label_blocks_;
+    struct Table {
+        const ptx::BranchTable* source;
+        Targets targets;  // once a branch has asked for them
+    };
+    std::unordered_map<std::string_view, Table> tables_;             // by name, once a branch has asked
+    std::unordered_map<std::string_view, uint32_t> labels_by_name_;  // the same
     std::map<std::tuple<int, bool, bool, int, uint32_t, uint64_t>, uint32_t> constants_;
     std::unordered_map<std::string_view, size_t> param_index_;  // returns first, then params
     std::unordered_set<const ptx::Variable*> in_memory_;        // .param variables that are not promoted

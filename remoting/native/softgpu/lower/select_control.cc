@@ -4,6 +4,12 @@
 #include "lower/select.h"
 
 namespace softgpu::lower {
+namespace {
+
+// Of all branches through tables in a function: edges of its graph.
+constexpr size_t kMaxTableTargets = 1u << 20;
+
+}  // namespace
 
 const std::unordered_map<std::string_view, Selector::Pick>& Selector::picks() {
     using S = Selector;
@@ -276,27 +282,38 @@ void Selector::pick_brx() {
     take("idx"), take("uni");
     all_taken();
     expect_operands(2, 2);
+    if (tables_.empty()) find_tables();
     const std::string_view name = operand(1).name;
-    const ptx::BranchTable* table = nullptr;
-    for (const ptx::BranchTable& candidate : source_.tables) {
-        if (candidate.name == name) table = &candidate;
-    }
-    if (table == nullptr) fail("unknown branch targets " + std::string(name.substr(0, 80)));
-    std::unordered_map<std::string_view, uint32_t> labels;
-    for (size_t i = 0; i < source_.labels.size(); ++i) labels.emplace(source_.labels[i].name, uint32_t(i));
-    table_targets_ += table->targets.size();
-    if (table_targets_ > (1u << 20)) fail("more than 1048576 branch targets in a function");
+    const auto found = tables_.find(name);
+    if (found == tables_.end()) fail("unknown branch targets " + std::string(name.substr(0, 80)));
+    Table& table = found->second;
+    table_targets_ += table.source->targets.size();
+    if (table_targets_ > kMaxTableTargets) fail("more than 1048576 branch targets in a function");
     const uint32_t index = source(0, Type::b32);
+    if (table.targets == nullptr) table.targets = resolve(*table.source);
     Block& block = body_.blocks[block_];
-    for (const auto target : table->targets) {
-        const auto label = labels.find(target);
-        if (label == labels.end()) fail("unknown label " + std::string(target.substr(0, 80)));
-        block.targets.push_back(label_blocks_[label->second]);
-    }
+    block.targets = table.targets;
     block.end = End::table;
     block.condition = index;
     block.line = now_->line;
     block_ = kNoBlock;
+}
+
+void Selector::find_tables() {
+    for (const ptx::BranchTable& table : source_.tables) tables_[table.name] = {&table, nullptr};
+    for (size_t i = 0; i < source_.labels.size(); ++i)
+        labels_by_name_.emplace(source_.labels[i].name, uint32_t(i));
+}
+
+Targets Selector::resolve(const ptx::BranchTable& table) const {
+    std::vector<uint32_t> blocks;
+    blocks.reserve(table.targets.size());
+    for (const auto target : table.targets) {
+        const auto label = labels_by_name_.find(target);
+        if (label == labels_by_name_.end()) fail("unknown label " + std::string(target.substr(0, 80)));
+        blocks.push_back(label_blocks_[label->second]);
+    }
+    return std::make_shared<const std::vector<uint32_t>>(std::move(blocks));
 }
 
 Place Selector::argument(const ptx::Operand& operand, const ptx::Variable* formal, Inst& inst, bool written) {
