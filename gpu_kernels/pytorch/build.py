@@ -9,7 +9,9 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -65,22 +67,40 @@ def made(target: Path) -> Path:
 def _compile(compiler: str, target: Path) -> None:
     root = Path(torch.__file__).parent
     includes = [f"-isystem{root / 'include'}", f"-isystem{root / 'include/torch/csrc/api/include'}"]
+    sources = sorted(SOURCES.glob("*.cc"))
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        objects, compilers = [], []
-        for source in sorted(SOURCES.glob("*.cc")):
-            objects.append(f"{folder}/{source.stem}.o")
-            command = [*compiler.split(), *FLAGS, *includes, "-c", str(source), "-o", objects[-1]]
-            compilers.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
-        said = [each.communicate(timeout=TAKES_AT_MOST_S)[1] for each in compilers]
-        if any(each.returncode for each in compilers):
-            raise NotBuilt(f"{compiler} did not compile it: {_first_error(''.join(said))}")
+        objects = [f"{folder}/{source.stem}.o" for source in sources]
+        _run_all(
+            [
+                [*compiler.split(), *FLAGS, *includes, "-c", str(source), "-o", made]
+                for source, made in zip(sources, objects, strict=True)
+            ]
+        )
         linked = f"{folder}/linked.so"
         libraries = [f"-L{root / 'lib'}", "-ltorch_cpu", "-lc10", "-ldl"]
-        link = [*compiler.split(), "-shared", "-o", linked, *objects, *libraries]
-        done = subprocess.run(link, capture_output=True, text=True, check=False, timeout=TAKES_AT_MOST_S)
-        if done.returncode:
-            raise NotBuilt(f"{compiler} did not link it: {_first_error(done.stderr)}")
+        _run_all([[*compiler.split(), "-shared", "-o", linked, *objects, *libraries]])
         os.replace(linked, target)
+
+
+def _run_all(commands: list[list[str]]) -> None:
+    """All at once. None of them is there any more afterwards, however it ends. Raises ``NotBuilt``."""
+    running: list[subprocess.Popen[str]] = []
+    try:
+        for command in commands:
+            # A group of its own: a compiler driver has children.
+            running.append(
+                subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+            )
+        said = [each.communicate(timeout=TAKES_AT_MOST_S)[1] for each in running]
+    except subprocess.TimeoutExpired:
+        raise NotBuilt(f"{commands[0][0]} did not end within {TAKES_AT_MOST_S} s.") from None
+    finally:
+        for each in running:
+            if each.poll() is None:
+                os.killpg(each.pid, signal.SIGKILL)
+                each.communicate()
+    if any(each.returncode for each in running):
+        raise NotBuilt(f"{commands[0][0]} did not make it: {_first_error(''.join(said))}")
 
 
 def _first_error(text: str) -> str:
@@ -91,8 +111,10 @@ def _first_error(text: str) -> str:
 
 
 def _digest() -> str:
-    """Of the sources: another version of ours makes another library."""
-    digest = hashlib.blake2b(digest_size=6)
+    """Of the sources, and of what they are compiled for: another version of ours makes another library, and
+    so does another machine that shares the home folder.
+    """
+    digest = hashlib.blake2b(" ".join((platform.machine(), *FLAGS)).encode(), digest_size=6)
     for source in sorted(SOURCES.iterdir()):
         digest.update(source.name.encode() + source.read_bytes())
     return digest.hexdigest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from pathlib import Path
 
 import torch
 
@@ -30,16 +31,21 @@ def switch_on() -> list[str]:
     try:
         if not all(is_software_gpu(torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())):
             return []
-        library = build.library()
+        return _load(build.library())
     except build.NotBuilt as error:
         return [f"PyTorch's operators do not run on this software GPU: {error}"]
     except Exception as error:
         return [f"PyTorch's operators do not run on this software GPU: {type(error).__name__}: {error}"]
-    return _load(str(library))
 
 
-def _load(path: str) -> list[str]:
-    switch = ctypes.CDLL(path).gk_pytorch_switch_on
+def _load(path: Path) -> list[str]:
+    try:
+        switch = ctypes.CDLL(str(path)).gk_pytorch_switch_on
+    except (OSError, AttributeError) as reason:
+        raise build.NotBuilt(
+            f"{path} cannot be loaded ({reason}). Remove it, and it is made again; where programs may not "
+            "run from that folder, set XDG_CACHE_HOME to another."
+        ) from None
     switch.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t]
     error = ctypes.create_string_buffer(ERROR_ROOM)
     if switch(int(_in_place()), error, ERROR_ROOM) < 0:
