@@ -8,6 +8,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "results.h"
@@ -44,6 +45,53 @@ Extent extent_of(const at::Tensor& tensor) {
     return {static_cast<size_t>(tensor.storage_offset()) * item, static_cast<size_t>(last + 1) * item};
 }
 
+// The bytes of its elements and no others, so that what lies between them stays as other streams leave it:
+// as blocks of equal runs. Where it takes very many blocks, from its first byte to its last.
+template <typename Visit>
+void for_each_block(const at::Tensor& tensor, Visit visit) {
+    constexpr int64_t kMost = 1024;
+    const Extent extent = extent_of(tensor);
+    if (extent.bytes == 0) return;
+    struct Dimension {
+        size_t stride, size;
+    };
+    c10::SmallVector<Dimension, 6> dimensions;
+    const size_t item = tensor.itemsize();
+    for (int64_t i = 0; i < tensor.dim(); ++i) {
+        if (tensor.size(i) > 1 && tensor.stride(i) > 0) {
+            dimensions.push_back(
+                {static_cast<size_t>(tensor.stride(i)) * item, static_cast<size_t>(tensor.size(i))});
+        }
+    }
+    std::sort(dimensions.begin(), dimensions.end(),
+              [](const Dimension& a, const Dimension& b) { return a.stride < b.stride; });
+    // What follows without a gap becomes one run, or one block of runs.
+    Block block{extent.first, item};
+    auto rest = dimensions.begin();
+    for (; rest != dimensions.end() && rest->stride <= block.bytes; ++rest)
+        block.bytes += (rest->size - 1) * rest->stride;
+    if (rest != dimensions.end()) {
+        block.pitch = rest->stride;
+        block.rows = rest->size;
+        for (++rest; rest != dimensions.end() && rest->stride == block.pitch * block.rows; ++rest)
+            block.rows *= rest->size;
+    }
+    int64_t blocks = 1;
+    for (auto each = rest; each != dimensions.end(); ++each) blocks *= static_cast<int64_t>(each->size);
+    if (blocks > kMost) return visit(Block{extent.first, extent.bytes});
+    for (int64_t number = 0; number < blocks; ++number) {
+        Block here = block;
+        size_t left = static_cast<size_t>(number);
+        for (auto each = rest; each != dimensions.end(); left /= each->size, ++each)
+            here.first += left % each->size * each->stride;
+        visit(here);
+    }
+}
+
+c10::Stream stream_of(c10::Device device) {
+    return c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(device);
+}
+
 // Another tensor of the same kind and shape, over `storage`.
 at::Tensor with_storage(const at::Tensor& like, c10::Storage storage, c10::BackendComponent from,
                         c10::BackendComponent to) {
@@ -77,12 +125,19 @@ void Operands::begin(c10::Device device, const char* name) {
     wait_for(device);
 }
 
-// What is copied comes in the stream's order anyway.
 void Operands::wait_for(c10::Device device) const {
-    if (!memory_.in_place()) return;
     const c10::impl::VirtualGuardImpl guard(c10::kCUDA);
     const c10::Stream stream = guard.getStream(device);
-    if (!guard.queryStream(stream)) guard.synchronizeStream(stream);
+    memory_.wait(stream);
+    if (memory_.in_place() && !guard.queryStream(stream)) guard.synchronizeStream(stream);
+}
+
+// As TensorIterator and the device's wrappers see it.
+void Operands::require_place(const at::Tensor& tensor, Use use) const {
+    if (tensor.device() == stream().device()) return;
+    if (tensor.device().is_cpu() && tensor.dim() == 0 && use == Use::kRead) return;
+    TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ",
+                stream().device(), " and ", tensor.device(), "!");
 }
 
 c10::Storage Operands::lend(const c10::Storage& storage) {
@@ -100,7 +155,8 @@ at::Tensor Operands::lend_dense(const at::Tensor& tensor, Use use) {
     at::Tensor lent =
         with_storage(tensor, host, c10::BackendComponent::CUDABit, c10::BackendComponent::CPUBit);
     const bool whole = use == Use::kOverwrite && tensor.is_non_overlapping_and_dense();
-    if (!whole) memory_.fetch(host.mutable_data(), tensor.storage(), extent_of(tensor), stream());
+    if (!whole)
+        memory_.fetch(host.mutable_data(), tensor.storage(), extent_of(tensor), stream_of(tensor.device()));
     return lent;
 }
 
@@ -116,6 +172,11 @@ at::Tensor Operands::lend_sparse(const at::Tensor& tensor, Use use) {
     return at::_sparse_compressed_tensor_unsafe(lend(impl->compressed_indices(), use),
                                                 lend(impl->plain_indices(), use), lend(impl->values(), use),
                                                 tensor.sizes(), options);
+}
+
+at::Tensor Operands::lend(const at::Tensor& tensor, Use use, Where where) {
+    if (tensor.defined() && where == Where::kOnDevice) require_place(tensor, use);
+    return lend(tensor, use);
 }
 
 at::Tensor Operands::lend(const at::Tensor& tensor, Use use) {
@@ -161,8 +222,10 @@ void Operands::give_back(const Operand& operand) {
                                       operand.host.storage_offset());
     }
     if (operand.host.storage().data()) {
-        memory_.put(operand.host.storage().data(), operand.device.storage(), extent_of(operand.host),
-                    stream());
+        const c10::Stream stream = stream_of(operand.device.device());
+        for_each_block(operand.host, [&](Block block) {
+            memory_.put(operand.host.storage().data(), operand.device.storage(), block, stream);
+        });
     }
 }
 
@@ -194,7 +257,7 @@ c10::Storage Operands::device_storage(const c10::Storage& host) {
     }
     c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, allocator, true);
     if (memory_.in_place() && bytes) std::memcpy(storage.mutable_data(), host.data(), bytes);
-    memory_.put(host.data(), storage, {0, bytes}, stream());
+    memory_.put(host.data(), storage, {.bytes = bytes}, stream());
     return storage;
 }
 

@@ -19,6 +19,12 @@ enum class Use {
     kOverwrite,  // it reads none
 };
 
+// Where an operand may be.
+enum class Where {
+    kOnDevice,  // the operator's; what is only read and has no dimensions may be the processor's
+    kAnywhere,
+};
+
 class Operands {
   public:
     explicit Operands(const SliceMemory& memory) : memory_(memory) {}
@@ -28,8 +34,9 @@ class Operands {
     // captures a graph, and what the queued work failed with.
     void begin(c10::Device device, const char* name);
 
-    // The processor's tensor over the same bytes; others than the device's are themselves.
-    at::Tensor lend(const at::Tensor& tensor, Use use);
+    // The processor's tensor over the same bytes; others than the device's are themselves. Throws in
+    // PyTorch's words where the tensor is on another device than it may be.
+    at::Tensor lend(const at::Tensor& tensor, Use use, Where where);
     c10::DispatchKeySet keys() const { return keys_; }
 
     // The operator is done: what it wrote, resized or moved of the operands becomes the device's.
@@ -46,7 +53,9 @@ class Operands {
         at::Tensor device, host;
         Use use;
     };
+    void require_place(const at::Tensor& tensor, Use use) const;
     void wait_for(c10::Device device) const;
+    at::Tensor lend(const at::Tensor& tensor, Use use);
     c10::Storage lend(const c10::Storage& storage);
     at::Tensor lend_dense(const at::Tensor& tensor, Use use);
     at::Tensor lend_sparse(const at::Tensor& tensor, Use use);

@@ -23,8 +23,12 @@ class ProcessorKernel final : public c10::OperatorKernel {
 
     const SliceMemory& memory_;
     const std::string name_;
-    std::vector<Use> uses_;  // one an argument
-    std::vector<bool> is_generator_;
+    struct Parameter {
+        Use use;
+        Where where;
+        bool is_generator;
+    };
+    std::vector<Parameter> parameters_;
 };
 
 }  // namespace gk

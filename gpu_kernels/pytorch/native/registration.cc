@@ -5,6 +5,8 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <mutex>
 #include <string>
 #include <unordered_set>
 
@@ -174,19 +176,44 @@ class Registration {
 }  // namespace
 }  // namespace gk
 
-// Once, when PyTorch has started its device. `in_place`: device addresses are addresses of this process.
-// Returns how many operators run on the processor now, or -1 and says why in `error`.
-extern "C" __attribute__((visibility("default"))) int gk_pytorch_switch_on(int in_place, char* error,
-                                                                           size_t room) {
-    try {
-        static gk::NoWarnings no_warnings;
+namespace gk {
+namespace {
+
+// Ours would take itself for the processor's allocator the second time, and kernels are not put in twice.
+// What has stopped half way stays so: PyTorch cannot take back what is registered.
+class Switch {
+  public:
+    int on(bool in_place) {
+        const std::lock_guard lock(mutex_);
+        if (replaced_ >= 0) return replaced_;
+        TORCH_CHECK(!began_, "gpu-kernels: it stopped half way before; restart the kernel");
+        began_ = true;
+        static NoWarnings no_warnings;
         const c10::WarningUtils::WarningHandlerGuard quiet(&no_warnings);
-        if (in_place) gk::stand_before_the_processors_allocator();
+        if (in_place) stand_before_the_processors_allocator();
         // Both choose kernels of the device by looking at nothing but these.
         at::globalContext().setUserEnabledCuDNN(false);
         at::globalContext().setSDPUseMemEfficient(false);
         at::globalContext().setSDPUseCuDNN(false);
-        return gk::Registration(in_place ? gk::own_memory() : gk::copied_memory()).run();
+        return replaced_ = Registration(in_place ? own_memory() : copied_memory()).run();
+    }
+
+  private:
+    std::mutex mutex_;
+    bool began_ = false;
+    int replaced_ = -1;
+};
+
+}  // namespace
+}  // namespace gk
+
+// When PyTorch has started its device; later calls change nothing. `in_place`: device addresses are addresses
+// of this process. Returns how many operators run on the processor now, or -1 and says why in `error`.
+extern "C" __attribute__((visibility("default"))) int gk_pytorch_switch_on(int in_place, char* error,
+                                                                           size_t room) {
+    try {
+        static gk::Switch the_switch;
+        return the_switch.on(in_place);
     } catch (const std::exception& exception) {
         std::snprintf(error, room, "%s", exception.what());
         return -1;

@@ -15,6 +15,11 @@ struct Extent {
     size_t first = 0, bytes = 0;
 };
 
+// `rows` runs of `bytes`, each `pitch` after the one before; `first` is where the first one begins.
+struct Block {
+    size_t first = 0, bytes = 0, pitch = 0, rows = 1;
+};
+
 class SliceMemory {
   public:
     virtual ~SliceMemory() = default;
@@ -23,11 +28,14 @@ class SliceMemory {
     virtual bool in_place() const = 0;
     // The processor's memory for a storage of the device; its bytes are unknown until they are fetched.
     virtual at::DataPtr open(const c10::Storage& device) const = 0;
+    // Returns when all has run that an operation of `stream` would wait for. Only where the processor works
+    // in place: what is copied comes in the stream's order anyway.
+    virtual void wait(const c10::Stream& stream) const = 0;
     // The device's bytes, as all earlier work of `stream` leaves them.
     virtual void fetch(void* host, const c10::Storage& device, Extent extent,
                        const c10::Stream& stream) const = 0;
     // Later work of `stream` sees them.
-    virtual void put(const void* host, const c10::Storage& device, Extent extent,
+    virtual void put(const void* host, const c10::Storage& device, Block block,
                      const c10::Stream& stream) const = 0;
 };
 

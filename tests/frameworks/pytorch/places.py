@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.places import PLACES
+from tests.conformance.places import GPUS, MEMORY_MIB, PLACES
 from tests.native_build import ROOT
 
 PYTORCH = ROOT / "build" / "frameworks-pytorch" / "bin" / "python"
@@ -34,9 +34,11 @@ def pytorch() -> str:
 
 
 def run(python: str, place: str, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a program of ``PROGRAMS`` (or ``-c``) there, on one core: sums depend on how many there are."""
+    """Run a program of ``PROGRAMS`` (or ``-c``) there: two GPUs, and one core (sums depend on how many)."""
     with PLACES[place](1) as process, process() as environment:
         environment |= {"OMP_NUM_THREADS": "1"}
+        if place == "straight":
+            environment["GPU_KERNELS_SOFTGPU_MEMORY_MIB"] = ",".join([str(MEMORY_MIB)] * GPUS)
         return subprocess.run(
             [python, str(PROGRAMS / program) if program.endswith(".py") else program, *arguments],
             env=environment,

@@ -36,6 +36,14 @@ out of memory OutOfMemoryError True
 and on 3.0
 capture RuntimeError cannot be captured in a CUDA graph
 no kernel NotImplementedError is not there on a software GPU
+tensors on two devices are refused:
+ add cuda:0 and cpu!
+ add in place on the CPU cuda:0 and cpu!
+ out on the CPU cuda:0 and cpu!
+ a model's input cuda:0 and cpu!
+ two GPUs cuda:0 and cuda:1!
+tensors on two devices are taken: 10 of 10
+statistics [4.5, 4.5] [6.0, 6.0]
 saved and loaded True
 pinned True
 workers of a loader [0, 1, 4, 9, 16, 25]
@@ -49,6 +57,11 @@ kernel then operator True
 operator then kernel True
 an event between two streams True
 a stream by itself True
+a blocking stream's kernel then an operator True
+a kernel then a blocking stream's operator True
+a column beside another True
+from another GPU True
+to another GPU True
 """
 
 

@@ -11,10 +11,12 @@ import warnings
 from collections.abc import Callable
 
 import torch
+from torch.nn.utils import rnn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
 
 MIB = 1 << 20
+ON_TWO_DEVICES = "Expected all tensors to be on the same device, but found at least two devices, "
 
 
 class Squares(torch.utils.data.Dataset):
@@ -37,6 +39,8 @@ def main() -> None:
     results()
     memory()
     refusals()
+    two_devices()
+    statistics()
     beside()
     kinds()
 
@@ -103,6 +107,50 @@ def refusals() -> None:
     half = x.half()
     with_cudnn = lambda: torch.cudnn_grid_sampler(half[None, None, None], half.view(1, 1, 2, 2))  # noqa: E731
     tell("no kernel", failure(with_cudnn), "is not there on a software GPU")
+
+
+def two_devices() -> None:
+    here, there = torch.ones(3, device="cuda"), torch.ones(3)
+    model = torch.nn.Linear(3, 2).cuda()
+    print("tensors on two devices are refused:")
+    for what, act in {
+        "add": lambda: here + there,
+        "add in place on the CPU": lambda: there.add_(here),
+        "out on the CPU": lambda: torch.add(here, here, out=there),
+        "a model's input": lambda: model(there),
+        "two GPUs": lambda: here + torch.ones(3, device="cuda:1"),
+    }.items():
+        said = str(failure(act)).partition("\n")[0]
+        print("", what, said.removeprefix(ON_TWO_DEVICES))
+    lengths, start = torch.tensor([3, 2]), torch.tensor([0])
+    sequences, lstm = torch.ones(3, 2, 4, device="cuda"), torch.nn.LSTM(4, 3).cuda()
+    scores = torch.randn(4, 2, 5, device="cuda").log_softmax(2)
+    marks = torch.tensor([[1, 2], [3, 4]], dtype=torch.int32)
+    allowed = {
+        "copy": lambda: (there.copy_(here), here.copy_(there)),
+        "to": lambda: here.to("cpu").to("cuda").to("cuda:1"),
+        "a number": lambda: (here + torch.tensor(2.0), torch.where(here > 0, here, torch.tensor(0.0))),
+        "indices": lambda: (here[torch.tensor([0, 2])], here[torch.tensor([True, False, True])]),
+        "put": lambda: (here.index_put((start,), torch.tensor(3.0)), here.__setitem__(start, 7)),
+        "packed": lambda: rnn.pad_packed_sequence(lstm(rnn.pack_padded_sequence(sequences, lengths))[0]),
+        "ctc": lambda: torch.nn.functional.ctc_loss(scores, marks.cuda(), lengths + 1, lengths - 1),
+        "chances": lambda: torch.empty(2, device="cuda").bernoulli_(torch.tensor([0.5, 0.5])),
+        "lists": lambda: torch._foreach_add([here, there], [here, there]),
+        "scales": lambda: torch.quantize_per_channel(
+            torch.ones(2, 2, device="cuda"), torch.ones(2), torch.zeros(2, dtype=torch.long), 0, torch.qint8
+        ),
+    }
+    failed = {what: error for what, act in allowed.items() if (error := failure(act))}
+    print(
+        "tensors on two devices are taken:", len(allowed) - len(failed), "of", len(allowed), *failed.items()
+    )
+
+
+def statistics() -> None:
+    mean, variance = torch.zeros(2, device="cuda"), torch.zeros(2, device="cuda")
+    x = torch.arange(1.0, 9.0, device="cuda").view(8, 1).repeat(1, 2)
+    torch.batch_norm_update_stats(x, mean, variance, 1.0)
+    print("statistics", mean.tolist(), variance.tolist())
 
 
 def tell(what: str, error: BaseException | None, words: str) -> None:
