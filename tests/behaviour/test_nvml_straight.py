@@ -33,6 +33,12 @@ def run(program: str, index: int = 0, **extra: str) -> str:
     return done.stdout
 
 
+@pytest.fixture(autouse=True)
+def nameless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests of this process may have named the software GPU."""
+    monkeypatch.delenv("GPU_KERNELS_SOFTGPU_NAME", raising=False)
+
+
 def test_the_software_gpu_is_shown_with_what_this_process_uses_of_it() -> None:
     program = """
 import time

@@ -46,6 +46,8 @@ function Content(props: IProps): JSX.Element {
   }, [busy]);
 
   const change = async (what: Change, size?: string) => {
+    // The button pressed is disabled from now on, or gone: it would keep Escape and Tab to itself.
+    dialog.current?.focus();
     setBusy(true);
     setRefusal('');
     try {

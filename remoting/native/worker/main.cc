@@ -207,7 +207,7 @@ void confine() {
 
 // Nothing of the agent's stays open but what it means this process to have.
 void close_others(const Options& options) {
-    const auto keep = std::minmax(options.control_fd, std::max(options.mark_fd, STDERR_FILENO));
+    const auto keep = std::minmax({options.control_fd, std::max(options.mark_fd, STDERR_FILENO)});  // values
     const auto close_between = [](int first, int last) {
         if (first <= last) syscall(SYS_close_range, first, last, 0);
     };
