@@ -15,10 +15,9 @@ from pathlib import Path
 from benchmarks.figures import Figure, main, median
 from remoting.environment import without_gpu
 from tests.conformance.places import PLACES
-from tests.native_build import ROOT
+from tests.frameworks import installed
 
 PROGRAM = Path(__file__).parent / "on_pytorch.py"
-PYTORCH = ROOT / "build" / "frameworks-pytorch" / "bin" / "python"
 IMPORTS = 5
 STEPS = {"cnn": 1.3, "transformer": 1.3}
 """Networks, and how many times the CPU's time a step may take straight."""
@@ -29,9 +28,10 @@ IMPORT_S = 0.3
 
 
 def measure(smallest: bool) -> list[Figure]:
-    python = os.environ.get("GPU_KERNELS_TORCH_PYTHON", str(PYTORCH))
-    if not has_pytorch(python):
-        print(f"PyTorch is not in {python}: make frameworks", file=sys.stderr)
+    try:
+        python = installed.pytorch()
+    except installed.NotInstalled as error:
+        print(error, file=sys.stderr)
         return []
     cpu = run(python, without_gpu(os.environ), "cpu", smallest)
     places = {}
@@ -53,13 +53,6 @@ def measure(smallest: bool) -> list[Figure]:
     with PLACES["straight"](1) as process, process() as environment:
         added = import_added(python, environment, 1 if smallest else IMPORTS)
     return [*listed, Figure("added to import torch, processor time", added, "s", "lower", IMPORT_S)]
-
-
-def has_pytorch(python: str) -> bool:
-    try:
-        return subprocess.run([python, "-c", "import torch"], capture_output=True).returncode == 0
-    except OSError:
-        return False
 
 
 def run(python: str, environment: dict[str, str], device: str, smallest: bool) -> dict[str, float]:

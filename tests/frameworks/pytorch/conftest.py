@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from . import places
+from tests.frameworks import installed
 
 
 @pytest.fixture(scope="session")
 def pytorch() -> str:
-    return places.pytorch()
+    try:
+        return installed.pytorch()
+    except installed.NotInstalled as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(params=["straight", "forwarded"])

@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.conformance.places import GPUS, MEMORY_MIB, PLACES
-from tests.native_build import ROOT
 
-PYTORCH = ROOT / "build" / "frameworks-pytorch" / "bin" / "python"
-"""What ``make frameworks`` makes."""
-VARIABLE = "GPU_KERNELS_TORCH_PYTHON"
 PROGRAMS = Path(__file__).parent / "programs"
 ENDS_WITHIN_S = 1500
-
-
-def pytorch() -> str:
-    """The Python that has PyTorch's CUDA build and this package; skips where there is none."""
-    python = os.environ.get(VARIABLE, str(PYTORCH))
-    asked = "import torch, gpu_kernels.pytorch; assert torch.version.cuda"
-    try:
-        done = subprocess.run([python, "-c", asked], capture_output=True, text=True)
-    except OSError as error:
-        pytest.skip(
-            f"PyTorch is not here ({error}): make frameworks, or {VARIABLE} names a Python that has it"
-        )
-    if done.returncode != 0:
-        pytest.skip(f"PyTorch is not in {python}: make frameworks ({done.stderr.strip()[-200:]})")
-    return python
 
 
 def run(python: str, place: str, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:

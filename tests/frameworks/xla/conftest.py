@@ -14,9 +14,9 @@ import pytest
 
 from remoting.environment import without_gpu
 from tests.conformance.places import PLACES
+from tests.frameworks import installed
 
 PROGRAMS = Path(__file__).parent / "programs"
-REPOSITORY = Path(__file__).resolve().parents[3]
 
 Run = Callable[..., dict[str, Any]]
 """Runs a program of ``programs`` in the fixture's place, and gives what it said."""
@@ -25,12 +25,11 @@ Run = Callable[..., dict[str, Any]]
 def python_with(framework: str) -> str:
     """The Python of ``make frameworks``, or the one that GPU_KERNELS_FRAMEWORK_PYTHON names; else a skip."""
     variable = f"GPU_KERNELS_{framework.upper()}_PYTHON"
-    chosen = os.environ.get(variable) or str(
-        REPOSITORY / "build" / f"frameworks-{framework}" / "bin" / "python"
-    )
-    if not Path(chosen).exists():
-        pytest.skip(f"{framework} is not here: `make frameworks`, or {variable} names a Python that has it")
-    return chosen
+    found = f"from importlib.util import find_spec; assert find_spec({framework!r})"
+    try:
+        return installed.python_with(framework, variable, found)
+    except installed.NotInstalled as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module", params=["straight", "forwarded"])

@@ -138,7 +138,7 @@ struct Operand {
 Status gemm(const char* name, const Handle* handle, Type type, Type scalars, int op_a, int op_b, int m, int n,
             int k, const void* alpha, Operand a, Operand b, const void* beta, Operand c, int batch) {
     if (!handle) return kNotInitialized;
-    if (handle->pointers != kHost) return static_cast<Status>(cublas_unsupported(name));
+    if (handle->pointers != kHost) return static_cast<Status>(library_unsupported(name));
     if (!alpha || !beta || m < 0 || n < 0 || k < 0 || batch < 0) return kInvalidValue;
     if (!fits(op_a, m, k, a.leading) || !fits(op_b, k, n, b.leading) || !fits(kPlain, m, n, c.leading)) {
         return kInvalidValue;
@@ -164,7 +164,7 @@ bool scalars_of(int compute, Type type, Type& scalars) {
 Status gemv(const char* name, const Handle* handle, Type type, int op, int m, int n, const void* alpha,
             const void* a, int leading, const void* x, int x_step, const void* beta, void* y, int y_step) {
     if (!handle) return kNotInitialized;
-    if (handle->pointers != kHost) return static_cast<Status>(cublas_unsupported(name));
+    if (handle->pointers != kHost) return static_cast<Status>(library_unsupported(name));
     if (!alpha || !beta || m < 0 || n < 0 || x_step == 0 || y_step == 0 || !fits(kPlain, m, n, leading) ||
         op < kPlain || op > kConjugate) {
         return kInvalidValue;
@@ -224,7 +224,7 @@ CUBLAS_EXPORT Status cublasSgemmEx(Handle* handle, int op_a, int op_b, int m, in
                                    const float* alpha, const void* a, int type_a, int lda, const void* b,
                                    int type_b, int ldb, const float* beta, void* c, int type_c, int ldc) {
     if (type_a != type_b || type_a != type_c || (type_a != kF32 && type_a != kF16)) {
-        return static_cast<Status>(cublas_unsupported("cublasSgemmEx of these types"));
+        return static_cast<Status>(library_unsupported("cublasSgemmEx of these types"));
     }
     return gemm("cublasSgemmEx", handle, static_cast<Type>(type_a), kF32, op_a, op_b, m, n, k, alpha,
                 {a, lda, 0}, {b, ldb, 0}, beta, {c, ldc, 0}, 1);
@@ -238,7 +238,7 @@ CUBLAS_EXPORT Status cublasGemmStridedBatchedEx(Handle* handle, int op_a, int op
                                                 int algorithm) {
     Type scalars;
     if (type_a != type_b || type_a != type_c || !scalars_of(compute, static_cast<Type>(type_a), scalars)) {
-        return static_cast<Status>(cublas_unsupported("cublasGemmEx of these types"));
+        return static_cast<Status>(library_unsupported("cublasGemmEx of these types"));
     }
     return gemm("cublasGemmEx", handle, static_cast<Type>(type_a), scalars, op_a, op_b, m, n, k, alpha,
                 {a, lda, stride_a}, {b, ldb, stride_b}, beta, {c, ldc, stride_c}, batch);

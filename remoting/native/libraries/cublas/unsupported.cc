@@ -4,7 +4,7 @@
 #include "status.h"
 #include "tell.h"
 
-extern "C" int cublas_unsupported(const char* name) {
+extern "C" int library_unsupported(const char* name) {
     cuda::say_unsupported(name, "CUBLAS_STATUS_NOT_SUPPORTED", libraries::tell_user);
     return cublas::kNotSupported;
 }

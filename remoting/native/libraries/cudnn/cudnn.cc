@@ -140,7 +140,7 @@ extern "C" int cudnn_destroy(void* descriptor) {
 }
 
 // Frameworks try one function after the other: the first says what stands for all.
-extern "C" int cudnn_unsupported(const char* name) {
+extern "C" int library_unsupported(const char* name) {
     static std::atomic<bool> told{false};
     if (!told.exchange(true))
         libraries::tell_user(std::string(name) + " returns CUDNN_STATUS_NOT_SUPPORTED. " + kWhy);
