@@ -10,6 +10,7 @@
 # make gpu-conformance  the same on this machine's NVIDIA GPU
 # make sanitizers       the native code under sanitizers
 # make bench            the benchmarks
+# make docs             the documentation as a site, in build/site
 # None needs root. The first run sets up .venv (PYTHON=python3: 3.11 or newer), the native code and the proxy.
 # Of quick, test and full: TEST_PROCESSES=2 beside each other, PYTEST_ARGS="-x tests/pool".
 PYTHON ?= python3
@@ -27,7 +28,7 @@ LAB := gpu_kernels/labextension
 READY := .venv/.ready remoting/lib/.built hub_config/proxy/node_modules/.ready $(LAB)/node_modules/.ready
 NATIVE_SOURCES := $(shell find remoting/native -type f -not -name '*.md' 2>/dev/null)
 
-.PHONY: help demo up quick test full ready conformance frameworks gpu-conformance sanitizers bench
+.PHONY: help demo up quick test full ready conformance frameworks gpu-conformance sanitizers bench docs
 .DELETE_ON_ERROR:
 
 help:
@@ -49,7 +50,11 @@ test: ready
 full: ready
 	@GPU_KERNELS_CONFORMANCE=1 $(TESTS) $(PYTEST_ARGS)
 
-ready: $(READY) build/nbgrader/.ready
+ready: $(READY) build/nbgrader/.ready build/docs/.ready
+
+# A warning (a link that leads nowhere, a page that is on no menu) is an error.
+docs: build/docs/.ready
+	@NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build --quiet --strict && echo "build/site/index.html"
 
 # Test suites that others wrote, on the software GPU; ARGS="cudadrv/test_linker.py" runs a part.
 conformance: $(READY)
@@ -85,6 +90,13 @@ bench: $(READY)
 build/nbgrader/.ready: requirements/nbgrader.txt .venv/.ready
 	@rm -rf build/nbgrader
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target build/nbgrader -r $<
+	@touch $@
+
+# What makes the site, in an environment of its own: nothing else here needs it.
+build/docs/.ready: requirements/docs.txt .venv/.ready
+	@rm -rf build/docs
+	@$(PY) -m venv build/docs
+	@build/docs/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/docs.txt
 	@touch $@
 
 # Frameworks for tests/frameworks, each in an environment of its own: what they want excludes what others want.

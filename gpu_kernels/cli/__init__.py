@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.exit(Exit.OK)
     # What follows the first "--" is somebody else's command line: no parser of ours reads it.
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    options = _parser().parse_args(arguments[:end])
+    options = parser().parse_args(arguments[:end])
     options.argv = arguments[end + 1 :]
     try:
         status = importlib.import_module(COMMANDS[options.command][0]).execute(options)
@@ -65,19 +65,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.exit(status)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """Of the whole command, each subcommand's options included."""
     raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
+    top = argparse.ArgumentParser(
         prog="jupyter gpu",
         description="Slices of remote GPUs for notebooks and programs.",
         epilog=EPILOG,
         formatter_class=raw,
     )
-    parser.add_argument("--version", action="version", version=f"gpu-kernels {__version__}")
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    top.add_argument("--version", action="version", version=f"gpu-kernels {__version__}")
+    subparsers = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (module, summary) in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=summary, formatter_class=raw)
         importlib.import_module(module).add_options(subparser)
     for name, (_, summary) in SERVICES.items():
         subparsers.add_parser(name, help=summary)
-    return parser
+    return top

@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 
-from gpu_kernels.cli import COMMANDS, SERVICES, _parser
+from gpu_kernels.cli import COMMANDS, SERVICES, parser
 from tests.docs.documents import DOCUMENTS, ROOT, commands, links
 
 pytestmark = pytest.mark.quick
@@ -36,7 +36,7 @@ def test_every_command_can_be_read_by_its_parser(command):
         return  # they are run by test_guides
     end = arguments.index("--") if "--" in arguments else len(arguments)
     assert arguments[0] in COMMANDS
-    _parser().parse_args(arguments[:end])
+    parser().parse_args(arguments[:end])
 
 
 def test_every_subcommand_is_documented():

@@ -1,0 +1,53 @@
+"""What the site needs beside its pages: the repository's own papers as pages, and links that leave the pages.
+
+MkDocs calls ``on_files`` once with what it found, and ``on_page_markdown`` for each page before it is
+rendered.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[2]
+PAPERS = {
+    "CHANGELOG.md": "project/changelog.md",
+    "CONTRIBUTING.md": "project/contributing.md",
+    "SECURITY.md": "project/security-policy.md",
+}
+"""At the repository's top, and where each is on the site."""
+README = "README.md"
+LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<to>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
+
+
+def on_files(files: Files, *, config: Any) -> Files:
+    for paper, page in PAPERS.items():
+        files.append(File.generated(config, page, content=(ROOT / paper).read_text(encoding="utf-8")))
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """A link to another of the site's pages leads there; one to a file that the site does not have becomes
+    the file's name.
+    """
+    uri = page.file.src_uri
+    paper = next((paper for paper, there in PAPERS.items() if there == uri), None)
+    folder = "" if paper else posixpath.dirname(f"docs/{uri}")
+
+    def there(link: re.Match[str]) -> str:
+        if "://" in link["to"]:
+            return link[0]
+        path = posixpath.normpath(posixpath.join(folder, link["to"]))
+        if not (ROOT / path).exists():
+            return link[0]  # MkDocs says which it is
+        target = PAPERS.get(path) or ("index.md" if path == README else path.removeprefix("docs/"))
+        if target == path:
+            return f"{link['text'].strip('`')} (`{path}`)" if link["text"].strip("`") != path else f"`{path}`"
+        to = posixpath.relpath(target, posixpath.dirname(uri) or ".")
+        return f"[{link['text']}]({to}{link['anchor'] or ''})"
+
+    return LINK.sub(there, markdown)
