@@ -133,7 +133,6 @@ def run(sanitizer: Sanitizer, folder: Path, arguments: list[str], reports: Path)
             "GPU_KERNELS_TEST_PRELOAD": runtime,
             "GPU_KERNELS_NATIVE": str(folder / "lib"),
             "GPU_KERNELS_NATIVE_BUILD": str(folder),
-            "GPU_KERNELS_TEST_BUILD": str(folder),
             "SOFTGPU_TEST_LIBRARY": str(folder / "lib" / "softgpu" / "libcuda.so.1"),
         }
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.softgpu.native import built
+from tests.native_build import built
 
 Array = NDArray[np.generic]
 Dim = int | tuple[int, ...]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.native_build import built
 from tests.softgpu.bench import Device
-from tests.softgpu.native import built
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

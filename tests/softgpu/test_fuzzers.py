@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzzing import inputs, replay
-from tests.softgpu.native import built
+from tests.native_build import built
 
 HERE = Path(__file__).parent
 

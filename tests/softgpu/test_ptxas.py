@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.softgpu.native import REPOSITORY
+from tests.native_build import ROOT
 
-PTXAS = REPOSITORY / "remoting" / "native" / "softgpu" / "ptxas" / "ptxas"
+PTXAS = ROOT / "remoting" / "native" / "softgpu" / "ptxas" / "ptxas"
 PTX = b".version 8.7\n.target sm_75\n.address_size 64\n"
 
 

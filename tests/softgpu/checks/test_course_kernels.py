@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.softgpu.native import built
+from tests.native_build import built
 
 KERNELS = Path(__file__).with_name("kernels.py")
 # The first test may have to build the software GPU.

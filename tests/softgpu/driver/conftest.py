@@ -1,16 +1,12 @@
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
 from .raw import LIBRARY, Cuda
 
-# Read once, when the first test calls cuInit.
 MEMORY_MIB = 256
-os.environ.setdefault("GPU_KERNELS_SOFTGPU_MEMORY_MIB", str(MEMORY_MIB))
-os.environ.setdefault("GPU_KERNELS_SOFTGPU_NAME", "V100")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -24,7 +20,10 @@ def library() -> Cuda:
     if not LIBRARY.exists():
         pytest.skip(f"{LIBRARY} is not built")
     cuda = Cuda()
-    cuda.cuInit(0)
+    with pytest.MonkeyPatch.context() as environment:  # read once, by the first cuInit
+        environment.setenv("GPU_KERNELS_SOFTGPU_MEMORY_MIB", str(MEMORY_MIB))
+        environment.setenv("GPU_KERNELS_SOFTGPU_NAME", "V100")
+        cuda.cuInit(0)
     return cuda
 
 
