@@ -106,20 +106,27 @@ build/frameworks-tensorflow/.ready: FRAMEWORK_PYTHON = $(PYTHON)
 
 build/frameworks-pytorch/.ready: FRAMEWORK_PYTHON = $(PYTHON)
 
-frameworks: build/frameworks-jax/.ready build/frameworks-tensorflow/.ready frameworks-pytorch
+frameworks: build/frameworks-jax/.kernels build/frameworks-tensorflow/.kernels frameworks-pytorch
 
 # PyTorch finds this package among its own: .venv comes behind it. What is compiled for it is for the package too.
 .PHONY: frameworks-pytorch
-frameworks-pytorch: build/frameworks-pytorch/.ready .venv/.ready
+frameworks-pytorch: build/frameworks-pytorch/.kernels .venv/.ready
 	@echo "import site; site.addsitedir('$$(echo $(CURDIR)/.venv/lib/python3*/site-packages)')" \
 	  > "$$(echo $(<D)/lib/python3*/site-packages)/project.pth"
 	@$(<D)/bin/python -m gpu_kernels.pytorch.build remoting/lib/pytorch
 
+.PRECIOUS: build/frameworks-%/.ready
 build/frameworks-%/.ready: requirements/frameworks-%.txt
 	@echo "installing $* in $(@D) (once; some minutes)"
 	@rm -rf $(@D)
 	@$(FRAMEWORK_PYTHON) -m venv $(@D)
 	@$(@D)/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
+	@touch $@
+
+# Notebooks run in each: a kernel's part of this package's requirements, and the package as it lies here.
+build/frameworks-%/.kernels: requirements/kernels.txt build/frameworks-%/.ready
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
+	@echo "$(CURDIR)" > "$$(echo $(@D)/lib/python3*/site-packages)/project.pth"
 	@touch $@
 
 remoting/lib/.built: $(NATIVE_SOURCES) .venv/.ready

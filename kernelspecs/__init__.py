@@ -6,8 +6,18 @@ from kernelspecs.installer import (
     SpecOnDisk,
     install,
     installed,
+    plain_name,
     remove,
     spec_name,
 )
 
-__all__ = ["DEFAULT_SIZES", "PLAIN", "SpecOnDisk", "install", "installed", "remove", "spec_name"]
+__all__ = [
+    "DEFAULT_SIZES",
+    "PLAIN",
+    "SpecOnDisk",
+    "install",
+    "installed",
+    "plain_name",
+    "remove",
+    "spec_name",
+]

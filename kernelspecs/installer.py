@@ -1,7 +1,8 @@
 """Writes kernel specs where Jupyter looks for them, and takes back what it wrote.
 
 A spec's name is made of its size alone (``python3-gpu-0.02-v100``), since notebooks remember it: the same
-notebook opens in every course and on every server. Every spec that this module writes carries a mark in its
+notebook opens in every course and on every server. Where its Python is an environment of its own, the name
+says that too (``python3-pytorch-gpu-0.02-v100``). Every spec that this module writes carries a mark in its
 ``metadata``; a folder without the mark is somebody else's and is neither replaced nor removed.
 """
 
@@ -25,6 +26,7 @@ from kernelspecs.logo import share_path
 
 DEFAULT_SIZES = ("0.02 V100", "0.1 V100", "1 V100")
 PLAIN = "python3"
+LONGEST_ENVIRONMENT = 40
 MARK = "gpu_kernels"
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -41,13 +43,32 @@ class SpecOnDisk:
     state: Literal["installed", "removed", "kept", "present"]
 
 
-def spec_name(size: str) -> str:
-    """The kernel spec's name for a size: ``1/20 V100`` is ``python3-gpu-0.05-v100``.
+def spec_name(size: str, environment: str = "") -> str:
+    """The kernel spec's name for a size: ``1/20 V100`` is ``python3-gpu-0.05-v100``, with ``PyTorch`` it is
+    ``python3-pytorch-gpu-0.05-v100``.
 
     Raises ``InvalidSize`` for a text that is no size.
     """
-    words = str(units.parse_size(size)).lower().replace("/", "-of-")
-    return "python3-gpu-" + re.sub(r"[^a-z0-9._]+", "-", words).strip("-")
+    return f"{plain_name(environment)}-gpu-{_words(str(units.parse_size(size)).replace('/', '-of-'))}"
+
+
+def plain_name(environment: str = "") -> str:
+    """The name of the kernel spec without a GPU. Raises ``ValueError`` for what names no environment."""
+    if not environment:
+        return PLAIN
+    if (
+        not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9 ,.+_-]*", environment)
+        or len(environment) > LONGEST_ENVIRONMENT
+    ):
+        raise ValueError(
+            f"{environment!r} names no environment: letters, digits, spaces and ',.+_-' do, "
+            f"{LONGEST_ENVIRONMENT} at most, such as 'PyTorch' or 'Keras and JAX'."
+        )
+    return f"{PLAIN}-{_words(environment)}"
+
+
+def _words(text: str) -> str:
+    return re.sub(r"[^a-z0-9._]+", "-", text.lower()).strip("-")
 
 
 def kernels_folder(*, user: bool = False, sys_prefix: bool = False, prefix: str | Path | None = None) -> Path:
@@ -69,21 +90,25 @@ def install(
     sizes: Sequence[str] = DEFAULT_SIZES,
     plain: bool = True,
     python: str = sys.executable,
+    environment: str = "",
 ) -> list[SpecOnDisk]:
     """Install a spec for each of ``sizes`` and, with ``plain``, one without a GPU. Again is harmless.
 
-    ``python`` runs the kernels; it needs ``ipykernel`` and this package. Raises for a malformed size before
-    anything is written, and ``OSError`` where the folder cannot be written.
+    ``python`` runs the kernels; it needs ``ipykernel`` and this package. ``environment`` is what students
+    call it: ``PyTorch`` makes "Python 3 with PyTorch (0.02 V100)". Raises for a malformed size or environment
+    before anything is written, and ``OSError`` where the folder cannot be written.
     """
-    wanted: dict[str, str | None] = {PLAIN: None} if plain else {}
+    wanted: dict[str, str | None] = {plain_name(environment): None} if plain else {}
     for size in sizes:
         exact = str(units.parse_size(size))
-        other = wanted.setdefault(spec_name(exact), exact)
+        name = spec_name(exact, environment)
+        other = wanted.setdefault(name, exact)
         if other != exact:
-            raise ValueError(f"The sizes {other!r} and {exact!r} would both be named {spec_name(exact)}.")
+            raise ValueError(f"The sizes {other!r} and {exact!r} would both be named {name}.")
     folder = kernels_folder(user=user, sys_prefix=sys_prefix, prefix=prefix)
     folder.mkdir(parents=True, exist_ok=True)
-    return [_install_one(folder / name, size, python) for name, size in wanted.items()]
+    language = f"Python 3 with {environment}" if environment else "Python 3"
+    return [_install_one(folder / name, size, python, language) for name, size in wanted.items()]
 
 
 def installed(
@@ -116,12 +141,12 @@ def remove(
     return [_with_state(ours[name], "removed") for name in chosen]
 
 
-def _install_one(target: Path, size: str | None, python: str) -> SpecOnDisk:
+def _install_one(target: Path, size: str | None, python: str, language: str) -> SpecOnDisk:
     there = _read(target / "kernel.json")
     if target.exists() and (there is None or there.state == "kept"):
         return there or SpecOnDisk(target.name, "(unreadable)", None, target, "kept")
     template = TEMPLATES / ("plain" if size is None else "gpu")
-    display_name = "Python 3" if size is None else f"Python 3 ({size})"
+    display_name = language if size is None else f"{language} ({size})"
     spec = _fill(
         json.loads((template / "kernel.json").read_text()),
         {"python": python, "display_name": display_name, "size": size or ""},

@@ -11,15 +11,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from gpu_kernels.cli.exits import Exit
 from gpu_kernels.cli.run import HeldByCommand
 from gpu_kernels.client import PoolClient
 from gpu_kernels.errors import Forbidden, GPUKernelsError, PoolUnavailable, Unauthenticated
+from gpu_kernels.frameworks import NoSuchPython, environment_of, frameworks_of
 from gpu_kernels.keeper import KEEPER
-from gpu_kernels.pytorch import TRIED, WHAT_RUNS_WHERE
 from gpu_kernels.units import parse_size
 from remoting.agent.protections import Protection, kept, workers_of
 from remoting.environment import LEASE, client_environment, software_environment
@@ -30,19 +29,22 @@ SETTLED_S, BETWEEN_LOOKS_S = 10.0, 0.2
 LOOSE = (
     "What is said above does not hold for these. End the agent, whose workers end with it, and read its log."
 )
+KERNEL_NEEDS = "Install this package there: it brings ipykernel and %gpu."
 EPILOG = """\
 examples:
   jupyter gpu check                    with a slice of the pool, given back afterwards
   jupyter gpu check --software         the software GPU alone, without any pool
   !jupyter gpu check                   in a GPU kernel: with that kernel's slice
+  jupyter gpu check --software --python /opt/pytorch/bin/python
+                                       the environment of other kernels, and which frameworks it has
   jupyter gpu check --agent DIR        on a GPU server: what holds its workers (DIR: the agent's --state-dir)
 """
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at. ``advice`` says what to do where it failed; ``ok`` is None if it could
-    not be looked at because an earlier one failed."""
+    """One thing that was looked at. ``advice`` says what to do where it failed; ``ok`` is None where nobody
+    knows: a release that was not tried, or one that is not for slices."""
 
     name: str
     ok: bool | None
@@ -61,6 +63,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="on a GPU server, for who may read the agent's state folder: what protects it from a worker "
         "that somebody has taken over",
     )
+    parser.add_argument(
+        "--python",
+        default=sys.executable,
+        metavar="FILE",
+        help="the Python of kernels, whose frameworks are named (default: this one)",
+    )
     parser.add_argument("--size", default="0.01 GPU", metavar="TEXT", help="slice to try (default: 0.01 GPU)")
     parser.add_argument("--course", help="course to charge for the moment that it takes")
     parser.add_argument("--json", action="store_true", help="for programs: a JSON list on standard output")
@@ -75,7 +83,7 @@ def execute(options: argparse.Namespace) -> int:
             _show(check)
     if options.json:
         print(json.dumps([asdict(check) for check in checks], indent=2))
-    return Exit.OK if all(check.ok for check in checks) else Exit.FAILED
+    return Exit.FAILED if any(check.ok is False for check in checks) else Exit.OK
 
 
 def run_checks(options: argparse.Namespace, env: Mapping[str, str]) -> Iterator[Check]:
@@ -84,7 +92,7 @@ def run_checks(options: argparse.Namespace, env: Mapping[str, str]) -> Iterator[
         yield from _agent(options.agent)
         return
     yield _native_libraries(env)
-    yield from _pytorch()
+    yield from _environment(options.python)
     if options.software:
         yield _vector_add("software GPU", lambda: software_environment(env))
         return
@@ -105,17 +113,18 @@ def _native_libraries(env: Mapping[str, str]) -> Check:
     return Check("native libraries", True, str(native.folder))
 
 
-def _pytorch() -> Iterator[Check]:
-    """Of this Python, where it has one."""
+def _environment(python: str) -> Iterator[Check]:
+    """What a kernel of this Python would have; of this process's own only the frameworks."""
     try:
-        release = version("torch").partition("+")[0]
-    except PackageNotFoundError:
+        environment = environment_of(python)
+    except NoSuchPython as error:
+        yield Check("environment", False, error.message, "Name the Python of the kernels' environment.")
         return
-    tried = ", ".join(TRIED)
-    if release in TRIED:
-        yield Check("PyTorch", True, f"{release} was tried. {WHAT_RUNS_WHERE}")
-    else:
-        yield Check("PyTorch", None, f"{release} was not tried on a software GPU; {tried} was")
+    if python != sys.executable:
+        lacks = ", ".join(environment.lacks)
+        yield Check("environment", not lacks, f"{python} lacks {lacks}" if lacks else python, KERNEL_NEEDS)
+    for framework in frameworks_of(environment):
+        yield Check(framework.name, framework.tried or None, framework.detail)
 
 
 def _agent(folder: Path) -> Iterator[Check]:
@@ -208,7 +217,7 @@ def _vector_add(name: str, environment: Callable[[], Mapping[str, str]]) -> Chec
 
 
 def _show(check: Check) -> None:
-    word = {True: "ok", False: "FAILED", None: "skipped"}[check.ok]
+    word = {True: "ok", False: "FAILED", None: "unknown"}[check.ok]
     indent = "\n" + " " * 30
     print(f"{word:8}  {check.name:18}  {check.detail.replace(chr(10), indent)}", flush=True)
     if check.ok is False and check.advice:

@@ -9,12 +9,14 @@ from typing import Any
 
 from gpu_kernels.cli.exits import Exit
 from gpu_kernels.cli.tables import table
+from gpu_kernels.frameworks import environment_of
 from kernelspecs import DEFAULT_SIZES, SpecOnDisk, install, installed, remove
 
 EPILOG = """\
 examples:
   jupyter gpu kernelspec install --user
   jupyter gpu kernelspec install --sys-prefix --size "0.05 A100" --size "1 A100" --no-plain
+  jupyter gpu kernelspec install --sys-prefix --python /opt/pytorch/bin/python --with PyTorch
   jupyter gpu kernelspec list --user
   jupyter gpu kernelspec remove --user python3-gpu-0.1-v100
 """
@@ -33,6 +35,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     adding.add_argument("--no-plain", action="store_true", help="leave out the one without a GPU")
     adding.add_argument("--python", default=sys.executable, help="the Python that runs the kernels")
+    adding.add_argument(
+        "--with",
+        dest="environment",
+        default="",
+        metavar="NAME",
+        help="what that Python has, for the names: 'PyTorch' makes 'Python 3 with PyTorch (0.02 V100)'",
+    )
     listing = actions.add_parser("list", help="show those that were installed this way")
     removing = actions.add_parser("remove", help="remove the named ones, or all of ours")
     removing.add_argument("names", nargs="*", metavar="NAME")
@@ -58,11 +67,26 @@ def execute(options: argparse.Namespace) -> int:
 
 def _act(options: argparse.Namespace, where: dict[str, Any]) -> Iterable[SpecOnDisk]:
     if options.action == "install":
-        sizes = options.size or DEFAULT_SIZES
-        return install(sizes=sizes, plain=not options.no_plain, python=options.python, **where)
+        _require_kernel(options.python)
+        return install(
+            sizes=options.size or DEFAULT_SIZES,
+            plain=not options.no_plain,
+            python=options.python,
+            environment=options.environment,
+            **where,
+        )
     if options.action == "list":
         return installed(**where)
     return remove(options.names or None, **where)
+
+
+def _require_kernel(python: str) -> None:
+    """Raises ``ValueError`` or ``NoSuchPython`` where kernels of this Python would end as they start."""
+    if python != sys.executable and (lacks := environment_of(python).lacks):
+        raise ValueError(
+            f"{python} lacks {' and '.join(lacks)}, which its kernels need. Install this package there; it "
+            "brings both."
+        )
 
 
 def _row(spec: SpecOnDisk) -> tuple[str, ...]:

@@ -91,7 +91,7 @@ def put(environ: MutableMapping[str, str], installed: Mapping[str, str]) -> None
     if environ.get(CUDA_ROOT):
         values["CUDA_ROOT"] = environ[CUDA_ROOT]
     ours = {name: value for name, value in values.items() if name not in environ}
-    flags, untried = chosen_flags(_table(), installed, environ.get(CUDA_ROOT))
+    flags, untried = chosen_flags(flags_by_release(), installed, environ.get(CUDA_ROOT))
     if flags:
         ours[FLAGS] = " ".join(flags)
     for name, value in ours.items():
@@ -136,7 +136,8 @@ def chosen_flags(
     return [flag.replace("{cuda_root}", cuda_root) for flag in flags], ""
 
 
-def _table() -> dict[tuple[str, str], list[str]]:
+def flags_by_release() -> dict[tuple[str, str], list[str]]:
+    """The flags of each package and version that was tried."""
     text = Path(__file__).with_name("xla_flags.txt").read_text(encoding="utf-8")
     rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
     return {(name, version): flags for name, version, *flags in rows}

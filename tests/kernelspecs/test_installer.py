@@ -154,3 +154,29 @@ def test_only_one_place_can_be_chosen(tmp_path):
 def test_the_logo_shows_the_share(tmp_path, size, path):
     (spec,) = kernelspecs.install(prefix=tmp_path, sizes=[size], plain=False)
     assert f'd="{path}"' in (spec.folder / "logo-svg.svg").read_text()
+
+
+def test_an_environment_is_in_the_names_beside_the_size(tmp_path, specs_of):
+    kernelspecs.install(prefix=tmp_path, sizes=["0.02 V100"], environment="PyTorch")
+    found = specs_of()
+    assert {name: spec["spec"]["display_name"] for name, spec in found.items()} == {
+        "python3-pytorch": "Python 3 with PyTorch",
+        "python3-pytorch-gpu-0.02-v100": "Python 3 with PyTorch (0.02 V100)",
+    }
+    config = found["python3-pytorch-gpu-0.02-v100"]["spec"]["metadata"]["kernel_provisioner"]["config"]
+    assert config == {"size": "0.02 V100"}
+
+
+def test_kernels_of_several_environments_stand_beside_each_other_and_are_removed_together(tmp_path, specs_of):
+    kernelspecs.install(prefix=tmp_path)
+    kernelspecs.install(prefix=tmp_path, sizes=["0.1 V100"], plain=False, environment="Keras and JAX")
+    assert sorted(specs_of()) == sorted([*NAMES, "python3-keras-and-jax-gpu-0.1-v100"])
+    kernelspecs.remove(prefix=tmp_path)
+    assert specs_of() == {}
+
+
+@pytest.mark.parametrize("name", ["$python", "a" * 41, "../up", "naïve", " "])
+def test_a_text_that_names_no_environment_is_refused_before_anything_is_written(tmp_path, name):
+    with pytest.raises(ValueError, match="names no environment"):
+        kernelspecs.install(prefix=tmp_path, environment=name)
+    assert list(tmp_path.iterdir()) == []

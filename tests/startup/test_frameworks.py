@@ -18,7 +18,7 @@ TABLE = {
     ("tensorflow", "2.0"): ["--dir={cuda_root}", "--b=1"],
     ("tensorflow", "3.0"): ["--c"],
 }
-RELEASES = [{}, *({name: version} for name, version in frameworks._table())]
+RELEASES = [{}, *({name: version} for name, version in frameworks.flags_by_release())]
 own = st.dictionaries(
     st.sampled_from([*SETTINGS, "XLA_FLAGS", "CUDA_ROOT", "HOME"]), st.sampled_from(["x", "--mine=1", ""])
 )
@@ -96,7 +96,7 @@ def test_a_damaged_note_takes_nothing_with_it(noted):
 
 
 def test_each_row_of_the_table_has_flags_alone():
-    assert frameworks._table()
-    for flags in frameworks._table().values():
+    assert frameworks.flags_by_release()
+    for flags in frameworks.flags_by_release().values():
         assert flags
         assert all(flag.startswith("--xla_gpu_") and "=" in flag for flag in flags)
