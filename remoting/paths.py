@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from remoting.startup.gpu_kernels_frameworks import OWN
+
 NATIVE_VARIABLE = "GPU_KERNELS_NATIVE"
 
 
@@ -62,8 +64,7 @@ class NativeBuild:
 
     @property
     def maths_libraries(self) -> tuple[Path, ...]:
-        cublas = [f"lib{name}.so.{major}" for major in (12, 13) for name in ("cublas", "cublasLt")]
-        return tuple(self.libraries / name for name in (*cublas, "libcudnn.so.9"))
+        return tuple(self.libraries / name for name in OWN)
 
     @property
     def worker(self) -> Path:

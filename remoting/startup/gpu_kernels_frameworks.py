@@ -1,4 +1,4 @@
-"""Makes JAX and TensorFlow find a slice, when one of them is imported and not before.
+"""Makes JAX, TensorFlow and PyTorch find a slice, when one of them is imported and not before.
 
 Whatever the user has set stays. What is set here is noted in ``GPU_KERNELS_SET``, so that a process that
 inherits it, with another framework or with another slice, can take it back.
@@ -16,7 +16,7 @@ from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+    from collections.abc import Mapping, MutableMapping, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
@@ -38,19 +38,16 @@ SETTINGS = {
     "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
 }
 OWN = (
-    "libcublas.so.12",
-    "libcublasLt.so.12",
-    "libcublas.so.13",
-    "libcublasLt.so.13",
+    *("libcublas.so.12", "libcublasLt.so.12", "libcublas.so.13", "libcublasLt.so.13"),
     "libcudnn.so.9",
+    *("libcufft.so.11", "libcufft.so.12"),
+    *("libcusolver.so.11", "libcusolverMg.so.11", "libcusolver.so.12", "libcusolverMg.so.12"),
+    *("libcusparse.so.12", "libcusparseLt.so.0"),
+    "libcurand.so.10",
+    *("libnccl.so.2", "libnvshmem_host.so.3"),
+    *("libcufile.so.0", "libcupti.so.12", "libcupti.so.13"),
 )
-"""Of that folder, what frameworks open by name."""
-BESIDE_TENSORFLOW = (
-    ("nvjitlink", "libnvJitLink.so.12"),
-    ("cusparse", "libcusparse.so.12"),
-    ("cusolver", "libcusolver.so.11"),
-)
-"""What TensorFlow's wheel does not find in NVIDIA's folders, each after those it needs; cuBLAS is ours."""
+"""What that folder has: frameworks open or need them by name."""
 
 
 class _Watch(MetaPathFinder):
@@ -62,8 +59,8 @@ class _Watch(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname in ("jax", *WITH_XLA) and fullname not in self._seen:
-            self._seen.update(("jax", "jaxlib") if fullname != "tensorflow" else ("tensorflow",))
+        if fullname in ("jax", "torch", *WITH_XLA) and fullname not in self._seen:
+            self._seen.update(("jax", "jaxlib") if fullname in ("jax", "jaxlib") else (fullname,))
             make_ready(fullname)
         return None
 
@@ -75,10 +72,9 @@ def watch() -> None:
 def make_ready(framework: str) -> None:
     """Set what ``framework`` reads at its import. It never fails: a framework may be used without a GPU."""
     try:
-        put(os.environ, _installed())
+        if framework != "torch":
+            put(os.environ, _installed())
         _load_own(os.environ.get(LIBRARIES))
-        if framework == "tensorflow":
-            _load_beside_tensorflow()
     except (OSError, ValueError) as error:
         _tell(f"{framework} is imported without the runtime's settings: {error}")
 
@@ -162,22 +158,6 @@ def _load_own(folder: str | None) -> None:
     """Frameworks open libraries by name, and what is loaded already is found by its name."""
     for library in OWN if folder else ():
         ctypes.CDLL(os.path.join(str(folder), library))
-
-
-def _load_beside_tensorflow() -> None:
-    for folder in _wheels_of_nvidia():
-        for part, library in BESIDE_TENSORFLOW:
-            path = Path(folder, part, "lib", library)
-            if path.exists():
-                try:
-                    ctypes.CDLL(str(path))
-                except OSError:
-                    return  # TensorFlow says what it misses
-
-
-def _wheels_of_nvidia() -> Iterable[str]:
-    spec = PathFinder.find_spec("nvidia")
-    return (spec and spec.submodule_search_locations) or ()
 
 
 def _tell(text: str) -> None:

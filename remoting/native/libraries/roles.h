@@ -1,6 +1,6 @@
 /* What a line of calls.txt is made into: a weak function, so that a definition anywhere in its library takes its
- * place. One that leaves its arguments alone need not know which they are. A folder with more roles than this
- * has a roles.h of its own. */
+ * place. One that leaves its arguments alone need not know which they are, and fills the register of the result
+ * whatever its type. A folder with more roles than this has a roles.h of its own. */
 #pragma once
 
 #ifdef __cplusplus
@@ -12,8 +12,12 @@ int library_unsupported(const char* name);
 }
 #endif
 
-#define LIBRARY_NAME __attribute__((visibility("default"), weak)) int
+#define LIBRARY_NAME __attribute__((visibility("default"), weak)) long
 #define UNSUPPORTED(name)                  \
     LIBRARY_NAME name(void) {              \
         return library_unsupported(#name); \
     }
+/* CMakeLists.txt makes it: another name of a function. */
+#define ROLE_second(name)
+/* Not a function: so many bytes, zero. */
+#define LIBRARY_DATA(name, bytes) __attribute__((visibility("default"))) char name[bytes];

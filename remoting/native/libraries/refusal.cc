@@ -1,0 +1,10 @@
+// What a name answers that its library has and does not do: the library's own word for it.
+#include "codegen/unsupported.h"
+
+#include "roles.h"
+#include "tell.h"
+
+extern "C" int library_unsupported(const char* name) {
+    cuda::say_unsupported(name, LIBRARY_STATUS LIBRARY_REFUSAL, libraries::tell_user);
+    return LIBRARY_REFUSAL_CODE;
+}
