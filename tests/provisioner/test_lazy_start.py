@@ -272,7 +272,7 @@ async def test_who_waits_for_a_larger_slice_keeps_the_smaller_one_and_may_stay_w
     answer = await asyncio.to_thread(call.last)
     assert answer["state"] == "refused"
     assert "You still have 0.02 V100" in answer["text"]
-    assert waiting(pool) == []
+    await asyncio.to_thread(wait_until, lambda: waiting(pool) == [])  # it leaves the line by itself
     await kernel.shutdown_kernel(now=True)
 
 
