@@ -24,6 +24,8 @@ BEGINS_ANEW = (
     "Your program had lost its GPU, and begins anew with the next CUDA call: what lay in the GPU's memory\n"
     "is gone, your variables stay."
 )
+KEEP_THEIR_HANDLES = {"jax": "JAX", "tensorflow": "TensorFlow", "cupy": "CuPy", "triton": "Triton"}
+"""Modules that cannot begin again on another slice, and do not tell whether they have begun."""
 RESTART = "restart the kernel before you use it again (menu Kernel, Restart Kernel)."
 ONE_LIFE = (
     "This program still has its old connection, and this runtime cannot begin another: restart the kernel "
@@ -76,15 +78,14 @@ def _loaded() -> Any | None:
 
 
 def _libraries_that_cannot() -> list[str]:
-    names = []
+    """What keeps handles of the old slice for as long as the process lives; one line names them all."""
     torch = sys.modules.get("torch")
-    if torch is not None and _holds(lambda: torch.cuda.is_initialized()):
-        names.append("PyTorch")
-    if "cupy" in sys.modules:
-        names.append("CuPy")
-    if "triton" in sys.modules:
-        names.append("Triton")
-    return [f"{name} cannot go on with another slice: {RESTART}" for name in names]
+    names = ["PyTorch"] if torch is not None and _holds(lambda: torch.cuda.is_initialized()) else []
+    names += [name for module, name in KEEP_THEIR_HANDLES.items() if module in sys.modules]
+    if not names:
+        return []
+    listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return [f"{listed} cannot go on with another slice: {RESTART}"]
 
 
 def _holds(question: Any) -> bool:

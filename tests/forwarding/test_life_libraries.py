@@ -148,3 +148,26 @@ def test_the_cuda_runtime_loads_registered_code_again_and_begins_no_life_to_give
         RUNTIME=str(native.folder / "cudart" / "13" / "libcudart.so.13"),
     )
     assert out.splitlines() == ["7 0 709 0 3 709 0", "7 1 400"]
+
+
+def test_what_cannot_begin_again_is_named_in_one_line(software: Client, native: Build) -> None:
+    done = software.run(
+        """
+        import sys, types
+        from gpu_kernels.magics import life
+        c = Cuda()
+        works(c)
+        print(*life.begin_anew())
+        for name in "triton", "jax", "tensorflow":
+            sys.modules[name] = types.ModuleType(name)
+            print(*life.begin_anew())
+        works(c)
+        """,
+        **stand_ins(native),
+    )
+    said = done.stdout.splitlines()
+    assert said[0] == "", done.stderr
+    named = [
+        line.partition(" cannot go on with another slice: restart the kernel before")[0] for line in said
+    ]
+    assert named == ["", "Triton", "JAX and Triton", "JAX, TensorFlow and Triton"]
