@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "life.h"
 #include "random.h"
 #include "results.h"
 
@@ -151,6 +152,7 @@ void ProcessorKernel::lend(Operands& operands, Stack& stack, c10::Device device)
 }
 
 void ProcessorKernel::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) const {
+    require_first_life();
     const c10::Device device = device_of(*stack);
     const c10::OptionalDeviceGuard on_device(device.has_index() ? std::optional(device) : std::nullopt);
     const at::AutoDispatchBelowADInplaceOrView below_autograd;

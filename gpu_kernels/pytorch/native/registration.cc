@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "by_hand.h"
+#include "life.h"
 #include "operator.h"
 #include "results.h"
 
@@ -188,6 +189,7 @@ class Switch {
         if (replaced_ >= 0) return replaced_;
         TORCH_CHECK(!began_, "gpu-kernels: it stopped half way before; restart the kernel");
         began_ = true;
+        require_first_life();
         static NoWarnings no_warnings;
         const c10::WarningUtils::WarningHandlerGuard quiet(&no_warnings);
         if (in_place) stand_before_the_processors_allocator();
