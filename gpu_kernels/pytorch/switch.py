@@ -53,8 +53,8 @@ def _load(path: Path) -> list[str]:
         return [f"PyTorch's operators do not run on this software GPU: {why}"]
     release = torch.__version__.partition("+")[0]
     if release not in TRIED:
-        tried = " and ".join(TRIED)
-        return [f"PyTorch {release} was not tried on a software GPU, {tried} was: what is wrong may be ours."]
+        tried = f"{' and '.join(TRIED)} {'was' if len(TRIED) == 1 else 'were'}"
+        return [f"PyTorch {release} was not tried on a software GPU, {tried}: what is wrong may be ours."]
     return []
 
 

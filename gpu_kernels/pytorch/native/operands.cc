@@ -120,7 +120,7 @@ void Operands::begin(c10::Device device, const char* name) {
         " cannot be captured in a CUDA graph on a software GPU: PyTorch's operators run on the processor "
         "there, "
         "and a graph would replay nothing of them. Run it without torch.cuda.graph; torch.compile: without "
-        "mode=\"reduce-overhead\".");
+        "mode=\"reduce-overhead\", or with mode=\"max-autotune-no-cudagraphs\".");
     stream_ = stream;
     wait_for(device);
 }

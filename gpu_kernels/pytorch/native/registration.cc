@@ -2,6 +2,7 @@
 #include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/jit/codegen/fuser/interface.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -92,9 +93,9 @@ constexpr Backend kBackends[] = {{DispatchKey::CUDA, DispatchKey::CPU},
 
 // The device has none of its own: PyTorch chooses among several by the device. Ours is chosen first.
 constexpr const char* kBeforeTheChoice[] = {
-    "aten::copy_",        "aten::convolution", "aten::convolution_backward",
-    "aten::_convolution", "aten::ldexp.out",   "aten::convolution_overrideable",
-    "aten::ldexp_",       "aten::ldexp.Tensor"};
+    "aten::copy_",        "aten::convolution",  "aten::convolution_backward",
+    "aten::_convolution", "aten::ldexp.out",    "aten::convolution_overrideable",
+    "aten::ldexp_",       "aten::ldexp.Tensor", "aten::_validate_sparse_coo_tensor_args"};
 
 std::optional<c10::OperatorHandle> operator_named(const std::string& name) {
     const size_t dot = name.find('.');
@@ -197,6 +198,8 @@ class Switch {
         at::globalContext().setUserEnabledCuDNN(false);
         at::globalContext().setSDPUseMemEfficient(false);
         at::globalContext().setSDPUseCuDNN(false);
+        // TorchScript makes machine code of several operators in a row.
+        torch::jit::overrideCanFuseOnGPU(false);
         return replaced_ = Registration(in_place ? own_memory() : copied_memory()).run();
     }
 

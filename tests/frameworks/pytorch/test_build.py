@@ -25,6 +25,21 @@ torch.cuda.init()
 from gpu_kernels.pytorch import switch
 print(switch.switch_on(), switch.switch_on(), (torch.ones(3, device="cuda") + 1).tolist())
 """
+IS_UNTRIED = """
+from gpu_kernels.pytorch import switch
+switch.TRIED = ("1.0.0", "1.1.0")
+import torch
+print((torch.ones(3, device="cuda") + 1).tolist())
+"""
+HAS_NO_COMPILER = """
+import os
+os.environ["PATH"] = ""
+os.environ.pop("CXX", None)
+from gpu_kernels.pytorch import build
+build.library = lambda: build.made(build.Path({path!r}))
+import torch
+print(torch.zeros(0, device="cuda").is_cuda, (torch.ones(3) + 1).tolist())
+"""
 COMPILES = """
 from gpu_kernels.pytorch import build
 build.TAKES_AT_MOST_S = 2
@@ -50,6 +65,22 @@ def test_a_library_that_cannot_be_loaded_leaves_pytorch_usable(
 def test_switching_on_again_changes_nothing(pytorch: str, place: str) -> None:
     done = places.run(pytorch, place, "-c", SWITCHES_ON_TWICE)
     assert done.stdout == "[] [] [2.0, 2.0, 2.0]\n", done.stderr
+
+
+def test_a_release_that_was_not_tried_works_and_one_line_says_so(pytorch: str, place: str) -> None:
+    done = places.run(pytorch, place, "-c", IS_UNTRIED)
+    assert done.stdout == "[2.0, 2.0, 2.0]\n", done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if "was not tried" in line]
+    assert "1.0.0 and 1.1.0 were: what is wrong may be ours" in line
+
+
+def test_without_a_compiler_one_line_says_what_to_install(pytorch: str, tmp_path: Path) -> None:
+    program = HAS_NO_COMPILER.format(path=str(tmp_path / "made.so"))
+    done = places.run(pytorch, "straight", "-c", program)
+    assert done.stdout == "True [2.0, 2.0, 2.0]\n", done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if "C++ compiler" in line]
+    assert "apt install g++" in line
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_compiler_outlives_a_build_that_took_too_long(pytorch: str, tmp_path: Path) -> None:

@@ -6,16 +6,19 @@ dropout drops is drawn from a seed on both sides: on the device the first draw a
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
 
+import networks
 import torch
 from torch import nn
 
 STEPS = 20
+STEPS_OF_LARGE = 6
 
 
 class Last(nn.Module):
@@ -63,6 +66,10 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "lstm": (lambda: Last(nn.LSTM(12, 24, num_layers=2, batch_first=True), 24), (16, 6, 12)),
     "gru": (lambda: Last(nn.GRU(12, 24, bidirectional=True, batch_first=True), 48), (16, 6, 12)),
 }
+LARGE: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "resnet": (networks.resnet, (8, 3, 32, 32)),
+    "inception": (networks.inception, (8, 3, 32, 32)),
+}
 OPTIMISERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
     "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.05, momentum=0.9),
     "adam": lambda parameters: torch.optim.Adam(parameters, lr=1e-3),
@@ -70,9 +77,11 @@ OPTIMISERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
 }
 
 
-def train(network: str, optimiser: str, device: str, mixed: bool = False, compiled: bool = False) -> float:
-    """The last loss."""
-    make, shape = NETWORKS[network]
+def train(
+    network: str, optimiser: str, device: str, mixed: bool = False, compiled: bool = False
+) -> list[float]:
+    """The loss of each step."""
+    make, shape = (NETWORKS | LARGE)[network]
     torch.manual_seed(1)
     model, x = make(), torch.randn(shape)
     y = (x.flatten(1).sum(1) > 0).long()
@@ -80,27 +89,28 @@ def train(network: str, optimiser: str, device: str, mixed: bool = False, compil
     forward = torch.compile(model) if compiled else model
     optimizer = OPTIMISERS[optimiser](model.parameters())
     scaler = torch.amp.GradScaler(device, enabled=mixed)
-    for _ in range(STEPS):
+    losses = []
+    for _ in range(STEPS_OF_LARGE if network in LARGE else STEPS):
         optimizer.zero_grad()
         with torch.autocast(device, dtype=torch.float16, enabled=mixed):
             loss = nn.functional.cross_entropy(forward(x), y)
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
-    return loss.item()
+        losses.append(loss.item())
+    return losses
 
 
 def main() -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    losses: dict[str, tuple[float, float]] = {}
-    for network in NETWORKS:
-        for optimiser in OPTIMISERS:
-            losses[f"{network} {optimiser}"] = tuple(
-                train(network, optimiser, each) for each in ("cpu", "cuda")
-            )
-    losses["mlp autocast"] = train("mlp", "sgd", "cpu", mixed=True), train("mlp", "sgd", "cuda", mixed=True)
-    losses["cnn autocast"] = train("cnn", "adam", "cpu", mixed=True), train("cnn", "adam", "cuda", mixed=True)
+    losses: dict[str, tuple[list[float], ...]] = {}
+    for network, optimiser in [*itertools.product(NETWORKS, OPTIMISERS), *((each, "sgd") for each in LARGE)]:
+        both = tuple(train(network, optimiser, each) for each in ("cpu", "cuda"))
+        losses[f"{network} {optimiser}"] = both
+    for network in ("mlp", "cnn", "transformer", "gru"):
+        both = tuple(train(network, "sgd", each, mixed=True) for each in ("cpu", "cuda"))
+        losses[f"{network} autocast"] = both
     losses["mlp compile"] = train("mlp", "adam", "cpu"), train("mlp", "adam", "cuda", compiled=True)
     json.dump(losses, sys.stdout, indent=1)
 
