@@ -21,7 +21,7 @@ ANSWERS_WITHIN_S = 60
 CUPY = ("cupy-cuda13x", "cupy-cuda12x")
 STATIC = (
     "its wheels contain NVIDIA's own CUDA runtime, which works with NVIDIA's driver only; built from source "
-    "with the shared one CuPy runs (docs/how-to/build-cupy.md)"
+    "with the shared one it can use ours (docs/how-to/build-cupy.md)"
 )
 CUDF = ("libcudf-cu13", "libcudf-cu12")
 QUESTION = """\

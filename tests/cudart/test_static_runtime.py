@@ -60,6 +60,28 @@ def test_each_object_that_asks_gets_its_text_once(
         assert str(library) in lines[0]
 
 
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        (("cupy_backends/cuda/api/runtime.so", "cupy/cuda/thrust.so", "cupy/cuda/cub.so"), "build-cupy.md"),
+        (("libcudf/lib64/libcudf.so",), "numba, PyTorch and JAX can"),
+    ],
+)
+def test_a_package_that_nobody_can_link_again_says_once_what_helps(
+    way: Way, asking: Path, tmp_path: Path, files: tuple[str, ...], says: str
+):
+    libraries = [tmp_path / "site-packages" / file for file in files]
+    for library in libraries:
+        library.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(asking / "libasking.so", library)
+    asks = f"import ctypes; assert [ctypes.CDLL(each).ask() for each in {list(map(str, libraries))!r}]"
+    done = way.run(sys.executable, "-c", asks)
+    assert done.returncode == 0
+    (line,) = done.stderr.splitlines()
+    assert says in line
+    assert "nvcc" not in line
+
+
 def test_a_program_with_a_static_runtime_is_told_how_to_link_it(way: Way, nvcc: str, tmp_path: Path):
     source, program = tmp_path / "static.cu", tmp_path / "static"
     source.write_text("int main() { void* p; return cudaMalloc(&p, 4) == cudaSuccess; }")

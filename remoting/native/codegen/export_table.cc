@@ -22,6 +22,23 @@ constexpr std::string_view kCarriers[] = {"libcublas",   "libcudnn",    "libcuff
                                           "libcusolver", "libcusparse", "libnccl",     "libnvshmem",
                                           "libnpp",      "libnvjpeg",   "libcutensor", "libcudss"};
 
+// Python's packages that carry it in several files: what helps is said once, and is not to link them again.
+struct Package {
+    std::string_view folder, text;
+    std::atomic_flag told;
+};
+Package packages[] = {
+    {"-packages/cupy",
+     "CuPy's wheel contains NVIDIA's CUDA runtime, which works with NVIDIA's driver only, so CuPy's "
+     "calls fail here (cudaErrorSymbolNotFound). Built from source it can use the one that works here: "
+     "docs/how-to/build-cupy.md",
+     {}},
+    {"-packages/libcudf/",
+     "cuDF's wheel contains NVIDIA's CUDA runtime, which works with NVIDIA's driver only: cuDF cannot be "
+     "used on a GPU that is elsewhere. numba, PyTorch and JAX can",
+     {}},
+};
+
 template <size_t count>
 bool starts_with_one_of(std::string_view name, const std::string_view (&prefixes)[count]) {
     for (std::string_view prefix : prefixes) {
@@ -34,6 +51,10 @@ bool starts_with_one_of(std::string_view name, const std::string_view (&prefixes
 std::string advice(std::string_view path) {
     const std::string_view name = path.substr(path.rfind('/') + 1);
     if (starts_with_one_of(name, kTolerant)) return {};
+    for (Package& package : packages) {
+        if (path.find(package.folder) != path.npos)
+            return package.told.test_and_set() ? std::string() : std::string(package.text);
+    }
     const std::string object(path);
     if (name.starts_with("libcudart.so")) {
         return object +
