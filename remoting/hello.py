@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 HELLO_BYTES = 128
 MAGIC = b"GPUKHELO"
 VERSION = 1
-STATUS_QUERY = 1
+STATUS_QUERY, SLICE_FILE = 1, 2
+"""Flags: what is wanted instead of a lane; one of them at most."""
 SECRET_AT = slice(80, 112)
 MAX_ANSWER_TEXT = 4096
 
@@ -60,7 +61,11 @@ class Hello:
 
     @property
     def is_status_query(self) -> bool:
-        return bool(self.flags & STATUS_QUERY)
+        return self.flags == STATUS_QUERY
+
+    @property
+    def wants_slice_file(self) -> bool:
+        return self.flags == SLICE_FILE
 
     def pack(self) -> bytes:
         """The 128 bytes. ``lease_id`` is ASCII of at most 40 characters."""
@@ -87,7 +92,8 @@ def parse_hello(data: bytes | bytearray) -> Hello:
             "install the same release of gpu-kernels on both.",
         )
     lease_id = lease_field.rstrip(b"\0")
-    if any(zero) or flags & ~STATUS_QUERY or not lease_id or any(not 0x20 < byte < 0x7F for byte in lease_id):
+    known = flags in (0, STATUS_QUERY, SLICE_FILE)
+    if any(zero) or not known or not lease_id or any(not 0x20 < byte < 0x7F for byte in lease_id):
         raise Refusal(Status.MALFORMED, "The GPU connection's first message is malformed.")
     return Hello(flags, lane, session, epoch, lease_id.decode("ascii"), secret)
 

@@ -13,10 +13,13 @@ import logging
 import socket
 import struct
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from gpu_kernels.limits.connections import ConnectionLimit, Full
 from gpu_kernels.limits.logs import RateLimitedLogger
 from remoting.agent.settings import Limits
+from remoting.agent.slice_file import SliceFile
+from remoting.agent.ticket_office import TicketOffice
 from remoting.agent.worker import WorkerGone
 from remoting.hello import (
     HELLO_BYTES,
@@ -35,10 +38,19 @@ ACCEPT_PAUSE_S = 0.2
 TOO_MANY = "Too many connections to the GPU server are being opened at once: try again in some seconds."
 
 HandOver = Callable[[bytes, socket.socket], Awaitable[None]]
-Serve = Callable[[Hello, Callable[[str], None]], Awaitable[str | HandOver]]
-"""What the agent does with a Hello: the text of a status query, or a function that hands the answered
-connection over. It calls its second argument with the lease that the Hello proves, as soon as that is
-known. Raises ``Refusal``.
+
+
+@dataclass(frozen=True)
+class SliceFileOf:
+    """What is asked of a worker, if it has one."""
+
+    file: SliceFile | None
+
+
+Serve = Callable[[Hello, Callable[[str], None]], Awaitable[str | SliceFileOf | HandOver]]
+"""What the agent does with a Hello: the text of a status query, a slice file, or a function that hands the
+answered connection over. It calls its second argument with the lease that the Hello proves, as soon as that
+is known. Raises ``Refusal``.
 """
 
 
@@ -60,6 +72,24 @@ class _Connection:
         async with asyncio.timeout(within_s):
             await asyncio.get_running_loop().sock_sendall(self.socket, answer(Status.OK))
         self.socket.setblocking(True)
+
+    async def give(self, file: SliceFile | None, within_s: float) -> None:
+        """Answer with the file's descriptor: along with the answer, or else, where the peer is on this host,
+        by the way of ``slice_file_ticket``. Without one where there is none."""
+        self._answered = True
+        if file is None:
+            await self.answer_and_linger(answer(Status.OK))
+        elif self.socket.family == socket.AF_UNIX:
+            # A connection that was just opened has room for eight bytes.
+            socket.send_fds(self.socket, [answer(Status.OK)], [file.descriptor], socket.MSG_NOSIGNAL)
+        elif self.socket.getpeername()[0] != self.socket.getsockname()[0]:
+            await self.answer_and_linger(answer(Status.OK))
+        else:
+            with TicketOffice(file) as office:
+                async with asyncio.timeout(within_s):
+                    loop = asyncio.get_running_loop()
+                    await loop.sock_sendall(self.socket, answer(Status.OK, office.text))
+                    await office.serve()
 
     async def answer_and_linger(self, data: bytes) -> None:
         """Answer, and close without losing the answer: a reset would, if the peer has sent more than we
@@ -176,6 +206,10 @@ class DataPort:
                 raise Refusal(Status.TOO_MANY, TOO_MANY) from None
 
         outcome = await self._serve(parse_hello(data), proved)
+        if isinstance(outcome, SliceFileOf):
+            with contextlib.suppress(TimeoutError):
+                await connection.give(outcome.file, self._limits.hello_bytes_within_s)
+            return
         if isinstance(outcome, str):
             await connection.answer_and_linger(answer(Status.OK, outcome))
             return

@@ -19,7 +19,7 @@ from typing import Any
 
 from gpu_kernels.client import Assignment
 from remoting.agent.clock import clock
-from remoting.agent.data_port import DataPort, HandOver
+from remoting.agent.data_port import DataPort, HandOver, SliceFileOf
 from remoting.agent.floors import FloorsFile
 from remoting.agent.gpus import Inventory
 from remoting.agent.grants import ENDED, Grant, Grants
@@ -192,7 +192,7 @@ class Agent:
 
     # What the data port asks.
 
-    async def _serve(self, hello: Hello, proved: Callable[[str], None]) -> str | HandOver:
+    async def _serve(self, hello: Hello, proved: Callable[[str], None]) -> str | SliceFileOf | HandOver:
         try:
             grant = self._grants.admit(hello, clock())
         except Refusal as refusal:
@@ -205,6 +205,9 @@ class Agent:
         if hello.is_status_query:
             return status_json(grant, self._inventory, self._workers.of(grant.key), clock())
         await self._have_worker(grant)
+        if hello.wants_slice_file:
+            worker = self._workers.of(grant.key)
+            return SliceFileOf(worker.slice_file if worker else None)
 
         async def hand_over(zeroed: bytes, connection: socket.socket) -> None:
             try:

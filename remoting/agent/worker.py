@@ -24,6 +24,7 @@ from gpu_kernels.limits.logs import RateLimitedLogger
 from remoting.agent.cells import BETWEEN_LOOKS_S, Cell
 from remoting.agent.clock import clock
 from remoting.agent.grants import Grant
+from remoting.agent.slice_file import SliceFile
 
 MAX_PACKET = 4096
 PACKETS_A_SECOND = 100
@@ -84,9 +85,12 @@ class Worker:
         log: logging.Logger,
         on_end: Callable[[Worker], None],
         mark: int,
+        slice_file: SliceFile | None = None,
     ) -> None:
         """Raises ``OSError`` if the program cannot be started. ``command`` gets the control descriptor;
-        ``mark`` is a descriptor that it inherits and keeps while it lives."""
+        ``mark`` is a descriptor that it inherits and keeps while it lives. ``slice_file`` is this object's
+        from then on: it is emptied and closed with the worker's end."""
+        self.slice_file = slice_file
         self.grant = grant
         self.usage = Usage()
         self.spoke = asyncio.Event()
@@ -108,7 +112,7 @@ class Worker:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
-                pass_fds=(theirs.fileno(), mark),
+                pass_fds=(theirs.fileno(), mark, *([slice_file.descriptor] if slice_file else [])),
                 cwd="/",
                 preexec_fn=confine,
             )
@@ -188,6 +192,23 @@ class Worker:
             pass
         self._loop.remove_reader(self._control)
         self._control.close()
+        if self.slice_file is None:
+            self._finish()
+        else:
+            self._emptying = asyncio.ensure_future(self._empty(self.slice_file))
+
+    async def _empty(self, file: SliceFile) -> None:
+        """Clients may still map the file; its pages go back before the worker has ended."""
+        self.slice_file = None
+        try:
+            await asyncio.to_thread(file.empty)
+        except (OSError, ValueError) as error:
+            self._log.line(logging.ERROR, f"its memory may stay taken while its clients live: {error}")
+        finally:
+            file.close()
+            self._finish()
+
+    def _finish(self) -> None:
         self.ended.set()
         self.spoke.set()  # nobody need wait for that any longer
         self._on_end(self)

@@ -19,9 +19,10 @@ def command(
     settings: WorkerSettings,
     live_until_ms: int,
     own_mib: int,
+    file_fd: int | None = None,
 ) -> list[str]:
     """The argument vector of docs/design.md, "Agent and worker". It holds no secret. ``own_mib`` is what
-    the worker may take of this machine's memory beside its slices. The
+    the worker may take of this machine's memory beside its slices; ``file_fd`` is its slice file. The
     descriptors are all that the worker keeps open of what it inherits."""
     gpus = granted_gpus(grant, inventory)
     software = gpus[0].device == environment.SOFTWARE
@@ -39,6 +40,7 @@ def command(
         *("--uuid", _list(gpu.uuid for gpu in gpus)),
         *("--live-until", str(live_until_ms)),
         *("--host-memory-mib", str(own_mib)),
+        *(() if file_fd is None else ("--slice-file-fd", str(file_fd))),
     ]
 
 

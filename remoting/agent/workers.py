@@ -24,6 +24,7 @@ from remoting.agent.grants import Grant
 from remoting.agent.marks import Marks
 from remoting.agent.own_memory import machine_mib, own_memory
 from remoting.agent.settings import WorkerSettings
+from remoting.agent.slice_file import SliceFile, slice_file
 from remoting.agent.worker import Worker, WorkerGone
 from remoting.agent.worker_command import command, worker_environment
 from remoting.environment import SOFTWARE
@@ -199,14 +200,17 @@ class Workers:
         self._started_at[grant.lease_id] = now
         until = milliseconds(self._served_until(grant.key))
         cell: Cell | None = None
+        file: SliceFile | None = None
         try:
             own_mib = self._own_mib(grant)
+            file = slice_file(self._software_mib(grant))
+            file_fd = None if file is None else file.descriptor
             cell = self.cells.make(own_mib + self._software_mib(grant))
             with self._marks.another() as mark:
                 worker = Worker(
                     grant,
                     lambda control_fd: command(
-                        grant, self._inventory, control_fd, mark, self._settings, until, own_mib
+                        grant, self._inventory, control_fd, mark, self._settings, until, own_mib, file_fd
                     ),
                     worker_environment(grant, self._inventory, self._settings),
                     cell,
@@ -214,8 +218,11 @@ class Workers:
                     self._log,
                     self._ended,
                     mark,
+                    file,
                 )
         except (OSError, ValueError, SubprocessError) as error:
+            if file is not None:
+                file.close()
             if cell is not None:
                 self.cells.close(cell)
             raise no_worker(grant, str(error)) from error

@@ -26,11 +26,11 @@ def test_no_bytes_do_more_than_get_refused(data):
         parse_hello(data)
 
 
-@given(lease_ids, epochs, secrets, st.integers(0, 2**32 - 1), st.integers(0, 1))
+@given(lease_ids, epochs, secrets, st.integers(0, 2**32 - 1), st.integers(0, 2))
 def test_what_a_client_sends_is_what_is_read(lease_id, epoch, secret, lane, flags):
     read = parse_hello(hello(Granted(lease_id, epoch, secret), lane=lane, flags=flags))
     assert (read.lease_id, read.epoch, read.secret) == (lease_id, epoch, secret)
-    assert (read.lane, read.is_status_query) == (lane, bool(flags))
+    assert (read.lane, read.is_status_query, read.wants_slice_file) == (lane, flags == 1, flags == 2)
 
 
 @given(lease_ids, epochs, secrets, st.integers(0, 127), st.integers(1, 255))

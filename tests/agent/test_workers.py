@@ -43,7 +43,9 @@ async def test_a_worker_is_told_what_the_design_says_and_no_secret(agent, lease,
             *("--uuid", uuid),
             *("--live-until", argv[argv.index("--live-until") + 1]),
             *("--host-memory-mib", str(agent._workers.own_memory.usual_mib(20))),
+            *("--slice-file-fd", argv[-1]),
         ]
+        assert int(argv[-1]) in open_lane.facts["descriptors"]
         assert lease.secret.hex() not in str(open_lane.facts)
 
 
@@ -64,9 +66,9 @@ async def test_a_worker_inherits_nothing_but_what_is_named(
             assert environment["GPU_KERNELS_SOFTGPU_NAME"] == "V100 (software GPU)"
             assert not {"GPU_KERNELS_TOKEN", "GPU_KERNELS_CONTROLLER", "USER"} & set(environment)
             control_fd = int(open_lane.facts["argv"][2])
-            # Standard streams, the control socket, the mark that it lives, this lane, and the listing of
-            # this very folder.
-            assert len(open_lane.facts["descriptors"]) == 7
+            # Standard streams, the control socket, the mark that it lives, its slice file, this lane, and the
+            # listing of this very folder.
+            assert len(open_lane.facts["descriptors"]) == 8
             assert control_fd in open_lane.facts["descriptors"]
 
 

@@ -16,6 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
+from remoting.agent.slice_file import SliceFile
+from remoting.hello import SLICE_FILE
+
 HELLO = struct.Struct("<8sHHI16sQ40s32s16s")
 OK, WRONG_SECRET = 0, 4
 
@@ -40,6 +43,8 @@ class MinimalAgent:
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     worker: subprocess.Popen[bytes] | None = None
     tcp: bool = False
+    shares: bool = False  # the worker's memory with its clients, as a software GPU's does
+    file: SliceFile | None = None  # of the running worker; a test may do with it what an agent does
 
     def __enter__(self) -> MinimalAgent:
         self._lock = threading.Lock()
@@ -87,6 +92,8 @@ class MinimalAgent:
         """Called in the thread that outlives the worker: it dies with the thread that started it."""
         sizes = (self.mib, *self.further_mib)
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.file = SliceFile(sum(sizes)) if self.shares else None
+        files = [self.file.descriptor] if self.file else []
         with self.log.open("ab") as log, theirs:
             self.worker = subprocess.Popen(
                 [
@@ -95,9 +102,10 @@ class MinimalAgent:
                     *("--memory-mib", ",".join(str(mib) for mib in sizes)),
                     *("--thousandths", ",".join("20" for _ in sizes)),
                     *("--name", "Test GPU", "--uuid", ",".join(uuid_of(i) for i in range(len(sizes)))),
+                    *(part for file in files for part in ("--slice-file-fd", str(file))),
                     *self.options,
                 ],
-                pass_fds=[theirs.fileno()],
+                pass_fds=[theirs.fileno(), *files],
                 stderr=log,
                 env=os.environ | self.environment,
             )
@@ -146,6 +154,10 @@ class MinimalAgent:
         if HELLO.unpack(hello)[7] != self.secret:
             text = b"this lease is not known, or the secret is wrong"
             connection.sendall(struct.pack("<II", WRONG_SECRET, len(text)) + text)
+            return
+        if HELLO.unpack(hello)[2] == SLICE_FILE:
+            files = [self.file.descriptor] if self.file else []
+            socket.send_fds(connection, [struct.pack("<II", OK, 0)], files)
             return
         connection.sendall(struct.pack("<II", OK, 0))
         with self._lock:

@@ -72,7 +72,7 @@ class RawLane:
     def allocate(self, size: int) -> int:
         status, payload = self.ask(ALLOCATE, struct.pack("<IIQQQQ", 0, 0, size, 0, 0, 0))
         assert status == 0
-        return int(struct.unpack("<QQ", payload)[0])
+        return int(struct.unpack("<QQQ", payload)[0])
 
 
 @pytest.fixture

@@ -17,16 +17,14 @@
 #include "pool.h"
 #include "session.h"
 #include "shared_memory.h"
+#include "slice_file.h"
 
 namespace client {
 namespace {
 
 constexpr size_t kPage = 4096;
 
-struct Allocated {
-    uint64_t address = 0;
-    uint64_t pitch = 0;
-};
+using wire::Allocated;
 
 CUresult ask_for(Call& call, const wire::AllocateHead& head, Allocated& allocated) {
     return call.ask(wire::kOpAllocate, 0, &head, sizeof head, &allocated, sizeof allocated);
@@ -72,6 +70,9 @@ CUresult allocate(Call& call, const wire::AllocateHead& head, Memory memory, All
     memory.bytes = head.rows ? allocated.pitch * head.rows : head.bytes;
     memory.device = call.device();
     MemoryMap::get().add(memory);
+    if (head.kind == static_cast<uint32_t>(wire::AllocationKind::mappable) &&
+        allocated.place != wire::kNoPlace)
+        SliceFile::get().map(allocated.address, head.bytes, allocated.place);
     return CUDA_SUCCESS;
 }
 
@@ -91,14 +92,21 @@ CUresult allocate_from_pool(CUdeviceptr* dptr, size_t bytes, CUmemoryPool pool, 
     if (!known || known->device != call.device()) return CUDA_ERROR_INVALID_VALUE;
     Memory memory;
     memory.pool = reinterpret_cast<uint64_t>(pool);
-    Allocated allocated;
+    Allocated allocated{};
     const CUresult result = allocate(call, head, memory, allocated);
     if (result == CUDA_SUCCESS) *dptr = allocated.address;
     return result;
 }
 
+// Device memory of a life that has ended: what is left of it here goes now.
+bool freed_earlier(CUdeviceptr dptr) {
+    if (!MemoryMap::get().free_earlier(dptr)) return false;
+    SliceFile::get().unmap(dptr);
+    return true;
+}
+
 CUresult free_on_stream(CUdeviceptr dptr, CUstream stream, bool per_thread) {
-    if (MemoryMap::get().free_earlier(dptr)) return CUDA_SUCCESS;
+    if (freed_earlier(dptr)) return CUDA_SUCCESS;
     Call call;
     if (CUresult error = call.begin()) return error;
     if (auto answer = captured(stream, per_thread, [&] { return graphs::free_params(dptr); })) return *answer;
@@ -109,6 +117,7 @@ CUresult free_on_stream(CUdeviceptr dptr, CUstream stream, bool per_thread) {
     if (!call.stream(stream, per_thread, message.hStream)) return CUDA_ERROR_INVALID_HANDLE;
     if (dptr == 0) return CUDA_SUCCESS;
     if (!MemoryMap::get().remove(dptr, {Memory::Kind::device})) return CUDA_ERROR_INVALID_VALUE;
+    SliceFile::get().unmap(dptr);
     return call.post(wire::kOp_cuMemFreeAsync, 0, &message, sizeof message);
 }
 
@@ -173,8 +182,9 @@ CUresult cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
     if (CUresult error = refuse_unsafe()) return error;
     if (!dptr || bytesize == 0) return CUDA_ERROR_INVALID_VALUE;
     wire::AllocateHead head{};
+    if (SliceFile::get().wants(bytesize)) head.kind = static_cast<uint32_t>(wire::AllocationKind::mappable);
     head.bytes = bytesize;
-    Allocated allocated;
+    Allocated allocated{};
     if (CUresult error = allocate(call, head, {}, allocated)) return error;
     *dptr = allocated.address;
     return CUDA_SUCCESS;
@@ -190,7 +200,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInByt
     head.bytes = WidthInBytes;
     head.rows = Height;
     head.element = ElementSizeBytes;
-    Allocated allocated;
+    Allocated allocated{};
     if (CUresult error = allocate(call, head, {}, allocated)) return error;
     *dptr = allocated.address;
     *pPitch = allocated.pitch;
@@ -206,7 +216,7 @@ CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned int flag
     wire::AllocateHead head{};
     head.kind = static_cast<uint32_t>(wire::AllocationKind::managed);
     head.bytes = bytesize;
-    Allocated allocated;
+    Allocated allocated{};
     bool mapped = false;
     auto first_page = [](const Allocated& at) { return (at.address + kPage - 1) / kPage * kPage; };
     auto map = [&](const Allocated& at) { return mapped = map_at(first_page(at), bytesize); };
@@ -233,7 +243,7 @@ CUresult cuMemFree_v2(CUdeviceptr dptr) {
         unmap(earlier->base, earlier->bytes);
         return CUDA_SUCCESS;
     }
-    if (MemoryMap::get().free_earlier(dptr)) return CUDA_SUCCESS;
+    if (freed_earlier(dptr)) return CUDA_SUCCESS;
     Call call;
     if (CUresult error = call.begin()) return error;
     if (dptr == 0) return CUDA_SUCCESS;
@@ -247,6 +257,8 @@ CUresult cuMemFree_v2(CUdeviceptr dptr) {
         SharedMemory::get().remove(reinterpret_cast<void*>(memory->base));
         cuda::ManagedAdvice::get().forget(memory->base);
         unmap(memory->base, memory->bytes);
+    } else {
+        SliceFile::get().unmap(memory->base);
     }
     const wire::cuMemFree_v2_message message{memory->device_address};
     return call.post(wire::kOp_cuMemFree_v2, 0, &message, sizeof message);

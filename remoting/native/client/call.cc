@@ -14,6 +14,7 @@
 #include "shared_memory.h"
 #include "stream_event.h"
 #include "thread.h"
+#include "traffic.h"
 
 namespace client {
 namespace {
@@ -150,6 +151,7 @@ CUresult Call::ask_parts(uint16_t opcode, uint8_t flags, const iovec* parts, int
     iovec all[7] = {{&head, sizeof head}};
     std::copy(parts, parts + count, all + 1);
     wire::ReplyHeader reply{};
+    Traffic::get().waits();
     if (!lane_->send_now(all, count + 1) || !lane_->receive(reply, payload)) return lost();
     return answered(reply.status);
 }
@@ -166,8 +168,12 @@ CUresult Call::ask(uint16_t opcode, uint8_t flags, const void* message, size_t b
 
 CUresult Call::synchronize(uint16_t opcode, uint8_t flags, const void* message, size_t bytes, void* out,
                            size_t out_bytes) {
+    Session& session = Session::get();
+    const bool of_all = opcode == wire::kOp_cuCtxSynchronize;
+    const uint64_t posted = session.posted();
     const CUresult result = ask(opcode, flags, message, bytes, out, out_bytes);
-    if (result == CUDA_SUCCESS) results_visible(opcode == wire::kOp_cuCtxSynchronize);
+    if (result == CUDA_SUCCESS && of_all) session.streams_known().waited_for_device(device_, posted);
+    if (result == CUDA_SUCCESS) results_visible(of_all);
     // What was to be seen may not have come: the life has ended meanwhile.
     const bool ends = result == CUDA_SUCCESS && Session::get().error() == CUDA_ERROR_CONTEXT_IS_DESTROYED;
     return ends ? CUDA_ERROR_CONTEXT_IS_DESTROYED : result;
@@ -178,6 +184,7 @@ CUresult Call::copy_in(uint64_t address, const void* from, uint64_t bytes, uint6
     while (bytes > 0) {
         const uint64_t chunk = std::min<uint64_t>(bytes, wire::kChunk);
         wire::CopyHead head{address, chunk, stream};
+        Traffic::get().copied(chunk);
         const iovec parts[2] = {{&head, sizeof head}, {const_cast<std::byte*>(source), chunk}};
         if (CUresult error = post_parts(wire::kOpCopyIn, whole ? wire::kWholeCopy : 0, parts, 2))
             return error;
@@ -192,6 +199,7 @@ CUresult Call::copy_out(void* to, uint64_t address, uint64_t bytes, uint64_t str
     const wire::CopyHead message{address, bytes, stream};
     wire::FrameHeader head = header(wire::kOpCopyOut, 0, sizeof message, Session::get().posted());
     const iovec parts[2] = {{&head, sizeof head}, {const_cast<wire::CopyHead*>(&message), sizeof message}};
+    Traffic::get().waits();
     if (!lane_->send_now(parts, 2)) return lost();
     auto* target = static_cast<std::byte*>(to);
     while (bytes > 0) {
@@ -199,6 +207,7 @@ CUresult Call::copy_out(void* to, uint64_t address, uint64_t bytes, uint64_t str
         wire::ReplyHeader reply{};
         if (!lane_->receive_into(reply, target, chunk)) return lost();
         if (reply.status != CUDA_SUCCESS) return answered(reply.status);
+        Traffic::get().copied(chunk);
         target += chunk;
         bytes -= chunk;
     }
@@ -219,6 +228,7 @@ CUresult Call::copy_box_in(const wire::Box& to, const wire::Box& from, uint64_t 
             next += here.width;
         });
         wire::BoxHead head{there, stream};
+        Traffic::get().copied(wire::volume(here));
         const iovec parts[2] = {{&head, sizeof head}, {packed.get(), wire::volume(here)}};
         result = post_parts(wire::kOpCopyBoxIn, whole ? wire::kWholeCopy : 0, parts, 2);
         return result == CUDA_SUCCESS;
@@ -233,6 +243,7 @@ CUresult Call::copy_box_out(const wire::Box& to, const wire::Box& from, uint64_t
     wire::BoxHead message{from, stream};
     wire::FrameHeader head = header(wire::kOpCopyBoxOut, 0, sizeof message, Session::get().posted());
     const iovec parts[2] = {{&head, sizeof head}, {&message, sizeof message}};
+    Traffic::get().waits();
     if (!lane_->send_now(parts, 2)) return lost();
     const auto packed = room_for_piece(to);
     bool whole = true;
@@ -241,6 +252,7 @@ CUresult Call::copy_box_out(const wire::Box& to, const wire::Box& from, uint64_t
         const wire::Box here = wire::part_of(to, piece);
         whole = lane_->receive_into(reply, packed.get(), wire::volume(here));
         if (whole && reply.status == CUDA_SUCCESS) {
+            Traffic::get().copied(wire::volume(here));
             const std::byte* next = packed.get();
             for_each_row(here, [&](std::byte* row) {
                 std::memcpy(row, next, here.width);

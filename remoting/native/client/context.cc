@@ -10,6 +10,7 @@
 #include "memory_map.h"
 #include "session.h"
 #include "shared_memory.h"
+#include "slice_file.h"
 #include "stream_event.h"
 #include "thread.h"
 
@@ -45,6 +46,7 @@ std::vector<uint64_t> take_owned(uint64_t id) {
     take(take_modules(id));
     for (const Memory& memory : MemoryMap::get().take_of_context(id)) {
         SharedMemory::get().forget(memory.base);
+        SliceFile::get().unmap(memory.base);
         owned.push_back(memory.device_address);
     }
     return owned;

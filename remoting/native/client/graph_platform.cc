@@ -133,14 +133,14 @@ CUdeviceptr allocate(uint8_t device, size_t bytes) {
     wire::AllocateHead head{};
     head.kind = static_cast<uint32_t>(wire::AllocationKind::device);
     head.bytes = bytes;
-    uint64_t answer[2];  // address, pitch
-    graphs::check(call.ask(wire::kOpAllocate, 0, &head, sizeof head, answer, sizeof answer));
+    wire::Allocated answer{};
+    graphs::check(call.ask(wire::kOpAllocate, 0, &head, sizeof head, &answer, sizeof answer));
     Memory memory;
-    memory.base = memory.device_address = answer[0];
+    memory.base = memory.device_address = answer.address;
     memory.bytes = bytes;
     memory.device = device;
     MemoryMap::get().add(memory);
-    return answer[0];
+    return answer.address;
 }
 
 // The worker's free waits for what may use the memory.

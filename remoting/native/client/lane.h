@@ -74,6 +74,7 @@ class Lane {
     size_t unsent() const { return fill_.load(std::memory_order_seq_cst); }
     bool has_unsent() const { return fill_.load(std::memory_order_seq_cst) > 0; }
     void shut() { transport_->shut(); }
+    bool hung_up() { return transport_->hung_up(); }
     int fd() const { return fd_; }
 
     // Of the owner thread, when it is the main one: its waits look out for SIGINT.

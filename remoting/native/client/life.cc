@@ -17,6 +17,7 @@
 #include "pool.h"
 #include "session.h"
 #include "shared_memory.h"
+#include "slice_file.h"
 #include "stream_event.h"
 #include "virtual_memory.h"
 
@@ -70,6 +71,7 @@ std::vector<std::function<void()>> take_down() {
     forget_managed_variables();
     cuda::ManagedAdvice::get().forget_all();
     MemoryMap::get().end_life();
+    SliceFile::get().end_life();
     forget_physicals();
     forget_pools();
     forget_libraries();

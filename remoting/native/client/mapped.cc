@@ -45,11 +45,11 @@ uint64_t round_up(uint64_t bytes) {
 CUresult ordinary_twin(Call& call, Memory& known) {
     wire::AllocateHead head{};
     head.bytes = known.bytes;
-    uint64_t answer[2];
-    if (CUresult error = call.ask(wire::kOpAllocate, 0, &head, sizeof head, answer, sizeof answer)) {
+    wire::Allocated answer{};
+    if (CUresult error = call.ask(wire::kOpAllocate, 0, &head, sizeof head, &answer, sizeof answer)) {
         return error;
     }
-    known.device_address = answer[0];
+    known.device_address = answer.address;
     return CUDA_SUCCESS;
 }
 

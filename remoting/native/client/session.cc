@@ -18,6 +18,7 @@
 #include "log.h"
 #include "notices.h"
 #include "payload.h"
+#include "slice_file.h"
 #include "sticky.h"
 #include "thread.h"
 #include "visible_devices.h"
@@ -266,6 +267,19 @@ Lane* Session::lane() {
     return thread.lane;
 }
 
+int Session::open_slice_file() {
+    wire::Credentials credentials;
+    wire::SessionId id;
+    {
+        const std::lock_guard lock(mutex_);
+        credentials = credentials_;
+        id = id_;
+    }
+    const int file = wire::open_slice_file(credentials, id, wire::deadline_in(kConnectTime));
+    explicit_bzero(credentials.secret.data(), credentials.secret.size());
+    return file;
+}
+
 CUresult Session::interrupt(bool end_worker) {
     std::string error;
     bool gone = false;
@@ -360,6 +374,7 @@ void Session::forget_life() {
     credentials_ = {};
     begin_from_nothing();
     posted_.store(0);
+    streams_known_.forget();
     told_lost_.store(false);
     threads_told_.store(0);
     error_.store(CUDA_ERROR_CONTEXT_IS_DESTROYED);
@@ -409,6 +424,7 @@ void Session::forget_after_fork() {
     forked_ = true;
     told_forked_ = false;
     presence_.forget();
+    SliceFile::get().forget_after_fork();
     const uint32_t count = lane_count_.load();
     for (uint32_t i = 0; i < count; ++i) close(lanes_[i].load()->fd());
     lane_count_.store(0);

@@ -17,6 +17,7 @@
 #include "hello.h"
 #include "presence.h"
 #include "protocol.h"
+#include "stream_knowledge.h"
 
 namespace client {
 
@@ -73,6 +74,11 @@ class Session {
     // Numbers for `order` in the frame header; see wire/protocol.h.
     uint64_t next_order() { return posted_.fetch_add(1, std::memory_order_seq_cst) + 1; }
     uint64_t posted() const { return posted_.load(std::memory_order_seq_cst); }
+
+    StreamKnowledge& streams_known() { return streams_known_; }
+
+    // The lease's slice file, the caller's to close; -1 where there is none on this host. Asks the agent.
+    int open_slice_file();
 
     // The connection broke: every later call fails. The user is told once.
     void lose(std::string_view reason);
@@ -134,6 +140,7 @@ class Session {
     std::atomic<Lane*> lanes_[kMaxLanes]{};
     Flusher flusher_;
     Presence presence_;
+    StreamKnowledge streams_known_;
 
     std::mutex ending_;  // one thread ends a life
     std::mutex

@@ -148,8 +148,12 @@ def entries(header: Header) -> str:
     return "".join(lines)
 
 
+OURS = ("gkIsMapped", "gkLife", "gkMapMemory", "gkNewLife", "gkTraffic", "gkWaitInStream")
+"""What the client's library has beyond CUDA."""
+
+
 def client_names(header: Header) -> str:
-    return exported_names(header).replace("  local:", "    gkLife;\n    gkNewLife;\n  local:")
+    return exported_names(header).replace("  local:", "".join(f"    {name};\n" for name in OURS) + "  local:")
 
 
 OUTPUTS: dict[str, Callable[[Header], str]] = {

@@ -74,6 +74,10 @@ class Socket {
 
     int fd() const { return fd_; }
     int release() { return std::exchange(fd_, -1); }
+    void reset(int fd) {
+        if (fd_ >= 0) close(fd_);
+        fd_ = fd;
+    }
 
   private:
     int fd_;
@@ -173,10 +177,38 @@ bool send_all(int fd, std::span<const uint8_t> bytes, Deadline deadline) {
     return true;
 }
 
+// What came with a message: the first descriptor is kept, in the place of an earlier one.
+void take_descriptors(msghdr& message, Socket& kept) {
+    for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+        const size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; ++i) {
+            int descriptor;
+            memcpy(&descriptor, CMSG_DATA(part) + i * sizeof descriptor, sizeof descriptor);
+            kept.reset(descriptor);
+        }
+    }
+}
+
+// recv, and a descriptor that comes with the bytes; without `descriptor` none is taken.
+ssize_t receive(int fd, std::span<uint8_t> bytes, Socket* descriptor) {
+    if (descriptor == nullptr) return recv(fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
+    iovec part{bytes.data(), bytes.size()};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    const ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got >= 0) take_descriptors(message, *descriptor);
+    return got;
+}
+
 // Reads exactly as many bytes as asked for, as those that follow are not ours.
-bool receive_all(int fd, std::span<uint8_t> bytes, Deadline deadline) {
+bool receive_all(int fd, std::span<uint8_t> bytes, Deadline deadline, Socket* descriptor = nullptr) {
     while (!bytes.empty()) {
-        const ssize_t got = recv(fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
+        const ssize_t got = receive(fd, bytes, descriptor);
         if (got > 0) {
             bytes = bytes.subspan(static_cast<size_t>(got));
         } else if (got == 0) {
@@ -211,13 +243,15 @@ Opened open(const Credentials& credentials, const SessionId& session, uint16_t f
 
     // An agent that refuses early closes its end; its answer is still there to be read.
     std::array<uint8_t, 8> head{};
-    if (!receive_all(socket.fd(), head, deadline)) {
+    Socket file;
+    const bool wants_file = flags == hello_slice_file;
+    if (!receive_all(socket.fd(), head, deadline, wants_file ? &file : nullptr)) {
         opened.text = no_answer(credentials.address, sent ? errno : send_error);
         return opened;
     }
     const auto status = static_cast<uint32_t>(get(head.data(), 4));
     const auto length = static_cast<uint32_t>(get(head.data() + 4, 4));
-    const bool is_lane = (flags & hello_status_query) == 0;
+    const bool is_lane = flags == 0;
     if (status > static_cast<uint32_t>(Answer::too_many) || length > answer_text_limit ||
         (is_lane && status == 0 && length != 0)) {
         opened.text =
@@ -231,8 +265,33 @@ Opened open(const Credentials& credentials, const SessionId& session, uint16_t f
     }
     opened.answer = static_cast<Answer>(status);
     opened.text = std::move(text);
-    if (is_lane && opened.answer == Answer::ok) opened.fd = socket.release();
+    if (opened.answer != Answer::ok) return opened;
+    if (is_lane) opened.fd = socket.release();
+    if (wants_file) opened.fd = file.release();
     return opened;
+}
+
+// Over TCP an agent on this host says where its file is to be had: the name of an abstract socket that it has
+// just made, and a ticket that is good there once. The secret is not told there.
+int fetch_file(std::string_view text, Deadline deadline) {
+    constexpr size_t kName = 32, kTicket = 32;
+    constexpr std::string_view kPrefix = "gpu-kernels slice ";
+    std::array<uint8_t, kTicket> ticket{};
+    if (text.size() != kName + 2 * kTicket || !parse_hex(text.substr(kName), ticket)) return -1;
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    char* const at = name.sun_path + 1;  // the first byte is 0
+    const char* const end = std::copy_n(text.data(), kName, std::copy(kPrefix.begin(), kPrefix.end(), at));
+    const auto length = static_cast<socklen_t>(end - reinterpret_cast<const char*>(&name));
+    const Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    Socket file;
+    std::array<uint8_t, 1> there{};
+    if (socket.fd() < 0 ||
+        !connect_socket(socket.fd(), reinterpret_cast<const sockaddr*>(&name), length, deadline) ||
+        !send_all(socket.fd(), ticket, deadline) || !receive_all(socket.fd(), there, deadline, &file)) {
+        return -1;
+    }
+    return file.release();
 }
 
 }  // namespace
@@ -378,6 +437,12 @@ Opened open_lane(const Credentials& credentials, const SessionId& session, uint3
 
 Opened query_status(const Credentials& credentials, const SessionId& session, Deadline deadline) {
     return open(credentials, session, hello_status_query, 0, deadline);
+}
+
+int open_slice_file(const Credentials& credentials, const SessionId& session, Deadline deadline) {
+    const Opened opened = open(credentials, session, hello_slice_file, 0, deadline);
+    if (opened.answer != Answer::ok || opened.fd >= 0) return opened.fd;
+    return fetch_file(opened.text, deadline);
 }
 
 }  // namespace wire

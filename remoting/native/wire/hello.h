@@ -41,7 +41,8 @@ inline constexpr size_t session_bytes = 16;
 inline constexpr size_t secret_bytes = 32;
 inline constexpr uint32_t answer_text_limit = 4096;
 inline constexpr uint16_t hello_version = 1;
-inline constexpr uint16_t hello_status_query = 1;  // bit 0 of the flags
+// Bits of the flags: instead of a lane, the agent's status query, or the slice file.
+inline constexpr uint16_t hello_status_query = 1, hello_slice_file = 2;
 
 using HelloBytes = std::array<uint8_t, hello_bytes>;
 using SessionId = std::array<uint8_t, session_bytes>;
@@ -93,7 +94,9 @@ enum class Answer : uint32_t {
 
 struct Opened {
     Answer answer = Answer::no_agent;
-    int fd = -1;       // of an accepted lane: blocking, close-on-exec, the caller's to close; -1 otherwise
+    // Of an accepted lane, blocking; of a slice file that came along. Close-on-exec, the caller's to close;
+    // -1 otherwise.
+    int fd = -1;
     std::string text;  // the refusal, for the user; for a status query the agent's JSON
 };
 
@@ -105,6 +108,10 @@ Opened open_lane(const Credentials& credentials, const SessionId& session, uint3
 
 // Asks the agent how the lease's slices stand. Opens and closes a connection of its own.
 Opened query_status(const Credentials& credentials, const SessionId& session, Deadline deadline);
+
+// The file in which mappable memory of the lease lies, close-on-exec, the caller's to close; -1 where there
+// is none, or the agent is on another host: only a unix socket carries it. Nobody has looked at it yet.
+int open_slice_file(const Credentials& credentials, const SessionId& session, Deadline deadline);
 
 // A connected, blocking, close-on-exec stream socket (without Nagle's delay on TCP), or -1 with `error` set.
 // A host name, unlike a numeric address, is resolved by the C library in its own time.

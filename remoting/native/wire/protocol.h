@@ -42,7 +42,7 @@
 namespace wire {
 
 // Grows when the layouts below change; what calls.txt makes is covered by kCallsDigest (calls_wire.h).
-inline constexpr uint32_t kProtocolVersion = 2;
+inline constexpr uint32_t kProtocolVersion = 3;
 
 // A chunk stays in a core's cache between the socket and the driver.
 inline constexpr uint32_t kChunk = 256 * 1024;
@@ -96,7 +96,7 @@ enum Opcode : uint16_t {
     kOpLaunch = 1,         // posted: LaunchHead, attributes, parameters
     kOpCopyIn = 2,         // posted: CopyHead, bytes
     kOpCopyOut = 3,        // asked: CopyHead; one reply a chunk
-    kOpAllocate = 4,       // asked: AllocateHead; u64 address, u64 pitch
+    kOpAllocate = 4,       // asked: AllocateHead; Allocated
     kOpLoadLibrary = 5,    // asked: LoadHead, options, [image]; LoadReply
     kOpUploadImage = 6,    // posted: digest, offset, total, bytes
     kOpUnloadLibrary = 7,  // posted: u64 library
@@ -118,6 +118,7 @@ enum Opcode : uint16_t {
     kOpResetLibraries = 24,  // posted: u64 libraries, which are loaded anew under the same handles
     kOpStreamMemory = 25,    // posted: StreamMemoryHead, StreamMemoryOp * count
     kOpMemoryLook = 26,      // asked, in no order: MemoryLook, [bytes]; [bytes]
+    kOpWaitInStream = 27,    // asked: u64 stream; all has run that an operation of it would come after
     kOpGraphPart = 30,       // posted; these: graph_wire.h
     kOpGraphMake = 31,       // asked
     kOpGraphSet = 32,        // posted
@@ -173,7 +174,15 @@ struct BoxCopy {
 
 // managed: begins in the first page of the answer, and nothing else lies in its pages, since the client maps
 // them on the host at the same addresses.
-enum class AllocationKind : uint32_t { device = 0, pitched = 1, stream_ordered = 2, managed = 3 };
+// mappable: in the slice file where that is possible, so that the client can map it
+// (docs/design/shared-memory.md).
+enum class AllocationKind : uint32_t {
+    device = 0,
+    pitched = 1,
+    stream_ordered = 2,
+    managed = 3,
+    mappable = 4
+};
 inline constexpr uint64_t kManagedPage = 4096;
 
 struct AllocateHead {
@@ -184,6 +193,14 @@ struct AllocateHead {
     uint64_t stream;  // of stream_ordered
     uint64_t pool;    // of stream_ordered: a handle, or a device's number for its default pool
 };
+
+struct Allocated {
+    uint64_t address;
+    uint64_t pitch;  // of pitched memory
+    uint64_t place;  // of mappable memory: where in the slice file it begins, or kNoPlace
+};
+inline constexpr uint64_t kNoPlace = UINT64_MAX;
+inline constexpr uint64_t kFilePage = 4096;  // places are whole ones
 
 struct PoolHead {
     uint64_t pool;  // minted by the client

@@ -37,6 +37,8 @@ const Handler kByHand[wire::kFirstGenerated] = {
     {"cuCtxRecordEvent", How::post, handle_context_event},
     {"cuDevicePrimaryCtxReset", How::post, handle_reset_libraries},
     {"cuStreamBatchMemOp", How::post, handle_stream_memory},
+    {},  // kOpMemoryLook: see find_handler
+    {"a wait in a stream", How::sync, handle_wait_in_stream, Keeps::nothing},
 };
 const Handler kSetChecks{"checks", How::ask, handle_set_checks};
 

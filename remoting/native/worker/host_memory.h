@@ -37,6 +37,8 @@ class HostMemory {
 
     // Before there are sessions. `slices`: bytes of slices that lie in this process's memory.
     void set_limit(uint64_t mib, uint64_t slices);
+    // So many bytes of the slices lie in the slice file now, and not in this process's own memory.
+    void in_slice_file(uint64_t bytes) { in_file_.store(bytes, std::memory_order_relaxed); }
 
     // For a request of `bytes` that is kept. Looks at the process now and then only: between two looks no
     // more than kUnseen of requests are let through.
@@ -96,6 +98,7 @@ class HostMemory {
 
     uint64_t limit_ = kDefaultMib << 20;
     uint64_t apart_ = 0;
+    std::atomic<uint64_t> in_file_{0};
     std::atomic<size_t> lanes_{0};
     std::atomic<uint64_t> unseen_{0};
     std::atomic<Level> level_{Level::free};

@@ -166,6 +166,8 @@ int run(const Options& options) {
     uint64_t apart = 0;
     for (const Slice& slice : options.slices) apart += worker->driver.software ? slice.mib << 20 : 0;
     worker->host_memory.set_limit(options.host_memory_mib, apart);
+    if (worker->driver.software && options.file_fd >= 0)
+        worker->driver.software->use_file(options.file_fd, apart);
     worker->images.set_limit(options.host_memory_mib << 20);
     if (!worker->driver.software && !worker->output.redirect()) {
         log_line("the system gives no file in memory: what kernels print is lost");
@@ -179,6 +181,7 @@ int run(const Options& options) {
         if (entry.revents) accept_connection(*worker, options.control_fd, *fence, closed);
         worker->status.report(worker->memory);
         worker->end_abandoned();
+        if (worker->driver.software) worker->host_memory.in_slice_file(worker->driver.software->sweep_file());
     }
     return 0;
 }
@@ -207,13 +210,14 @@ void confine() {
 
 // Nothing of the agent's stays open but what it means this process to have.
 void close_others(const Options& options) {
-    const auto keep = std::minmax({options.control_fd, std::max(options.mark_fd, STDERR_FILENO)});  // values
-    const auto close_between = [](int first, int last) {
-        if (first <= last) syscall(SYS_close_range, first, last, 0);
-    };
-    close_between(STDERR_FILENO + 1, keep.first - 1);
-    close_between(std::max(keep.first, STDERR_FILENO) + 1, keep.second - 1);
-    syscall(SYS_close_range, keep.second + 1, ~0u, 0);
+    int kept[] = {STDERR_FILENO, options.control_fd, options.mark_fd, options.file_fd};
+    std::sort(std::begin(kept), std::end(kept));
+    int next = STDERR_FILENO + 1;
+    for (const int descriptor : kept) {
+        if (next < descriptor) syscall(SYS_close_range, next, descriptor - 1, 0);
+        next = std::max(next, descriptor + 1);
+    }
+    syscall(SYS_close_range, next, ~0u, 0);
 }
 
 }  // namespace

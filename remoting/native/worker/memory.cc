@@ -6,30 +6,41 @@
 namespace worker {
 namespace {
 
-// What managed memory of `bytes` takes, with its pages to itself. It is device memory, which the client moves
-// to and fro. The software GPU's managed memory begins a page and is checked to the byte. A real driver's
-// would move to this process, so there it is ordinary memory with room to begin a page anywhere. Nothing, and
-// what no device has, stay so.
+// What managed memory of `bytes` takes, with its pages to itself, as mappable memory has them. It is device
+// memory, which the client moves to and fro. The software GPU's managed memory begins a page and is checked
+// to the byte. A real driver's would move to this process, so there it is ordinary memory with room to begin
+// a page anywhere. Nothing, and what no device has, stay so.
 uint64_t managed_bytes(const Driver& driver, uint64_t bytes) {
     constexpr uint64_t kPage = wire::kManagedPage;
     if (bytes == 0 || bytes > UINT64_MAX - 2 * kPage) return bytes;
     return (bytes + kPage - 1) / kPage * kPage + (driver.software ? 0 : kPage);
 }
 
-// Asks the driver for memory of this kind; `address` and `pitch` are its answer.
-CUresult ask_driver(Context& context, const wire::AllocateHead& head, CUdeviceptr& address, size_t& pitch) {
+// Asks the driver for memory of this kind; the rest is its answer.
+CUresult ask_driver(Context& context, const wire::AllocateHead& head, CUdeviceptr& address, size_t& pitch,
+                    uint64_t& place) {
     const Driver& driver = context.driver();
+    const auto bytes = static_cast<size_t>(head.bytes);
     switch (static_cast<wire::AllocationKind>(head.kind)) {
+        case wire::AllocationKind::mappable: {
+            uint64_t in_file = 0;
+            if (!driver.software || !driver.software->allocate_in_file(&in_file, bytes, &place)) {
+                place = wire::kNoPlace;
+                return invoke(driver.cuMemAlloc_v2, &address, bytes);
+            }
+            address = in_file;
+            return CUDA_SUCCESS;
+        }
         case wire::AllocationKind::device:
-            return invoke(driver.cuMemAlloc_v2, &address, static_cast<size_t>(head.bytes));
+            return invoke(driver.cuMemAlloc_v2, &address, bytes);
         case wire::AllocationKind::pitched:
-            return invoke(driver.cuMemAllocPitch_v2, &address, &pitch, static_cast<size_t>(head.bytes),
-                          static_cast<size_t>(head.rows), static_cast<unsigned>(head.element));
+            return invoke(driver.cuMemAllocPitch_v2, &address, &pitch, bytes, static_cast<size_t>(head.rows),
+                          static_cast<unsigned>(head.element));
         case wire::AllocationKind::stream_ordered:
             break;  // of a pool
         case wire::AllocationKind::managed:
             if (driver.software) {
-                return invoke(driver.cuMemAllocManaged, &address, static_cast<size_t>(head.bytes),
+                return invoke(driver.cuMemAllocManaged, &address, bytes,
                               static_cast<unsigned>(CU_MEM_ATTACH_GLOBAL));
             }
             return invoke(driver.cuMemAlloc_v2, &address,
@@ -42,7 +53,8 @@ CUresult ask_driver(Context& context, const wire::AllocateHead& head, CUdevicept
 uint64_t expected_bytes(const Driver& driver, const wire::AllocateHead& head) {
     constexpr uint64_t kPitchUnit = 512;
     const auto kind = static_cast<wire::AllocationKind>(head.kind);
-    if (kind == wire::AllocationKind::managed) return managed_bytes(driver, head.bytes);
+    const bool whole_pages = kind == wire::AllocationKind::mappable && driver.software;
+    if (kind == wire::AllocationKind::managed || whole_pages) return managed_bytes(driver, head.bytes);
     if (kind != wire::AllocationKind::pitched) return head.bytes;
     if (head.bytes > UINT64_MAX - kPitchUnit) return UINT64_MAX;
     return times((head.bytes + kPitchUnit - 1) / kPitchUnit * kPitchUnit, head.rows);
@@ -60,8 +72,8 @@ CUresult free(Context& context, const Allocation& allocation, CUresult result) {
 
 // What `head` asks for, with `charge` taken from the slice.
 CUresult allocate(Context& context, const wire::AllocateHead& head, const std::shared_ptr<Pool>& pool,
-                  uint64_t charge, CUdeviceptr& address, size_t& pitch) {
-    if (!pool) return ask_driver(context, head, address, pitch);
+                  uint64_t charge, CUdeviceptr& address, size_t& pitch, uint64_t& place) {
+    if (!pool) return ask_driver(context, head, address, pitch, place);
     CUstream stream;
     if (!context.stream(head.stream, stream)) return CUDA_ERROR_INVALID_HANDLE;
     return pool->allocate(head.bytes, charge, stream, address);
@@ -85,7 +97,8 @@ CUresult handle_allocate(Context& context, uint8_t, wire::Reader& payload, wire:
     if (!context.worker().room.take(context.session(), device, charge)) return CUDA_ERROR_OUT_OF_MEMORY;
     CUdeviceptr address = 0;
     size_t pitch = 0;
-    const CUresult result = allocate(context, head, pool, charge, address, pitch);
+    uint64_t place = 0;
+    const CUresult result = allocate(context, head, pool, charge, address, pitch, place);
     if (result != CUDA_SUCCESS) {
         memory.give_back(device, charge);
         return result;
@@ -93,8 +106,7 @@ CUresult handle_allocate(Context& context, uint8_t, wire::Reader& payload, wire:
     const uint64_t whole = context.driver().software ? head.bytes : bytes;
     const uint64_t usable = pitch ? std::min(times(pitch, head.rows), charge) : whole;
     memory.add({address, usable, charge, &context.session(), device, false, std::move(pool)});
-    reply.put(static_cast<uint64_t>(address));
-    reply.put(static_cast<uint64_t>(pitch));
+    reply.put(wire::Allocated{address, pitch, place});
     return CUDA_SUCCESS;
 }
 

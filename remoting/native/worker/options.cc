@@ -3,6 +3,7 @@
 #include <charconv>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include "protocol.h"
 
@@ -81,9 +82,10 @@ bool parse_contexts(std::string_view text, Options& options, std::string& error)
 
 bool parse_options(int argc, char** argv, Options& options, std::string& error) {
     std::map<std::string_view, std::string_view> given = {
-        {"--control-fd", ""},          {"--driver", ""},    {"--memory-mib", ""},     {"--thousandths", ""},
-        {"--context-mib", "0"},        {"--name", ""},      {"--uuid", ""},           {"--live-until", "0"},
-        {"--host-memory-mib", "4096"}, {"--mark-fd", "-1"}, {"--seccomp", "required"}};
+        {"--control-fd", ""},  {"--driver", ""},          {"--memory-mib", ""},
+        {"--thousandths", ""}, {"--context-mib", "0"},    {"--name", ""},
+        {"--uuid", ""},        {"--live-until", "0"},     {"--host-memory-mib", "4096"},
+        {"--mark-fd", "-1"},   {"--seccomp", "required"}, {"--slice-file-fd", "-1"}};
     for (int i = 1; i < argc; i += 2) {
         auto known = given.find(argv[i]);
         if (known == given.end() || i + 1 == argc) {
@@ -111,8 +113,11 @@ bool parse_options(int argc, char** argv, Options& options, std::string& error) 
                 "' is not a number of MiB from 1 to 4194304";
         return false;
     }
-    if (!parse_number(given["--mark-fd"], options.mark_fd) || options.mark_fd < -1) {
-        error = "--mark-fd: '" + std::string(given["--mark-fd"]) + "' is not a file descriptor";
+    const std::pair<const char*, int*> inherited[] = {{"--mark-fd", &options.mark_fd},
+                                                      {"--slice-file-fd", &options.file_fd}};
+    for (const auto& [name, descriptor] : inherited) {
+        if (parse_number(given[name], *descriptor) && *descriptor >= -1) continue;
+        error = std::string(name) + ": '" + std::string(given[name]) + "' is not a file descriptor";
         return false;
     }
     if (!parse_seccomp(given["--seccomp"], options.seccomp)) {

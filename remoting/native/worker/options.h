@@ -19,6 +19,7 @@ struct Slice {
 struct Options {
     int control_fd = -1;
     int mark_fd = -1;  // the lock that says that this process lives; -1: none
+    int file_fd = -1;  // the slice file (docs/design/shared-memory.md); -1: none
     Seccomp seccomp = Seccomp::kRequired;
     std::string driver;
     std::string name;

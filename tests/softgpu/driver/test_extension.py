@@ -25,13 +25,16 @@ class Extension(c.Structure):
         ("end", c.CFUNCTYPE(None, c.c_void_p)),
         ("limit_mapping", c.CFUNCTYPE(c.c_bool, c.c_uint64, c.c_size_t)),
         ("each_refused_kernel", c.CFUNCTYPE(None, c.c_void_p, c.c_void_p, c.c_void_p)),
+        ("use_file", c.CFUNCTYPE(c.c_bool, c.c_int, c.c_uint64)),
+        ("allocate_in_file", c.CFUNCTYPE(c.c_bool, c.POINTER(c.c_uint64), c.c_size_t, c.POINTER(c.c_uint64))),
+        ("sweep_file", c.CFUNCTYPE(c.c_uint64)),
     ]
 
 find = c.CDLL("libcuda.so.1").gk_softgpu_extension
 find.restype = c.POINTER(Extension)
 assert not find(99)
-extension = find(3).contents
-assert (extension.version, extension.bytes) == (3, c.sizeof(Extension))
+extension = find(4).contents
+assert (extension.version, extension.bytes) == (4, c.sizeof(Extension))
 told = []
 Sink = c.CFUNCTYPE(None, c.c_void_p, c.c_uint32, c.c_void_p, c.c_size_t)
 sink = Sink(lambda user, kind, text, size: told.append((kind, c.string_at(text, size).decode())))
@@ -107,3 +110,82 @@ def test_an_interrupt_leaves_the_work_of_others_alone(library, tmp_path):
         """,
         tmp_path / "log",
     )
+
+
+FILE = """
+import os, random
+from remoting.agent.slice_file import SliceFile
+MB = 1 << 20
+held = lambda: os.fstat(file.descriptor).st_blocks * 512
+file = SliceFile(8)
+assert extension.sweep_file() == 0
+assert not extension.allocate_in_file(U64(), MB, U64())
+assert extension.use_file(file.descriptor, 8 * MB)
+assert not extension.use_file(file.descriptor, 8 * MB)
+
+def allocate(size):
+    address, place = U64(), U64()
+    done = extension.allocate_in_file(c.byref(address), size, c.byref(place))
+    return (address.value, place.value) if done else None
+"""
+
+
+def test_memory_in_a_file_is_the_kernels_and_whoevers_the_file_is(library, tmp_path):
+    out = run(
+        FILE
+        + """
+address, place = allocate(3 * MB + 5)
+cuda.copy_in(address, b"kernel")
+print(os.pread(file.descriptor, 6, place))
+os.pwrite(file.descriptor, b"client", place + 3 * MB - 1)
+print(cuda.copy_out(address + 3 * MB - 1, 6), extension.sweep_file() == 3 * MB + 4096)
+cuda.free(address)
+print(held(), extension.sweep_file(), allocate(9 * MB), allocate(0))
+# What is freed is empty when it comes again, whatever somebody has written there.
+os.pwrite(file.descriptor, bytes([7]) * MB, place)
+again, its = allocate(MB)
+print(its == place, any(cuda.copy_out(again, MB)))
+# What is written to free places goes, and what is allocated stays.
+cuda.copy_in(again, b"stays" * 1000)
+os.pwrite(file.descriptor, bytes([7]) * 4 * MB, place + 2 * MB)
+print(extension.sweep_file() == MB, held() <= MB, cuda.copy_out(again, 5))
+""",
+        tmp_path / "log",
+    )
+    assert out == "b'kernel'\nb'client' True\n0 0 None None\nTrue False\nTrue True b'stays'\n"
+
+
+def test_places_in_a_file_never_overlap_and_all_of_it_comes_back(library, tmp_path):
+    out = run(
+        FILE
+        + """
+random.seed(1)
+live = {}
+for step in range(1500):
+    if live and random.random() < 0.5:
+        address = random.choice(list(live))
+        place, size, mark = live.pop(address)
+        assert cuda.copy_out(address, 8) == os.pread(file.descriptor, 8, place) == mark
+        cuda.free(address)
+        continue
+    size = random.choice([1, 4096, 4097, 70_000, MB, 3 * MB])
+    found = allocate(size)
+    if found is None:
+        continue
+    address, place = found
+    for other, its, _ in live.values():
+        assert place + size <= other or other + its <= place
+    assert place % 4096 == 0 and address % 4096 == 0 and place + size <= 8 * MB
+    mark = step.to_bytes(8, "little")
+    if size >= 8:
+        cuda.copy_in(address, mark)
+        live[address] = place, size, mark
+    else:
+        cuda.free(address)
+for address in live:
+    cuda.free(address)
+print(held(), extension.sweep_file(), allocate(8 * MB) is not None)
+""",
+        tmp_path / "log",
+    )
+    assert out == "0 0 True\n"

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 inline constexpr char kGkSoftgpuExtension[] = "gk_softgpu_extension";
-inline constexpr uint32_t kGkSoftgpuExtensionVersion = 3;
+inline constexpr uint32_t kGkSoftgpuExtensionVersion = 4;
 
 enum GkText : uint32_t {
     kGkTextOutput = 0,   // device printf, a whole call at a time: for standard output
@@ -55,6 +55,14 @@ struct GkSoftgpuExtension {
     // The kernels of a CUlibrary that cannot run while others of it can. Asking for one by name returns
     // CUDA_ERROR_INVALID_PTX and tells the line.
     void (*each_refused_kernel)(void* library, GkRefusedKernel visit, void* user);
+    // The process's slice file from now on (docs/design/shared-memory.md), of so many bytes, whose size is
+    // sealed. Once, before there is a context; false where there is one already.
+    bool (*use_file)(int descriptor, uint64_t bytes);
+    // As cuMemAlloc, in pages of the slice file from `place` on; cuMemFree frees it. False where it cannot
+    // lie there.
+    bool (*allocate_in_file)(uint64_t* address, size_t bytes, uint64_t* place);
+    // Empties what others have written to where nothing lies. How many bytes of the file are allocated.
+    uint64_t (*sweep_file)(void);
 };
 
 // Null when the version is not there.

@@ -101,6 +101,38 @@ uint64_t Memory::allocate(Context& context, uint64_t bytes, Place place, std::sh
                {.base = base, .bytes = bytes, .place = place, .pool = std::move(pool), .device = device});
 }
 
+bool Memory::use_file(int descriptor, uint64_t bytes) {
+    bool first = false;
+    std::call_once(file_given_, [&] {
+        file_ = std::make_unique<SliceFile>(descriptor, bytes);
+        file_in_use_.store(file_.get(), std::memory_order_release);
+        first = true;
+    });
+    return first;
+}
+
+uint64_t Memory::allocate_in_file(Context& context, uint64_t bytes, uint64_t& place) {
+    SliceFile* const file = file_in_use_.load(std::memory_order_acquire);
+    require(file && bytes > 0, CUDA_ERROR_OUT_OF_MEMORY);
+    DeviceMemory& memory = space(context.device);
+    const uint64_t base = memory.allocate(bytes, SliceFile::kPage);  // its pages are its own
+    require(base != 0, CUDA_ERROR_OUT_OF_MEMORY);
+    const auto in_file = file->lay(base, bytes);
+    if (!in_file) {
+        memory.free(base);
+        refuse(CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    place = *in_file;
+    return add(
+        context,
+        {.base = base, .bytes = bytes, .place = Place::device, .device = context.device, .in_file = in_file});
+}
+
+uint64_t Memory::sweep_file() {
+    SliceFile* const file = file_in_use_.load(std::memory_order_acquire);
+    return file ? file->sweep() : 0;
+}
+
 void* Memory::allocate_pinned(Context& context, uint64_t bytes, unsigned flags) {
     require(bytes > 0);
     void* memory = map_pinned(bytes);
@@ -148,7 +180,8 @@ void Memory::release(const Block& block) {
     if (block.on_device()) {
         check::Unwritten::get().freed(block.base);
         // Its addresses stay mapped, so a kernel that still uses them finds a fault and does no harm.
-        space(block.device).free(block.base);
+        const bool own = !block.in_file || file_->lift(block.base, block.bytes, *block.in_file);
+        if (own) space(block.device).free(block.base);
         if (block.pool) block.pool->give_back(block.bytes);
         return;
     }

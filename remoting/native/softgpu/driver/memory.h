@@ -2,6 +2,7 @@
 // own; their addresses differ, so an address alone says where it belongs. Host memory is in all spaces.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include "config.h"
 #include "engine.h"
 #include "failure.h"
+#include "slice_file.h"
 #include "virtual_memory.h"
 
 namespace softgpu::driver {
@@ -37,7 +39,8 @@ struct Block {
     unsigned flags = 0;  // as given to cuMemHostAlloc or cuMemHostRegister
     uint64_t id = 0;     // unique in the process
     std::shared_ptr<Pool> pool{};
-    int device = 0;  // of the memory; of host memory that of the context
+    int device = 0;                     // of the memory; of host memory that of the context
+    std::optional<uint64_t> in_file{};  // where in the slice file it begins
 
     bool on_device() const {
         return place == Place::device || place == Place::pool || place == Place::managed;
@@ -57,6 +60,11 @@ class Memory {
     // Device memory, zeroed. When none is left, waits for the context's work, which may free some, before it
     // throws OUT_OF_MEMORY.
     uint64_t allocate(Context& context, uint64_t bytes, Place place, std::shared_ptr<Pool> pool = nullptr);
+    // The process's slice file, of which it allocates from now on; false where it has one.
+    bool use_file(int descriptor, uint64_t bytes);
+    // Device memory in the slice file, from `place` on; throws OUT_OF_MEMORY where there is none.
+    uint64_t allocate_in_file(Context& context, uint64_t bytes, uint64_t& place);
+    uint64_t sweep_file();
     void* allocate_pinned(Context& context, uint64_t bytes, unsigned flags);
     void register_host(Context& context, void* memory, uint64_t bytes, unsigned flags);
 
@@ -82,6 +90,9 @@ class Memory {
     Block take(uint64_t base, bool (*fits)(const Block&));
 
     Scheduler& scheduler_;
+    std::once_flag file_given_;
+    std::unique_ptr<SliceFile> file_;  // outlives the spaces
+    std::atomic<SliceFile*> file_in_use_{nullptr};
     std::vector<std::unique_ptr<DeviceMemory>> spaces_;
     VirtualMemory addresses_;
     mutable std::mutex mutex_;

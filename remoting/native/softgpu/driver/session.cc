@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <new>
 
+#include "capture.h"
 #include "config.h"
 #include "driver.h"
 #include "log.h"
@@ -88,6 +89,27 @@ void each_refused_kernel(void* library, GkRefusedKernel visit, void* user) {
     });
 }
 
+bool use_file(int descriptor, uint64_t bytes) {
+    Driver* driver = Driver::live();
+    return driver && driver->memory.use_file(descriptor, bytes);
+}
+
+// Under its checks of unwritten bytes a session's memory is not for other processes, whose writes nobody
+// sees.
+bool allocate_in_file(uint64_t* address, size_t bytes, uint64_t* place) {
+    if (current_session()->checks.load(std::memory_order_relaxed) & kGkCheckInit) return false;
+    const CUresult result = context_call([&](Context& context) {
+        require_safe_in_captures();
+        *address = context.driver.memory.allocate_in_file(context, bytes, *place);
+    });
+    return result == CUDA_SUCCESS;
+}
+
+uint64_t sweep_file() {
+    Driver* driver = Driver::live();
+    return driver ? driver->memory.sweep_file() : 0;
+}
+
 constexpr GkSoftgpuExtension kExtension{kGkSoftgpuExtensionVersion,
                                         sizeof(GkSoftgpuExtension),
                                         begin_session,
@@ -96,7 +118,10 @@ constexpr GkSoftgpuExtension kExtension{kGkSoftgpuExtensionVersion,
                                         interrupt,
                                         end_session,
                                         limit_mapping,
-                                        each_refused_kernel};
+                                        each_refused_kernel,
+                                        use_file,
+                                        allocate_in_file,
+                                        sweep_file};
 
 }  // namespace
 

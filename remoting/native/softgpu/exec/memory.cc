@@ -3,12 +3,14 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
 
 #include "engine.h"
+#include "exec/ranges.h"
 #include "exec/variables.h"
 
 namespace softgpu {
@@ -31,14 +33,18 @@ constexpr uint64_t round_up(uint64_t value, uint64_t to) {
     return (value + to - 1) / to * to;
 }
 
+// Each device's range follows the one before, so that all of them lie there.
 std::byte* reserve(uint64_t bytes) {
-    void* hint = reinterpret_cast<void*>(kBaseHint);
+    static std::atomic<uint64_t> next{kBaseHint};
+    void* hint = reinterpret_cast<void*>(next.load());
 #ifdef __SANITIZE_THREAD__
     hint = nullptr;  // thread sanitizer accepts mappings in its own ranges only
 #endif
     void* range =
         mmap(hint, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return range == MAP_FAILED ? nullptr : static_cast<std::byte*>(range);
+    if (range == MAP_FAILED) return nullptr;
+    if (range == hint) next.store(round_up(next.load() + bytes, kMaxAlign));
+    return static_cast<std::byte*>(range);
 }
 
 // Kernels walk over large allocations. Only what is whole inside one gets huge pages, so none takes more of
@@ -59,8 +65,8 @@ struct DeviceMemory::State {
         bool host;
     };
     mutable std::shared_mutex mutex;
-    std::map<uint64_t, Entry> live;       // by base
-    std::map<uint64_t, uint64_t> unused;  // base to bytes: free ranges of the device's range
+    std::map<uint64_t, Entry> live;  // by base
+    Ranges unused;                   // of the device's range
     std::byte* range = nullptr;
     uint64_t range_bytes = 0;
     uint64_t total = 0;
@@ -81,37 +87,6 @@ struct DeviceMemory::State {
         if (after == live.begin()) return nullptr;
         const auto& candidate = *std::prev(after);
         return address - candidate.first < candidate.second.bytes ? &candidate : nullptr;
-    }
-
-    // Takes `bytes` out of the first free range at or after `from` that can hold them aligned; 0 when none
-    // can.
-    uint64_t take(uint64_t from, uint64_t bytes, uint64_t align) {
-        auto it = unused.upper_bound(from);
-        if (it != unused.begin() && std::prev(it)->first + std::prev(it)->second > from) --it;
-        for (; it != unused.end(); ++it) {
-            const uint64_t end = it->first + it->second;
-            const uint64_t base = round_up(std::max(it->first, from), align);
-            if (base > end || end - base < bytes) continue;
-            const uint64_t start = it->first;
-            unused.erase(it);
-            if (base > start) unused.emplace(start, base - start);
-            if (base + bytes < end) unused.emplace(base + bytes, end - base - bytes);
-            return base;
-        }
-        return 0;
-    }
-
-    void give_back(uint64_t base, uint64_t bytes) {
-        auto next = unused.lower_bound(base);
-        if (next != unused.end() && next->first == base + bytes) {
-            bytes += next->second;
-            next = unused.erase(next);
-        }
-        if (next != unused.begin() && std::prev(next)->first + std::prev(next)->second == base) {
-            std::prev(next)->second += bytes;
-        } else {
-            unused.emplace(base, bytes);
-        }
     }
 
     // Whole pages go back to the host; what is left of shared pages is cleared, so that the next user finds
@@ -149,7 +124,7 @@ std::unique_ptr<DeviceMemory> DeviceMemory::create(uint64_t total_bytes) noexcep
     // The first and last granules stay unused: an access that runs over an end meets no other device's
     // memory.
     state->cursor = base + kGranule;
-    state->unused.emplace(state->cursor, wanted - 2 * kGranule);
+    state->unused.give(state->cursor, wanted - 2 * kGranule);
     return std::unique_ptr<DeviceMemory>(new DeviceMemory(std::move(state)));
 } catch (const std::bad_alloc&) {
     return nullptr;
@@ -164,9 +139,10 @@ uint64_t DeviceMemory::allocate(uint64_t bytes, uint64_t align) noexcept try {
     const uint64_t reserved = round_up(bytes, align >= kPage ? kPage : kGranule);
     if (reserved > state.total - state.used) return 0;
     align = std::max(align, kGranule);
-    uint64_t base = state.take(state.cursor, reserved + kGap, align);
-    if (base == 0) base = state.take(0, reserved + kGap, align);
-    if (base == 0) return 0;
+    auto found = state.unused.take(state.cursor, reserved + kGap, align);
+    if (!found) found = state.unused.take(0, reserved + kGap, align);
+    if (!found) return 0;
+    const uint64_t base = *found;
     state.live.emplace(base, State::Entry{bytes, reserved, false});
     if (reserved >= std::max(kLarge, state.total / kMostLarge)) ask_for_huge_pages(base, reserved);
     state.used += reserved;
@@ -187,7 +163,7 @@ bool DeviceMemory::free(uint64_t base) noexcept try {
     state.used -= reserved;
     state.generation.fetch_add(1, std::memory_order_release);
     state.discard(base, reserved);
-    state.give_back(base, reserved + kGap);
+    state.unused.give(base, reserved + kGap);
     return true;
 } catch (const std::bad_alloc&) {
     return true;  // freed; only its addresses are lost

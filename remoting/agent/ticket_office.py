@@ -1,0 +1,79 @@
+"""How a client that speaks TCP gets its slice file's descriptor: at an abstract unix socket, for a ticket.
+
+The socket has a name that nobody could guess, and is there before the name is told: whoever else is on this
+host, or in another network namespace, cannot stand in its place. The lease's secret is not told there; the
+ticket, told over the connection that has proved the lease, is good for one descriptor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import socket
+from types import TracebackType
+
+from remoting.agent.slice_file import SliceFile
+
+PREFIX = b"\0gpu-kernels slice "
+TICKET_BYTES = 32
+STRANGER_S = 0.5
+"""So long may one that says nothing hold up the next."""
+
+
+class TicketOffice:
+    """A context manager; the socket is there within. ``text`` is what the client is told."""
+
+    def __init__(self, file: SliceFile) -> None:
+        self._file = os.dup(file.descriptor)  # the worker may end meanwhile
+        self._ticket = secrets.token_bytes(TICKET_BYTES)
+        self._name = secrets.token_hex(16)
+        self.text = self._name + self._ticket.hex()
+
+    def __enter__(self) -> TicketOffice:
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._listener.setblocking(False)
+            self._listener.bind(PREFIX + self._name.encode())
+            self._listener.listen(16)
+        except OSError:
+            self._close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        self._listener.close()
+        os.close(self._file)
+
+    async def serve(self) -> None:
+        """Wait for the ticket, and give the descriptor for it. The caller bounds the time."""
+        loop = asyncio.get_running_loop()
+        while True:
+            connected, _ = await loop.sock_accept(self._listener)
+            with connected:
+                if secrets.compare_digest(await _read(connected), self._ticket):
+                    with contextlib.suppress(OSError):
+                        socket.send_fds(connected, [b"\0"], [self._file], socket.MSG_NOSIGNAL)
+                    return
+
+
+async def _read(connected: socket.socket) -> bytes:
+    """What of a ticket comes in time."""
+    data = b""
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(STRANGER_S):
+            while len(data) < TICKET_BYTES:
+                part = await asyncio.get_running_loop().sock_recv(connected, TICKET_BYTES - len(data))
+                if not part:
+                    break
+                data += part
+    return data
