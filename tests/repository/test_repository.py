@@ -50,6 +50,14 @@ def test_no_tracked_file_is_larger_than_a_megabyte():
     assert large == []
 
 
+MERGE_MARKER = re.compile(rb"^(?:<{7}|>{7}) ", re.MULTILINE)
+
+
+def test_no_tracked_file_has_both_sides_of_a_merge():
+    both = [str(path.relative_to(ROOT)) for path in tracked_files() if MERGE_MARKER.search(path.read_bytes())]
+    assert both == []
+
+
 CODE = {".py", ".cpp", ".h", ".c", ".hpp", ".ts", ".tsx", ".js", ".mjs", ".css"}
 RECORDS = "gpu_kernels/pool/ledger/stores/migrations/versions/"
 """Migrations are written once, and never again."""
