@@ -1,7 +1,8 @@
 """Which process of a run has which tests, where a run has several (``-n 2``).
 
 A file's tests run in one process, in their order. So do those of a folder whose conftest starts a lab for the
-session: hub, controller and agent start once, and not once in each process.
+session: hub, controller and agent start once, and not once in each process. A file of few long tests that
+share nothing says ``TESTS_APART = True``: each of them goes to whichever process is free.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from xdist.scheduler import LoadFileScheduling
 
 ROOT = Path(__file__).parents[1]
 A_LAB_FOR_ALL = re.compile(r'^@pytest\.fixture\(scope="session"\)\ndef lab\(', re.M)
+APART = re.compile(r"^TESTS_APART = True$", re.M)
 
 
 @cache
@@ -24,10 +26,19 @@ def starts_a_lab(folder: str) -> bool:
     return conftest.exists() and A_LAB_FOR_ALL.search(conftest.read_text(encoding="utf-8")) is not None
 
 
+@cache
+def has_tests_apart(file: str) -> bool:
+    """Whether each test of this file is a unit."""
+    path = ROOT / file
+    return path.exists() and APART.search(path.read_text(encoding="utf-8")) is not None
+
+
 def unit(name: str) -> str:
-    """What a test's process runs as a whole: a file, or a folder."""
+    """What a test's process runs as a whole: a file, a folder, or a test."""
     file = name.split("::", 1)[0]
     folder = file.rpartition("/")[0]
+    if has_tests_apart(file):
+        return name
     return folder if starts_a_lab(folder) else file
 
 

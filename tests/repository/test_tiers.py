@@ -195,3 +195,8 @@ def test_files_that_share_a_lab_share_a_process(tmp_path):
         unit("tests/e2e/test_faults.py::test_a") == unit("tests/e2e/test_servers.py::test_b") == "tests/e2e"
     )
     assert unit("tests/units/test_units.py::test_a[x::y]") == "tests/units/test_units.py"
+
+
+def test_long_tests_that_share_nothing_go_to_whichever_process_is_free():
+    first, second = (f"tests/frameworks/pytorch/test_operators.py::test_a[{n}]" for n in (1, 2))
+    assert (unit(first), unit(second)) == (first, second)

@@ -1,10 +1,13 @@
 """PyTorch's operator database: each operator with its own sample inputs, on the device and on the CPU.
 
-A program for the Python that has PyTorch, in a place that has a device. It prints a JSON object: ``passed``
-counts cases (an operator, a type, forward or gradient), ``failed`` names those whose results differ or that
-fail on the device alone. What the CPU refuses, or cannot do, is no case.
+A program for the Python that has PyTorch, in a place that has a device. It prints a JSON object: ``agreed``
+names cases (an operator, a type, forward or gradient), ``failed`` those whose results differ or that fail on
+the device alone. Of those that agree, ``rounded`` names those whose bits differ, and ``unsteady`` those whose
+bits differ on the CPU itself when operands begin elsewhere in memory. What the CPU refuses, or cannot do, is
+no case.
 
     operators.py [--samples N] [--part K/N] [--types float32,int64] [--only NAME,NAME]
+    operators.py --names
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import argparse
 import json
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -25,6 +28,10 @@ SEED = 7
 LENGTH_OF_A_REASON = 160
 UNWRITTEN = ("empty", "new_empty")
 """What the results of operators hold whose names begin so is what was there before."""
+SAME, UNSTEADY, ROUNDED, FAILED = range(4)
+Verdict = tuple[int, str]
+"""How bad it is, and why."""
+FINE: Verdict = (SAME, "")
 
 
 def main() -> None:
@@ -33,43 +40,50 @@ def main() -> None:
     parser.add_argument("--part", default="1/1", help="operators K, K+N, K+2N, ... of the database")
     parser.add_argument("--types", default=",".join(TYPES))
     parser.add_argument("--only", default="", help="operators by name")
+    parser.add_argument("--names", action="store_true", help="print the operators' names, and no more")
     options = parser.parse_args()
+    if options.names:
+        return json.dump([full_name(op) for op in op_db], sys.stdout)
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     part, parts = (int(number) for number in options.part.split("/"))
     only = set(filter(None, options.only.split(",")))
-    passed, failed = 0, {}
+    verdicts: dict[str, Verdict] = {}
     for op in op_db[part - 1 :: parts]:
         if only and op.name not in only:
             continue
         for name in options.types.split(","):
-            for case, why in cases(op, getattr(torch, name), options.samples):
-                if why is None:
-                    passed += 1
-                else:
-                    failed[f"{full_name(op)} {name} {case}"] = why
-    json.dump({"passed": passed, "failed": failed}, sys.stdout, indent=1)
+            for case, verdict in cases(op, getattr(torch, name), options.samples).items():
+                verdicts[f"{full_name(op)} {name} {case}"] = verdict
+    json.dump(told(verdicts), sys.stdout, indent=1)
+
+
+def told(verdicts: dict[str, Verdict]) -> dict[str, Any]:
+    def those(grade: int) -> dict[str, str]:
+        return {case: why for case, (its, why) in verdicts.items() if its == grade}
+
+    return {
+        "agreed": [case for case, (its, _) in verdicts.items() if its != FAILED],
+        "failed": those(FAILED),
+        "rounded": those(ROUNDED),
+        "unsteady": those(UNSTEADY),
+    }
 
 
 def full_name(op: Any) -> str:
     return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else str(op.name)
 
 
-def cases(op: Any, dtype: torch.dtype, samples: int) -> Iterator[tuple[str, str | None]]:
-    """``forward`` and, where there is one, ``gradient``: None if all samples agree, else why one does not."""
+def cases(op: Any, dtype: torch.dtype, samples: int) -> dict[str, Verdict]:
+    """``forward`` and, where there is one, ``gradient``, each with the worst of all samples."""
+    worst: dict[str, Verdict] = {}
     if dtype not in op.supported_dtypes("cpu"):
-        return
+        return worst
     gradient = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
-    tried = {"forward": False, "gradient": False}
-    wrong: dict[str, str] = {}
     for sample in sample_inputs(op, dtype, gradient, samples):
-        for case, why in one_sample(op, sample, gradient):
-            tried[case] = True
-            if why is not None:
-                wrong.setdefault(case, why)
-    for case, was_tried in tried.items():
-        if was_tried:
-            yield case, wrong.get(case)
+        for case, verdict in one_sample(op, sample, gradient):
+            worst[case] = max(worst.get(case, FINE), verdict, key=lambda each: each[0])
+    return worst
 
 
 def sample_inputs(op: Any, dtype: torch.dtype, gradient: bool, most: int) -> Iterator[Any]:
@@ -83,70 +97,127 @@ def sample_inputs(op: Any, dtype: torch.dtype, gradient: bool, most: int) -> Ite
         return  # the database cannot make them for this type
 
 
-def one_sample(op: Any, sample: Any, gradient: bool) -> Iterator[tuple[str, str | None]]:
-    # Operators may write their arguments: each side has its own.
-    given = (sample.input, sample.args, sample.kwargs)
-    on_cpu, on_device = tree_map(to("cpu"), given), tree_map(to("cuda"), given)
-    try:
-        torch.manual_seed(SEED)
-        expected = op(on_cpu[0], *on_cpu[1], **on_cpu[2])
-    except Exception:
-        return
-    try:
-        torch.manual_seed(SEED)
-        result = op(on_device[0], *on_device[1], **on_device[2])
-        difference = compare(result, expected, numbers=not op.name.startswith(UNWRITTEN))
-    except Exception as error:
-        yield "forward", reason(error)
-        return
-    yield "forward", difference
-    if gradient and difference is None:
-        yield from gradients(op, sample, on_cpu, expected, on_device, result)
+Placed = Callable[[torch.Tensor], torch.Tensor]
 
 
-def to(device: str) -> Any:
+def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.clone()
+
+
+def on_device(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to("cuda")
+
+
+def elsewhere(tensor: torch.Tensor) -> torch.Tensor:
+    """The CPU's, where no vector of a processor begins."""
+    if tensor.layout != torch.strided or tensor.is_quantized:
+        return tensor.clone()
+    like = tensor.clone()
+    room = torch.empty(like.untyped_storage().nbytes() // like.itemsize + 1, dtype=like.dtype)
+    return room.as_strided(like.shape, like.stride(), like.storage_offset() + 1).copy_(like)
+
+
+class Computed:
+    """One sample's operator, with operands of its own, since operators may write them."""
+
+    def __init__(self, op: Any, sample: Any, placed: Placed) -> None:
+        self.sample = sample
+        self.given = tree_map(operand(placed), (sample.input, sample.args, sample.kwargs))
+        torch.manual_seed(SEED)
+        self.result = op(self.given[0], *self.given[1], **self.given[2])
+
+    def gradients(self) -> Any:
+        """Of the sum of all outputs that have a gradient, by all inputs that want one."""
+        outputs = self.result
+        if self.sample.output_process_fn_grad is not None:
+            outputs = self.sample.output_process_fn_grad(outputs)
+        inputs, ends = wanting(self.given), wanting(outputs)
+        if not inputs or not ends:
+            return None
+        return torch.autograd.grad(ends, inputs, [torch.ones_like(end) for end in ends], allow_unused=True)
+
+
+def operand(placed: Placed) -> Any:
     def copied(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            copy = value.detach().clone() if device == "cpu" else value.detach().to(device)
-            return copy.requires_grad_(value.requires_grad)
-        if isinstance(value, torch.device) or value == "cpu":
-            return torch.device(device) if isinstance(value, torch.device) else device
-        return value
+            return placed(value.detach()).requires_grad_(value.requires_grad)
+        if placed is on_device and isinstance(value, torch.device):
+            return torch.device("cuda")
+        return "cuda" if placed is on_device and value == "cpu" else value
 
     return copied
 
 
-def gradients(
-    op: Any, sample: Any, on_cpu: Any, expected: Any, on_device: Any, result: Any
-) -> Iterator[tuple[str, str | None]]:
+def wanting(values: Any) -> list[torch.Tensor]:
+    return [each for each in tree_flatten(values)[0] if isinstance(each, torch.Tensor) and each.requires_grad]
+
+
+def one_sample(op: Any, sample: Any, gradient: bool) -> Iterator[tuple[str, Verdict]]:
     try:
-        wanted = backward(on_cpu, expected, sample)
+        expected = Computed(op, sample, on_cpu)
+    except Exception:
+        return
+    numbers = not op.name.startswith(UNWRITTEN)
+    again: list[Computed] = []
+
+    def moved() -> Computed:
+        if not again:
+            again.append(Computed(op, sample, elsewhere))
+        return again[0]
+
+    try:
+        here = Computed(op, sample, on_device)
+        verdict = judged(here.result, expected.result, lambda: moved().result, numbers)
+    except Exception as error:
+        yield "forward", (FAILED, reason(error))
+        return
+    yield "forward", verdict
+    if not gradient or verdict[0] == FAILED:
+        return
+    try:
+        wanted = expected.gradients()
     except Exception:
         return
     if wanted is None:
         return
     try:
-        yield "gradient", compare(backward(on_device, result, sample), wanted)
+        yield "gradient", judged(here.gradients(), wanted, lambda: moved().gradients(), numbers)
     except Exception as error:
-        yield "gradient", reason(error)
+        yield "gradient", (FAILED, reason(error))
 
 
-def backward(given: Any, outputs: Any, sample: Any) -> Any:
-    """Of the sum of all outputs that have a gradient, by all inputs that want one."""
-    if sample.output_process_fn_grad is not None:
-        outputs = sample.output_process_fn_grad(outputs)
-    inputs = [
-        each for each in tree_flatten(given)[0] if isinstance(each, torch.Tensor) and each.requires_grad
-    ]
-    ends = [
-        each for each in tree_flatten(outputs)[0] if isinstance(each, torch.Tensor) and each.requires_grad
-    ]
-    if not inputs or not ends:
-        return None
-    return torch.autograd.grad(ends, inputs, [torch.ones_like(end) for end in ends], allow_unused=True)
+def judged(result: Any, expected: Any, moved: Callable[[], Any], numbers: bool) -> Verdict:
+    """Without ``numbers`` the shapes and types alone count."""
+    why = difference(result, expected, numbers)
+    if why is None and (not numbers or same_bits(result, expected)):
+        return FINE
+    try:
+        steady = same_bits(moved(), expected)
+    except Exception:
+        steady = True
+    if why is None:
+        return (ROUNDED, "rounded") if steady else (UNSTEADY, "rounded")
+    return FAILED, why if steady else f"not the same on the CPU itself: {why}"[:LENGTH_OF_A_REASON]
 
 
-def compare(result: Any, expected: Any, numbers: bool = True) -> str | None:
+def same_bits(result: Any, expected: Any) -> bool:
+    pairs = zip(tree_flatten(result)[0], tree_flatten(expected)[0], strict=True)
+    return all(bits(one) == bits(other) for one, other in pairs if isinstance(other, torch.Tensor))
+
+
+def bits(tensor: torch.Tensor) -> bytes:
+    """Of the numbers, row by row; one NaN is as good as another."""
+    plain = tensor.detach().cpu().to_dense() if tensor.layout != torch.strided else tensor.detach().cpu()
+    plain = plain.dequantize() if plain.is_quantized else plain
+    if plain.is_complex():
+        plain = torch.view_as_real(plain.resolve_conj())
+    plain = torch.empty(plain.shape, dtype=plain.dtype).copy_(plain)
+    if plain.is_floating_point():
+        plain[plain.isnan()] = float("nan")
+    return plain.reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+def difference(result: Any, expected: Any, numbers: bool = True) -> str | None:
     """None if they are the same but for rounding, or in shape and type without ``numbers``."""
     results, form = tree_flatten(result)
     wanted, other_form = tree_flatten(expected)
