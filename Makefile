@@ -3,10 +3,12 @@
 # make up        the same services for your browser (PORT=8000: of 6 in a row; STATE=state: their folder)
 # make test      the tests but those that take long: says whether a change is good
 # make quick     the tests that start no process, in a minute
-# make full      all tests, and all of `make conformance`
+# make full      all tests, and all of `make conformance`; its first run installs PyTorch (5.5 GiB)
 # make ready     sets up what these need, and runs none
+# make ready-full       what `full` needs too: PyTorch
 # make conformance      test suites that others wrote, on the software GPU (ARGS="cudadrv/test_linker.py": a part)
 # make frameworks       PyTorch, JAX and TensorFlow, for their tests (gigabytes; JAX_PYTHON=python3.12: the one for JAX)
+# make operators        PyTorch's whole database of operators, straight and forwarded (some minutes)
 # make gpu-conformance  the same on this machine's NVIDIA GPU
 # make sanitizers       the native code under sanitizers
 # make bench            the benchmarks
@@ -28,7 +30,7 @@ LAB := gpu_kernels/labextension
 READY := .venv/.ready remoting/lib/.built hub_config/proxy/node_modules/.ready $(LAB)/node_modules/.ready
 NATIVE_SOURCES := $(shell find remoting/native -type f -not -name '*.md' 2>/dev/null)
 
-.PHONY: help demo up quick test full ready conformance frameworks gpu-conformance sanitizers bench docs
+.PHONY: help demo up quick test full ready ready-full conformance frameworks operators gpu-conformance sanitizers bench docs
 .DELETE_ON_ERROR:
 
 help:
@@ -47,7 +49,7 @@ quick: .venv/.ready
 test: ready
 	@$(TESTS) -m "not slow" $(PYTEST_ARGS)
 
-full: ready
+full: ready-full
 	@GPU_KERNELS_CONFORMANCE=1 $(TESTS) $(PYTEST_ARGS)
 
 ready: $(READY) build/nbgrader/.ready build/docs/.ready
@@ -55,6 +57,15 @@ ready: $(READY) build/nbgrader/.ready build/docs/.ready
 # A warning (a link that leads nowhere, a page that is on no menu) is an error.
 docs: build/docs/.ready
 	@NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build --quiet --strict && echo "build/site/index.html"
+
+# PyTorch comes from the package index and is large: where it cannot be had, its tests skip and say so.
+ready-full: ready
+	@$(MAKE) --no-print-directory frameworks-pytorch || \
+	  echo "PyTorch is not here: its tests will skip" >&2
+
+# The tests take two sample inputs of each operator and type; this takes all.
+operators: $(READY) frameworks-pytorch
+	@GPU_KERNELS_OPERATOR_SAMPLES=0 $(TESTS) tests/frameworks/pytorch/test_operators.py $(PYTEST_ARGS)
 
 # Test suites that others wrote, on the software GPU; ARGS="cudadrv/test_linker.py" runs a part.
 conformance: $(READY)
@@ -116,11 +127,16 @@ frameworks-pytorch: build/frameworks-pytorch/.kernels .venv/.ready
 	@$(<D)/bin/python -m gpu_kernels.pytorch.build remoting/lib/pytorch
 
 .PRECIOUS: build/frameworks-%/.ready
+# What pip fetches lies beside what it installs until it is done. A part of a framework is of no use.
+FRAMEWORK_KIB := 10485760
 build/frameworks-%/.ready: requirements/frameworks-%.txt
+	@mkdir -p build && df -Pk build | awk 'NR == 2 { exit $$4 < $(FRAMEWORK_KIB) }' || \
+	  { echo "$* is not installed: it wants 10 GiB free where $(CURDIR) is" >&2; exit 1; }
 	@echo "installing $* in $(@D) (once; some minutes)"
 	@rm -rf $(@D)
-	@$(FRAMEWORK_PYTHON) -m venv $(@D)
-	@$(@D)/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
+	@$(FRAMEWORK_PYTHON) -m venv $(@D) && \
+	  $(@D)/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $< || \
+	  { rm -rf $(@D); echo "$* could not be installed" >&2; exit 1; }
 	@touch $@
 
 # Notebooks run in each: a kernel's part of this package's requirements, and the package as it lies here.
