@@ -11,7 +11,10 @@ c.ServerApp.kernel_manager_class = "gpu_kernels.kernels.GPUMappingKernelManager"
 c.ServerApp.kernel_spec_manager_class = "gpu_kernels.specs.GPUKernelSpecManager"
 
 # Tells pages how the slices of their kernels stand; an installed wheel enables it by itself.
-c.ServerApp.jpserver_extensions = {"gpu_kernels.server": True}
+c.ServerApp.jpserver_extensions = {
+    "gpu_kernels.server": True,
+    "jupyter_server_proxy": False,  # for TensorBoard; each start of a server would wait a second for it
+}
 
 # "Python 3" is one of ours; the one that ipykernel brings along would stand beside it.
 c.KernelSpecManager.ensure_native_kernel = False
