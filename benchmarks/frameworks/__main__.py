@@ -23,6 +23,8 @@ STEPS = {"cnn": 1.3, "transformer": 1.3}
 """Networks, and how many times the CPU's time a step may take straight."""
 FORWARDED = 1.5
 """The same forwarded on one host."""
+COUNTED = {"copied": ("copied_bytes", "bytes"), "waits for the worker": ("waits", "a step")}
+"""What a step on one host does not do."""
 OPERATOR_US = 15.0
 IMPORT_S = 0.3
 
@@ -50,6 +52,8 @@ def measure(smallest: bool) -> list[Figure]:
             ratio = times[f"{network}_ms"] / cpu[f"{network}_ms"]
             aim = straight if place == "straight" else FORWARDED
             listed.append(Figure(f"{network} step, {place}", ratio, "times the CPU's", "lower", aim))
+    for name, (key, unit) in COUNTED.items():
+        listed.append(Figure(f"cnn step, forwarded, {name}", places["forwarded"][key], unit, "lower", 0))
     with PLACES["straight"](1) as process, process() as environment:
         added = import_added(python, environment, 1 if smallest else IMPORTS)
     return [*listed, Figure("added to import torch, processor time", added, "s", "lower", IMPORT_S)]

@@ -1,7 +1,12 @@
-"""Times PyTorch on a device: ``cpu`` or ``cuda``. A program for the Python that has it; prints JSON."""
+"""Times PyTorch on a device: ``cpu`` or ``cuda``. A program for the Python that has it; prints JSON.
+
+Forwarded it also counts, by the client's own counters, what a step of the CNN copies and how often it waits
+for the worker.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import statistics
 import sys
@@ -13,6 +18,36 @@ from torch import nn
 
 DEVICE = torch.device(sys.argv[1])
 SMALLEST = "--smallest" in sys.argv
+
+
+class Traffic(ctypes.Structure):
+    """``GkTraffic`` of the client (remoting/native/client/traffic.h)."""
+
+    _fields_ = [("copies", ctypes.c_uint64), ("copied_bytes", ctypes.c_uint64), ("waits", ctypes.c_uint64)]
+
+
+def traffic() -> Traffic | None:
+    """What this process has sent and asked for so far; nothing where it is not forwarded."""
+    found = Traffic()
+    try:
+        ctypes.CDLL("libcuda.so.1").gkTraffic(ctypes.byref(found))
+    except (OSError, AttributeError):
+        return None
+    return found
+
+
+def counted(act: Callable[[], object], times: int) -> dict[str, float]:
+    """Bytes copied and replies waited for, of one ``act``."""
+    before = traffic()
+    for _ in range(times):
+        act()
+    after = traffic()
+    if DEVICE.type == "cpu" or before is None or after is None:
+        return {}
+    return {
+        "copied_bytes": (after.copied_bytes - before.copied_bytes) / times,
+        "waits": (after.waits - before.waits) / times,
+    }
 
 
 def seconds(act: Callable[[], object], times: int) -> float:
@@ -56,11 +91,13 @@ def main() -> None:
     encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
     transformer = nn.Sequential(encoder, nn.Flatten(), nn.Linear(32 * 128, 10))
     labels = torch.randint(0, 10, (32,))
+    cnn_step = step(cnn, torch.randn(32, 1, 28, 28), labels)
     figures = {
         "operator_us": seconds(operators, times) / 100 * 1e6,
-        "cnn_ms": seconds(step(cnn, torch.randn(32, 1, 28, 28), labels), times) * 1e3,
+        "cnn_ms": seconds(cnn_step, times) * 1e3,
         "transformer_ms": seconds(step(transformer, torch.randn(32, 32, 128), labels), times) * 1e3,
     }
+    figures |= counted(cnn_step, times)
     json.dump(figures, sys.stdout)
 
 

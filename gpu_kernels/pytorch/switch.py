@@ -14,6 +14,10 @@ SOFTWARE_NAMES = ("Software GPU", " (software GPU)")
 """How the driver's name of a software GPU ends, whatever it was given; no GPU's does."""
 NOTHING_OF_OURS = "GPU_KERNELS_PYTORCH"
 """Set to 0, PyTorch stays as it is."""
+NOTHING_MAPPED = "GPU_KERNELS_MAP"
+"""Set to 0, a forwarded slice's memory is copied for each operator, as from another host."""
+COPIED, OWN, MAPPED = 0, 1, 2
+"""How operators reach the slice's memory (``Way`` in native/slice_memory.h)."""
 ERROR_ROOM = 4096
 
 
@@ -48,7 +52,7 @@ def _load(path: Path) -> list[str]:
         ) from None
     switch.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t]
     error = ctypes.create_string_buffer(ERROR_ROOM)
-    if switch(int(_in_place()), error, ERROR_ROOM) < 0:
+    if switch(_way(), error, ERROR_ROOM) < 0:
         why = error.value.decode(errors="replace").splitlines()[0]
         return [f"PyTorch's operators do not run on this software GPU: {why}"]
     release = torch.__version__.partition("+")[0]
@@ -58,11 +62,13 @@ def _load(path: Path) -> list[str]:
     return []
 
 
-def _in_place() -> bool:
-    """Whether device addresses are addresses of this process: the driver itself is the software GPU, which
-    says so by a name that the forwarding client does not have.
+def _way() -> int:
+    """Device addresses are addresses of this process where the driver itself is the software GPU, which says
+    so by a name that the forwarding client does not have.
     """
     try:
-        return hasattr(ctypes.CDLL("libcuda.so.1"), "gk_softgpu_extension")
+        if hasattr(ctypes.CDLL("libcuda.so.1"), "gk_softgpu_extension"):
+            return OWN
     except OSError:
-        return False
+        return COPIED
+    return COPIED if os.environ.get(NOTHING_MAPPED) == "0" else MAPPED

@@ -9,7 +9,6 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "results.h"
 
@@ -126,10 +125,7 @@ void Operands::begin(c10::Device device, const char* name) {
 }
 
 void Operands::wait_for(c10::Device device) const {
-    const c10::impl::VirtualGuardImpl guard(c10::kCUDA);
-    const c10::Stream stream = guard.getStream(device);
-    memory_.wait(stream);
-    if (memory_.in_place() && !guard.queryStream(stream)) guard.synchronizeStream(stream);
+    memory_.wait(stream_of(device));
 }
 
 // As TensorIterator and the device's wrappers see it.
@@ -256,7 +252,6 @@ c10::Storage Operands::device_storage(const c10::Storage& host) {
         return {c10::Storage::use_byte_size_t(), bytes, on_device(std::move(data), device), allocator, true};
     }
     c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, allocator, true);
-    if (memory_.in_place() && bytes) std::memcpy(storage.mutable_data(), host.data(), bytes);
     memory_.put(host.data(), storage, {.bytes = bytes}, stream());
     return storage;
 }

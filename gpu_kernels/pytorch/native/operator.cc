@@ -161,7 +161,7 @@ void ProcessorKernel::operator()(const c10::OperatorHandle& op, c10::DispatchKey
     operands.begin(device, name_.c_str());
     lend(operands, *stack, device);
     {
-        const ResultsInSlice results(memory_.in_place());
+        const ResultsInSlice results(memory_);
         op.redispatchBoxed(operands.keys(), stack);
         operands.give_back();
     }

@@ -185,7 +185,7 @@ namespace {
 // What has stopped half way stays so: PyTorch cannot take back what is registered.
 class Switch {
   public:
-    int on(bool in_place) {
+    int on(Way way) {
         const std::lock_guard lock(mutex_);
         if (replaced_ >= 0) return replaced_;
         TORCH_CHECK(!began_, "gpu-kernels: it stopped half way before; restart the kernel");
@@ -193,14 +193,15 @@ class Switch {
         require_first_life();
         static NoWarnings no_warnings;
         const c10::WarningUtils::WarningHandlerGuard quiet(&no_warnings);
-        if (in_place) stand_before_the_processors_allocator();
+        const SliceMemory& memory = memory_of(way);
+        if (memory.in_place()) stand_before_the_processors_allocator();
         // Both choose kernels of the device by looking at nothing but these.
         at::globalContext().setUserEnabledCuDNN(false);
         at::globalContext().setSDPUseMemEfficient(false);
         at::globalContext().setSDPUseCuDNN(false);
         // TorchScript makes machine code of several operators in a row.
         torch::jit::overrideCanFuseOnGPU(false);
-        return replaced_ = Registration(in_place ? own_memory() : copied_memory()).run();
+        return replaced_ = Registration(memory).run();
     }
 
   private:
@@ -212,13 +213,13 @@ class Switch {
 }  // namespace
 }  // namespace gk
 
-// When PyTorch has started its device; later calls change nothing. `in_place`: device addresses are addresses
-// of this process. Returns how many operators run on the processor now, or -1 and says why in `error`.
-extern "C" __attribute__((visibility("default"))) int gk_pytorch_switch_on(int in_place, char* error,
+// When PyTorch has started its device; later calls change nothing. `way`: gk::Way. Returns how many operators
+// run on the processor now, or -1 and says why in `error`.
+extern "C" __attribute__((visibility("default"))) int gk_pytorch_switch_on(int way, char* error,
                                                                            size_t room) {
     try {
         static gk::Switch the_switch;
-        return the_switch.on(in_place);
+        return the_switch.on(static_cast<gk::Way>(way));
     } catch (const std::exception& exception) {
         std::snprintf(error, room, "%s", exception.what());
         return -1;

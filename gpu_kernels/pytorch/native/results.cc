@@ -6,7 +6,7 @@
 namespace gk {
 namespace {
 
-thread_local bool in_slice = false;
+thread_local const SliceMemory* in_slice = nullptr;
 at::Allocator* processors = nullptr;
 at::DeleterFnPtr device_deleter = nullptr;
 
@@ -33,6 +33,7 @@ class Allocator final : public at::Allocator {
     at::DataPtr allocate(size_t bytes) override {
         if (!in_slice || bytes == 0) return processors->allocate(bytes);
         at::DataPtr data = device_.allocate(bytes);
+        if (!in_slice->reaches(data.get(), bytes)) return processors->allocate(bytes);
         void* const address = data.get();
         const at::DeleterFnPtr deleter = data.get_deleter();
         return {address, data.release_context(), deleter, c10::Device(c10::kCPU)};
@@ -48,8 +49,8 @@ class Allocator final : public at::Allocator {
 
 }  // namespace
 
-ResultsInSlice::ResultsInSlice(bool on) : before_(in_slice) {
-    in_slice = on;
+ResultsInSlice::ResultsInSlice(const SliceMemory& memory) : before_(in_slice) {
+    in_slice = memory.in_place() ? &memory : nullptr;
 }
 ResultsInSlice::~ResultsInSlice() {
     in_slice = before_;

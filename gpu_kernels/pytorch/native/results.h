@@ -3,19 +3,22 @@
 
 #include <c10/core/Allocator.h>
 
+#include "slice_memory.h"
+
 namespace gk {
 
-// While one lives, this thread's memory for the processor comes from the current device's allocator, and
-// counts there. Other threads' does not.
+// While one lives, this thread's memory for the processor comes from the current device's allocator, where
+// the processor reaches that, and counts there. Other threads' does not. Nothing changes where operators do
+// not run in place.
 class ResultsInSlice {
   public:
-    explicit ResultsInSlice(bool on);
+    explicit ResultsInSlice(const SliceMemory& memory);
     ~ResultsInSlice();
     ResultsInSlice(const ResultsInSlice&) = delete;
     ResultsInSlice& operator=(const ResultsInSlice&) = delete;
 
   private:
-    const bool before_;
+    const SliceMemory* const before_;
 };
 
 // Puts itself before the processor's allocator. Once; not while another thread allocates.

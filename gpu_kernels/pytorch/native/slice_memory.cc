@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <cstring>
 
 namespace gk {
 namespace {
@@ -21,6 +22,8 @@ using Copy = int (*)(void* to, const void* from, size_t bytes, int kind, void* s
 using CopyRows = int (*)(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t bytes,
                          size_t rows, int kind, void* stream);
 enum Kind { kHostToHost = 0, kToDevice = 1, kToHost = 2 };
+
+constexpr char kNotWaited[] = "the stream's earlier work could not be waited for";
 
 void require_success(int error, const char* what) {
     if (error == 0) return;
@@ -42,9 +45,19 @@ class Native {
     void* const handle_;
 };
 
+// Where the processor reaches both: what is not the same memory is copied by it.
+void move(const void* host, const c10::Storage& device, Block block) {
+    const auto* from = static_cast<const std::byte*>(host) + block.first;
+    auto* to = static_cast<std::byte*>(device.mutable_data()) + block.first;
+    if (from == to) return;
+    for (size_t row = 0; row < block.rows; ++row)
+        std::memcpy(to + row * block.pitch, from + row * block.pitch, block.bytes);
+}
+
 class OwnMemory final : public SliceMemory {
   public:
     bool in_place() const override { return true; }
+    bool reaches(const void*, size_t) const override { return true; }
     at::DataPtr open(const c10::Storage& device) const override {
         return {device.mutable_data(), c10::Device(c10::kCPU)};
     }
@@ -55,11 +68,14 @@ class OwnMemory final : public SliceMemory {
         char to = 0;
         const char from = 0;
         const Native native(stream);
-        require_success(copy_(&to, &from, 1, kHostToHost, native.handle()),
-                        "the stream's earlier work could not be waited for");
+        require_success(copy_(&to, &from, 1, kHostToHost, native.handle()), kNotWaited);
+        const c10::impl::VirtualGuardImpl guard(c10::kCUDA);
+        if (!guard.queryStream(stream)) guard.synchronizeStream(stream);
     }
     void fetch(void*, const c10::Storage&, Extent, const c10::Stream&) const override {}
-    void put(const void*, const c10::Storage&, Block, const c10::Stream&) const override {}
+    void put(const void* host, const c10::Storage& device, Block block, const c10::Stream&) const override {
+        move(host, device, block);
+    }
 
   private:
     const Copy copy_ = runtime_function<Copy>("cudaMemcpyAsync");
@@ -68,6 +84,7 @@ class OwnMemory final : public SliceMemory {
 class CopiedMemory final : public SliceMemory {
   public:
     bool in_place() const override { return false; }
+    bool reaches(const void*, size_t) const override { return false; }
     // The whole storage's addresses, so that offsets stay; pages that are not fetched cost nothing.
     at::DataPtr open(const c10::Storage& device) const override {
         if (device.nbytes() == 0) return {nullptr, c10::Device(c10::kCPU)};
@@ -104,16 +121,73 @@ class CopiedMemory final : public SliceMemory {
     const CopyRows copy_rows_ = runtime_function<CopyRows>("cudaMemcpy2DAsync");
 };
 
-}  // namespace
-
-const SliceMemory& own_memory() {
-    static const OwnMemory memory;
-    return memory;
+// What our client's libcuda.so.1 has beyond CUDA (client/here.h).
+template <typename Function>
+Function client_function(const char* name) {
+    void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    return driver ? reinterpret_cast<Function>(dlsym(driver, name)) : nullptr;
 }
 
-const SliceMemory& copied_memory() {
-    static const CopiedMemory memory;
-    return memory;
+class MappedMemory final : public SliceMemory {
+  public:
+    bool in_place() const override { return true; }
+    bool reaches(const void* device, size_t bytes) const override {
+        return is_mapped_(reinterpret_cast<unsigned long long>(device), bytes) == 1;
+    }
+    at::DataPtr open(const c10::Storage& device) const override {
+        if (!reaches(device)) return copied_.open(device);
+        return {device.mutable_data(), c10::Device(c10::kCPU)};
+    }
+    void wait(const c10::Stream& stream) const override {
+        const Native native(stream);
+        require_success(wait_in_stream_(native.handle()), kNotWaited);
+    }
+    void fetch(void* host, const c10::Storage& device, Extent extent,
+               const c10::Stream& stream) const override {
+        if (host != device.data()) copied_.fetch(host, device, extent, stream);
+    }
+    void put(const void* host, const c10::Storage& device, Block block,
+             const c10::Stream& stream) const override {
+        if (host == device.data()) return;
+        reaches(device) ? move(host, device, block) : copied_.put(host, device, block, stream);
+    }
+
+    bool is_there() const {
+        using Allocate = int (*)(void** address, size_t bytes);
+        using Free = int (*)(void* address);
+        constexpr size_t kBytes = 64 << 10;
+        const auto map = client_function<void (*)()>("gkMapMemory");
+        if (!map || !is_mapped_ || !wait_in_stream_) return false;
+        map();
+        void* tried = nullptr;
+        if (runtime_function<Allocate>("cudaMalloc")(&tried, kBytes) != 0) return false;
+        const bool mapped = reaches(tried, kBytes);
+        runtime_function<Free>("cudaFree")(tried);
+        return mapped;
+    }
+
+  private:
+    bool reaches(const c10::Storage& device) const { return reaches(device.data(), device.nbytes()); }
+
+    const CopiedMemory copied_;
+    int (*const is_mapped_)(unsigned long long,
+                            size_t) = client_function<int (*)(unsigned long long, size_t)>("gkIsMapped");
+    int (*const wait_in_stream_)(void*) = client_function<int (*)(void*)>("gkWaitInStream");
+};
+
+}  // namespace
+
+const SliceMemory& memory_of(Way way) {
+    if (way == Way::kOwn) {
+        static const OwnMemory own;
+        return own;
+    }
+    if (way == Way::kMapped) {
+        static const MappedMemory mapped;
+        if (mapped.is_there()) return mapped;
+    }
+    static const CopiedMemory copied;
+    return copied;
 }
 
 }  // namespace gk

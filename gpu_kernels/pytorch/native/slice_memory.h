@@ -1,6 +1,5 @@
 // How the processor reaches the slice's memory: the one place that knows whether a device address is an
-// address of this process. A later way to reach it (mapping the slice's memory on one host) is a third
-// `SliceMemory`, and nothing else changes.
+// address of this process.
 #pragma once
 
 #include <c10/core/Storage.h>
@@ -23,26 +22,30 @@ struct Block {
 class SliceMemory {
   public:
     virtual ~SliceMemory() = default;
-    // Whether the processor works on the slice's memory itself. Then results are made there at once, and
-    // `fetch` and `put` have nothing to do.
+    // Whether the processor works on the slice's memory itself, wherever it reaches it. Then results are made
+    // there at once, and `fetch` and `put` have nothing to do.
     virtual bool in_place() const = 0;
+    // Whether the processor reaches these bytes of the device under their own address.
+    virtual bool reaches(const void* device, size_t bytes) const = 0;
     // The processor's memory for a storage of the device; its bytes are unknown until they are fetched.
     virtual at::DataPtr open(const c10::Storage& device) const = 0;
-    // Returns when all has run that an operation of `stream` would wait for. Only where the processor works
+    // Returns when all has run that an operation of `stream` would come after. Only where the processor works
     // in place: what is copied comes in the stream's order anyway.
     virtual void wait(const c10::Stream& stream) const = 0;
     // The device's bytes, as all earlier work of `stream` leaves them.
     virtual void fetch(void* host, const c10::Storage& device, Extent extent,
                        const c10::Stream& stream) const = 0;
-    // Later work of `stream` sees them.
+    // Later work of `stream` sees them. `host` may be anywhere, and of `device` itself nothing is moved.
     virtual void put(const void* host, const c10::Storage& device, Block block,
                      const c10::Stream& stream) const = 0;
 };
 
-// The straight software GPU: a device address is an address of this process.
-const SliceMemory& own_memory();
-// Any other: what an operator touches is copied there and back by the CUDA runtime. Throws where there is
-// none.
-const SliceMemory& copied_memory();
+enum class Way {
+    kCopied = 0,  // what an operator touches is copied there and back by the CUDA runtime
+    kOwn = 1,     // the straight software GPU: a device address is an address of this process
+    kMapped = 2,  // forwarded: mapped here at the device's addresses, where the worker is on this host
+};
+// What can be mapped nowhere is copied. Throws where there is no CUDA runtime.
+const SliceMemory& memory_of(Way way);
 
 }  // namespace gk

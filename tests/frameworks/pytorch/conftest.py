@@ -4,6 +4,8 @@ import pytest
 
 from tests.frameworks import installed
 
+from . import places
+
 
 @pytest.fixture(scope="session")
 def pytorch() -> str:
@@ -13,6 +15,6 @@ def pytorch() -> str:
         pytest.skip(str(error))
 
 
-@pytest.fixture(params=["straight", "forwarded"])
+@pytest.fixture(params=places.ALL)
 def place(request: pytest.FixtureRequest) -> str:
     return str(request.param)

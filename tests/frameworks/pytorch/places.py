@@ -7,14 +7,18 @@ from pathlib import Path
 
 from tests.conformance.places import GPUS, MEMORY_MIB, PLACES
 
+NOTHING_MAPPED = "GPU_KERNELS_MAP"
+
 PROGRAMS = Path(__file__).parent / "programs"
 ENDS_WITHIN_S = 1500
+ALL = ("straight", "forwarded", "copied")
+"""Copied: forwarded on one host as from another, with nothing mapped."""
 
 
 def run(python: str, place: str, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a program of ``PROGRAMS`` (or ``-c``) there: two GPUs, and one core (sums depend on how many)."""
-    with PLACES[place](1) as process, process() as environment:
-        environment |= {"OMP_NUM_THREADS": "1"}
+    with PLACES["forwarded" if place == "copied" else place](1) as process, process() as environment:
+        environment |= {"OMP_NUM_THREADS": "1", NOTHING_MAPPED: "0" if place == "copied" else "1"}
         if place == "straight":
             environment["GPU_KERNELS_SOFTGPU_MEMORY_MIB"] = ",".join([str(MEMORY_MIB)] * GPUS)
         return subprocess.run(

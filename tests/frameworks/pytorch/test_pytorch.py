@@ -97,7 +97,7 @@ print((x @ x).item())
 """
 
 
-@pytest.fixture(scope="module", params=["straight", "forwarded"])
+@pytest.fixture(scope="module", params=places.ALL)
 def losses(request: pytest.FixtureRequest, pytorch: str) -> Losses:
     done = places.run(pytorch, request.param, "training.py")
     assert done.returncode == 0, done.stderr
