@@ -1,7 +1,5 @@
 #include "here.h"
 
-#include <time.h>
-
 #include "call.h"
 #include "capture.h"
 #include "lane.h"
@@ -21,18 +19,6 @@ StreamName name_of(uint64_t stream, uint8_t device) {
     return name;
 }
 
-// Without a wait nobody hears that the worker is gone, and a program would go on with memory that is
-// nobody's. Looked at now and then: it is a system call.
-bool is_gone(Thread& thread) {
-    constexpr int64_t kMilliseconds = 10;
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    const int64_t ms = now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
-    if (ms - thread.saw_worker < kMilliseconds) return false;
-    thread.saw_worker = ms;
-    return thread.lane->hung_up();
-}
-
 CUresult wait_in(CUstream handle) {
     Call call;
     if (CUresult error = call.begin_for(handle)) return error;
@@ -43,7 +29,9 @@ CUresult wait_in(CUstream handle) {
     StreamKnowledge& known = Session::get().streams_known();
     const uint64_t posted = Session::get().posted();
     if (known.nothing_to_wait_for(name, posted)) {
-        if (!is_gone(Thread::current())) return CUDA_SUCCESS;
+        // Without a wait nobody hears that the worker is gone, and a program would go on with memory that is
+        // nobody's.
+        if (!Thread::current().lane->hung_up()) return CUDA_SUCCESS;
         Session::get().lose("the other end has closed it");
         return Session::get().error();
     }
