@@ -33,6 +33,11 @@ class NativeBuild:
         return self.softgpu / "libcuda.so.1"
 
     @property
+    def software_maths(self) -> tuple[Path, ...]:
+        """What the software GPU computes calls of maths libraries with."""
+        return self.softgpu / "libgpu_kernels_maths.so", self.softgpu / "libscipy_openblas64_.so"
+
+    @property
     def linker_stand_ins(self) -> tuple[Path, ...]:
         """The stand-ins for nvJitLink that hand PTX through, one for each SONAME in use."""
         return self.softgpu / "libnvJitLink.so.13", self.softgpu / "libnvJitLink.so.12"
@@ -79,6 +84,7 @@ class NativeBuild:
             self.softgpu_driver,
             self.softgpu / "libnvidia-ml.so.1",
             *self.softgpu_runtimes,
+            *self.software_maths,
             *self.linker_stand_ins,
             self.ptxas,
             *self.maths_libraries,

@@ -133,7 +133,8 @@ def _argument(parameter: Parameter, role: str | None) -> Argument:
 
 
 def messages(calls: list[Call], text: str, banner: str) -> str:
-    """calls_wire.h: opcodes and the payload of each call; fields in order of falling size leave no gaps."""
+    """calls_wire.h: opcodes and the payload of each call; fields in order of falling size leave no gaps.
+    ``text`` is what both sides must have been made from."""
     lines = [banner, "#pragma once\n#include <cstdint>\n\nnamespace wire {\n\n"]
     digest = zlib.crc32(re.sub(r"\s+", " ", text).encode())
     lines.append(f"inline constexpr uint32_t kCallsDigest = {digest:#x};\n")
@@ -336,11 +337,13 @@ def handler_names(calls: list[Call], banner: str) -> str:
     return "".join(lines)
 
 
-def generate(header: Header, calls_file: Path, banner: str) -> dict[str, str]:
-    text = calls_file.read_text()
+def generate(header: Header, folder: Path, banner: str) -> dict[str, str]:
+    """By file name; ``folder`` has calls.txt, and the maths libraries' lists are beside it."""
+    text = (folder / "calls.txt").read_text()
     calls = read_calls(text, header)
+    lists = sorted(folder.parent.glob("libraries/*/functions.txt"))
     return {
-        "calls_wire.h": messages(calls, text, banner),
+        "calls_wire.h": messages(calls, "".join([text, *(each.read_text() for each in lists)]), banner),
         "message_fields.inc": message_fields(calls, banner),
         "client_calls.cc": client(calls, banner),
         "worker_calls.cc": worker(calls, banner),

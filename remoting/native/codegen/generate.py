@@ -148,7 +148,7 @@ def entries(header: Header) -> str:
     return "".join(lines)
 
 
-OURS = ("gkIsMapped", "gkLife", "gkMapMemory", "gkNewLife", "gkTraffic", "gkWaitInStream")
+OURS = ("gkIsMapped", "gkLibraryCall", "gkLife", "gkMapMemory", "gkNewLife", "gkTraffic", "gkWaitInStream")
 """What the client's library has beyond CUDA."""
 
 
@@ -180,7 +180,7 @@ def main(arguments: Iterable[str]) -> None:
     output.mkdir(parents=True, exist_ok=True)
     for name, produce in OUTPUTS.items():
         write_changed(output / name, produce(header))
-    for name, text in calls.generate(header, Path(__file__).with_name("calls.txt"), BANNER).items():
+    for name, text in calls.generate(header, Path(__file__).parent, BANNER).items():
         write_changed(output / name, text)
 
 

@@ -2,62 +2,46 @@
 
 #include <dlfcn.h>
 
-#include <mutex>
-
 namespace libraries {
 namespace {
 
-struct Driver {
-    decltype(&::cuLibraryLoadData) load;
-    decltype(&::cuLibraryGetKernel) kernel;
-    decltype(&::cuLaunchKernel) launch;
-};
+template <typename Function>
+bool find(void* library, const char* name, Function& function) {
+    function = reinterpret_cast<Function>(dlsym(library, name));
+    return function != nullptr;
+}
+
+}  // namespace
 
 const Driver* driver() {
     static const Driver* opened = []() -> const Driver* {
         void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
         if (!library) return nullptr;
-        auto* made = new Driver;
-        made->load = reinterpret_cast<decltype(made->load)>(dlsym(library, "cuLibraryLoadData"));
-        made->kernel = reinterpret_cast<decltype(made->kernel)>(dlsym(library, "cuLibraryGetKernel"));
-        made->launch = reinterpret_cast<decltype(made->launch)>(dlsym(library, "cuLaunchKernel"));
-        return made->load && made->kernel && made->launch ? made : nullptr;
+        auto* made = new Driver{};
+        find(library, kGkLibraryCall, made->library_call);
+        return find(library, "cuMemAlloc_v2", made->allocate) && find(library, "cuMemFree_v2", made->free) &&
+                       find(library, "cuMemcpyHtoDAsync_v2", made->copy_in) &&
+                       find(library, "cuMemcpyDtoHAsync_v2", made->copy_out) &&
+                       find(library, "cuMemcpy2DAsync_v2", made->copy_rows) &&
+                       find(library, "cuStreamSynchronize", made->synchronize)
+                   ? made
+                   : nullptr;
     }();
     return opened;
 }
 
-// What belonged to a slice that was given back is good no more.
-bool is_gone(CUresult result) {
-    return result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+Scratch::~Scratch() {
+    if (memory_) driver()->free(memory_);
 }
 
-}  // namespace
-
-CUresult Kernels::kernel(const char* name, CUfunction* found, bool anew) {
-    static std::mutex mutex;
-    const std::lock_guard lock(mutex);
-    if (anew) library_ = nullptr;
-    if (!library_) {
-        const CUresult result = driver()->load(&library_, ptx_, nullptr, nullptr, 0, nullptr, nullptr, 0);
-        if (result != CUDA_SUCCESS) return library_ = nullptr, result;
+CUresult Scratch::address(CUdeviceptr& address, bool anew) {
+    if (anew) memory_ = 0;
+    if (!memory_) {
+        const CUresult result = driver()->allocate(&memory_, kBytes);
+        if (result != CUDA_SUCCESS) return memory_ = 0, result;
     }
-    return driver()->kernel(reinterpret_cast<CUkernel*>(found), library_, name);
-}
-
-CUresult Kernels::launch(const char* name, CUstream stream, unsigned blocks, unsigned layers,
-                         unsigned threads, void** arguments) {
-    if (!driver()) return CUDA_ERROR_NOT_INITIALIZED;
-    CUresult result = CUDA_SUCCESS;
-    for (const bool anew : {false, true}) {
-        CUfunction function = nullptr;
-        result = kernel(name, &function, anew);
-        if (result == CUDA_SUCCESS) {
-            result =
-                driver()->launch(function, blocks, layers, 1, threads, 1, 1, 0, stream, arguments, nullptr);
-        }
-        if (!is_gone(result)) break;
-    }
-    return result;
+    address = memory_;
+    return CUDA_SUCCESS;
 }
 
 }  // namespace libraries

@@ -1,24 +1,40 @@
-// The driver of the program that this library is loaded in, opened at the first call that needs it.
+// The driver of the program that this library is loaded in, opened at the first call that needs it: the forwarding
+// client's, a software GPU's, or NVIDIA's.
 #pragma once
 
 #include <cuda.h>
 
+#include "call.h"
+
 namespace libraries {
 
-// Kernels that a library brings as PTX. They run in the program's own context and stream: what order, capture
-// and memory mean is the driver's affair, and an access outside the slice is the driver's to refuse.
-class Kernels {
+struct Driver {
+    GkLibraryCallFunction library_call;  // null in a driver that is not ours
+    decltype(&::cuMemAlloc_v2) allocate;
+    decltype(&::cuMemFree_v2) free;
+    decltype(&::cuMemcpyHtoDAsync_v2) copy_in;
+    decltype(&::cuMemcpyDtoHAsync_v2) copy_out;
+    decltype(&::cuMemcpy2DAsync_v2) copy_rows;
+    decltype(&::cuStreamSynchronize) synchronize;
+};
+
+// Null when there is none.
+const Driver* driver();
+
+// A little memory of the device, for values on their way to or from the host.
+class Scratch {
   public:
-    explicit constexpr Kernels(const char* ptx) : ptx_(ptx) {}
-    // As cuLaunchKernel. Any thread.
-    CUresult launch(const char* name, CUstream stream, unsigned blocks, unsigned layers, unsigned threads,
-                    void** arguments);
+    static constexpr size_t kBytes = 256;
+    Scratch() = default;
+    ~Scratch();
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+
+    // In the current context. With `anew`, what was there is gone, as what belonged to a slice that was given back.
+    CUresult address(CUdeviceptr& address, bool anew);
 
   private:
-    CUresult kernel(const char* name, CUfunction* found, bool anew);
-
-    const char* ptx_;
-    CUlibrary library_ = nullptr;
+    CUdeviceptr memory_ = 0;
 };
 
 }  // namespace libraries

@@ -119,6 +119,8 @@ enum Opcode : uint16_t {
     kOpStreamMemory = 25,    // posted: StreamMemoryHead, StreamMemoryOp * count
     kOpMemoryLook = 26,      // asked, in no order: MemoryLook, [bytes]; [bytes]
     kOpWaitInStream = 27,    // asked: u64 stream; all has run that an operation of it would come after
+    kOpLibraryCall = 28,     // posted: u64 stream, a call of a maths library (libraries/call.h)
+    kOpLibraryLook = 29,     // asked: LibraryLook; NOT_SUPPORTED where nothing computes that library's calls
     kOpGraphPart = 30,       // posted; these: graph_wire.h
     kOpGraphMake = 31,       // asked
     kOpGraphSet = 32,        // posted
@@ -353,6 +355,11 @@ struct MemoryLook {
     uint64_t address;
     uint32_t bytes;  // at most kChunk
     uint32_t give;
+};
+
+struct LibraryLook {
+    uint32_t library;  // GkLibrary
+    uint32_t major;    // of its version
 };
 
 struct FunctionAttribute {

@@ -22,6 +22,7 @@ bool Driver::open(const char* path, std::string& error) {
 #undef DRIVER_FUNCTION
     const auto extension = reinterpret_cast<GkSoftgpuExtensionOf>(dlsym(library, kGkSoftgpuExtension));
     if (extension) software = extension(kGkSoftgpuExtensionVersion);
+    library_call = reinterpret_cast<GkLibraryCallFunction>(dlsym(library, kGkLibraryCall));
     // Forms of the same ABI that an older driver has under its older name.
     if (!cuEventElapsedTime_v2) cuEventElapsedTime_v2 = cuEventElapsedTime;
     int version = 0;

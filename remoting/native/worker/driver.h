@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cuda_abi.h"
+#include "libraries/call.h"
 #include "softgpu/driver/extension.h"
 
 namespace worker {
@@ -21,6 +22,7 @@ struct Driver {
 
     // What a software GPU offers beyond CUDA; null on a real driver.
     const GkSoftgpuExtension* software = nullptr;
+    GkLibraryCallFunction library_call = nullptr;
 
     // Opens the library at `path`. False, with the reason in `error`, when that fails, it is no driver, or it
     // is too old to say what a library's kernels are.

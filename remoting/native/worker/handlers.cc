@@ -39,6 +39,8 @@ const Handler kByHand[wire::kFirstGenerated] = {
     {"cuStreamBatchMemOp", How::post, handle_stream_memory},
     {},  // kOpMemoryLook: see find_handler
     {"a wait in a stream", How::sync, handle_wait_in_stream, Keeps::nothing},
+    {"call of a maths library", How::post, handle_library_call},
+    {"look for a maths library", How::ask, handle_library_look, Keeps::little},
 };
 const Handler kSetChecks{"checks", How::ask, handle_set_checks};
 

@@ -108,6 +108,10 @@ CUresult handle_context_event(Context& context, uint8_t frame_flags, wire::Reade
                               wire::Writer& reply);
 CUresult handle_stream_memory(Context& context, uint8_t frame_flags, wire::Reader& payload,
                               wire::Writer& reply);
+CUresult handle_library_call(Context& context, uint8_t frame_flags, wire::Reader& payload,
+                             wire::Writer& reply);
+CUresult handle_library_look(Context& context, uint8_t frame_flags, wire::Reader& payload,
+                             wire::Writer& reply);
 CUresult handle_load_library(Context& context, uint8_t frame_flags, wire::Reader& payload,
                              wire::Writer& reply);
 CUresult handle_upload_image(Context& context, uint8_t frame_flags, wire::Reader& payload,

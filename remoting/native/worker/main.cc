@@ -21,6 +21,7 @@
 #include "hello.h"
 #include "lane.h"
 #include "measure.h"
+#include "nvidia_libraries.h"
 #include "options.h"
 #include "seccomp.h"
 #include "worker.h"
@@ -162,6 +163,7 @@ int run(const Options& options) {
         worker->status.fault("cannot serve the lease: " + error);
         return 1;
     }
+    NvidiaLibraries::get().search(options.libraries);
     // The software GPU's memory is this process's.
     uint64_t apart = 0;
     for (const Slice& slice : options.slices) apart += worker->driver.software ? slice.mib << 20 : 0;

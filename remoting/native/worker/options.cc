@@ -16,10 +16,10 @@ bool parse_number(std::string_view text, Number& value) {
     return status == std::errc() && end == text.data() + text.size();
 }
 
-std::vector<std::string_view> split(std::string_view text) {
+std::vector<std::string_view> split(std::string_view text, char at = ',') {
     std::vector<std::string_view> parts;
     for (;;) {
-        const size_t comma = text.find(',');
+        const size_t comma = text.find(at);
         parts.push_back(text.substr(0, comma));
         if (comma == std::string_view::npos) return parts;
         text.remove_prefix(comma + 1);
@@ -85,7 +85,8 @@ bool parse_options(int argc, char** argv, Options& options, std::string& error) 
         {"--control-fd", ""},  {"--driver", ""},          {"--memory-mib", ""},
         {"--thousandths", ""}, {"--context-mib", "0"},    {"--name", ""},
         {"--uuid", ""},        {"--live-until", "0"},     {"--host-memory-mib", "4096"},
-        {"--mark-fd", "-1"},   {"--seccomp", "required"}, {"--slice-file-fd", "-1"}};
+        {"--mark-fd", "-1"},   {"--seccomp", "required"}, {"--slice-file-fd", "-1"},
+        {"--libraries", ":"}};
     for (int i = 1; i < argc; i += 2) {
         auto known = given.find(argv[i]);
         if (known == given.end() || i + 1 == argc) {
@@ -126,6 +127,9 @@ bool parse_options(int argc, char** argv, Options& options, std::string& error) 
     }
     options.driver = given["--driver"];
     options.name = given["--name"];
+    for (const std::string_view folder : split(given["--libraries"], ':')) {
+        if (!folder.empty()) options.libraries.emplace_back(folder);
+    }
     return parse_slices(given["--memory-mib"], given["--thousandths"], given["--uuid"], options, error) &&
            parse_contexts(given["--context-mib"], options, error);
 }

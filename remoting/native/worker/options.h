@@ -23,6 +23,7 @@ struct Options {
     Seccomp seccomp = Seccomp::kRequired;
     std::string driver;
     std::string name;
+    std::vector<std::string> libraries;  // folders of NVIDIA's maths libraries
     uint64_t live_until_ms = 0;    // of CLOCK_BOOTTIME; 0: no end
     uint64_t host_memory_mib = 0;  // what this process may take besides the slices (host_memory.h)
     std::vector<Slice> slices;     // the CUDA devices of the lease, in order

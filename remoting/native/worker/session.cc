@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph.h"
+#include "nvidia_libraries.h"
 #include "worker.h"
 
 namespace worker {
@@ -175,6 +176,7 @@ void Session::free_all() {
     worker_.shared_streams.forget(*this);
     for (size_t i = 0; i < worker_.devices.size(); ++i) {
         invoke(worker_.driver.cuCtxSetCurrent, worker_.devices[i].context);
+        NvidiaLibraries::get().forget(*this, static_cast<uint8_t>(i));
         reset(static_cast<uint8_t>(i));
         worker_.limits.forget(worker_, this, static_cast<uint8_t>(i));
         libraries.take_if([&](const auto& library) { return library->device == i; });

@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "blake2b.h"
+#include "cublas_messages.h"
 #include "graph_wire.h"
 #include "handlers.h"
 #include "hostile_values.h"
+#include "libraries/call.h"
 
 namespace hostile {
 
@@ -31,6 +33,7 @@ class Frames final : public Values {
     uint16_t opcode();
     void launch(wire::Writer& to);
     void options(wire::Writer& to, uint32_t count);
+    void library_call(wire::Writer& to);
     void load(wire::Writer& to);
     void upload(wire::Writer& to);
     void link(wire::Writer& to);
@@ -115,6 +118,29 @@ inline void Frames::launch(wire::Writer& to) {
     }
     if (params > 0) to.put(data_.in_range<int>(0, 7) ? address() : value());
     if (params > 1) to.put(count());
+}
+
+// Sizes that go together now and then, and memory that is there.
+inline void Frames::library_call(wire::Writer& to) {
+    constexpr int64_t kSizes[] = {0, 1, 1, 2, 4, 4, 4, 4, 68};
+    to.put(data_.coin() ? 0 : value());
+    GkLibraryCall head{};
+    head.library = data_.in_range<uint16_t>(0, data_.in_range<int>(0, 31) ? 0 : kGkLibraries);
+    head.function = data_.in_range<uint16_t>(0, maths::cublas::kFunctions);
+    head.wide = data_.in_range<int>(0, 7) == 0;
+    head.scalars_on_device = data_.in_range<int>(0, 3) == 0;
+    to.put(head);
+    const char* fields = maths::cublas::fields_of(head.function);
+    for (const char field : std::string_view(fields ? fields : "")) {
+        if (field == 'a') {
+            to.put(data_.in_range<int>(0, 15) ? address() : value());
+        } else if (field == 'n') {
+            to.put(data_.in_range<int>(0, 15) ? static_cast<uint64_t>(data_.one_of(kSizes)) : value());
+        } else {
+            to.put(head.scalars_on_device ? address() : value());
+            to.put(data_.coin() ? 0 : value());
+        }
+    }
 }
 
 inline void Frames::options(wire::Writer& to, uint32_t count) {
@@ -342,6 +368,10 @@ inline void Frames::payload(wire::Writer& to, uint16_t code) {
     switch (code) {
         case wire::kOpLaunch:
             return launch(to);
+        case wire::kOpLibraryCall:
+            return library_call(to);
+        case wire::kOpLibraryLook:
+            return to.put(wire::LibraryLook{data_.in_range<uint32_t>(0, kGkLibraries), count()});
         case wire::kOpLoadLibrary:
             return load(to);
         case wire::kOpUploadImage:

@@ -19,13 +19,24 @@ enum Status : int {
     kNotSupported = 15,
 };
 
-enum PointerMode : int { kHost = 0, kDevice = 1 };
-
-struct Handle {
-    CUstream stream = nullptr;
-    PointerMode pointers = kHost;
-    int math = 0;
-    int atomics = 0;
-};
+// What a driver's answer is in cuBLAS' words.
+constexpr Status meaning(CUresult result) {
+    switch (result) {
+        case CUDA_SUCCESS:
+            return kSuccess;
+        case CUDA_ERROR_NOT_INITIALIZED:
+        case CUDA_ERROR_INVALID_CONTEXT:
+            return kNotInitialized;
+        case CUDA_ERROR_OUT_OF_MEMORY:
+            return kAllocFailed;
+        case CUDA_ERROR_INVALID_VALUE:
+            return kInvalidValue;
+        case CUDA_ERROR_NOT_SUPPORTED:
+        case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
+            return kNotSupported;
+        default:
+            return kExecutionFailed;
+    }
+}
 
 }  // namespace cublas

@@ -7,7 +7,6 @@ import tensorflow as tf
 a = tf.eye(4)
 images = tf.ones((1, 8, 8, 1))
 calls = {
-    "complex": lambda: tf.cast(a, tf.complex64) @ tf.cast(a, tf.complex64),
     "convolution": lambda: tf.nn.conv2d(images, tf.ones((3, 3, 1, 2)), 1, "SAME"),
     "pooling": lambda: tf.nn.max_pool2d(images, 2, 2, "SAME"),
     "fft": lambda: tf.signal.fft(tf.cast(a, tf.complex64)),

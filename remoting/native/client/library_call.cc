@@ -1,0 +1,44 @@
+// Calls of maths libraries (libraries/call.h): work of a stream that the worker has done, posted as a launch is.
+#include "libraries/call.h"
+
+#include <cstring>
+
+#include "call.h"
+#include "capture.h"
+#include "life.h"
+#include "mapped.h"
+
+using namespace client;
+
+namespace {
+
+// Whether the worker has something that computes the library's calls.
+CUresult look(const GkLibraryCall& head) {
+    Call call;
+    if (CUresult error = call.begin_without_context()) return error;
+    const wire::LibraryLook message{head.library, head.major};
+    return call.ask(wire::kOpLibraryLook, 0, &message, sizeof message, nullptr, 0);
+}
+
+CUresult submit(CUstream stream, const std::byte* bytes, size_t count) {
+    Call call;
+    if (CUresult error = call.begin_for(stream)) return error;
+    uint64_t on = 0;
+    if (!call.stream(stream, false, on)) return CUDA_ERROR_INVALID_HANDLE;
+    if (CUresult error = refuse_captured(stream, false)) return error;
+    if (CUresult error = reach_parameters(call, bytes + sizeof(GkLibraryCall), count - sizeof(GkLibraryCall)))
+        return error;
+    call.uses_memory();
+    const iovec parts[2] = {{&on, sizeof on}, {const_cast<std::byte*>(bytes), count}};
+    return call.post_parts(wire::kOpLibraryCall, 0, parts, 2);
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) int gkLibraryCall(void* stream, const void* call, size_t bytes) {
+    const Entry entry;
+    GkLibraryCall head;
+    if (!call || bytes < sizeof head || bytes > kGkMostCallBytes) return CUDA_ERROR_INVALID_VALUE;
+    std::memcpy(&head, call, sizeof head);
+    return head.function == kGkLook ? look(head) : submit(static_cast<CUstream>(stream), static_cast<const std::byte*>(call), bytes);
+}

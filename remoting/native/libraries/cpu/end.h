@@ -1,0 +1,23 @@
+// The end of library calls on a software GPU: a library of its own beside the driver, which opens it at the first
+// call. It brings OpenBLAS and LAPACK along. Plain C types only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+inline constexpr char kGkCpuEndFile[] = "libgpu_kernels_maths.so";
+inline constexpr char kGkCpuEnd[] = "gk_cpu_end";
+
+// The memory that a call may touch, and whose work it is. On a software GPU a device's address is one of the
+// process.
+struct GkSlice {
+    void* user;
+    unsigned threads;  // that the software GPU has
+    // Whether [address, address + bytes) is the device's; with `written`, all of it will be written.
+    bool (*reach)(void* user, uint64_t address, uint64_t bytes, bool written);
+    bool (*stopped)(void* user);                 // the work was interrupted
+    void (*tell)(void* user, const char* line);  // why it fails
+};
+
+// Does a call (call.h), and returns when it is done; a CUresult. Any thread.
+typedef int (*GkCpuEnd)(const void* call, size_t bytes, const GkSlice* slice);

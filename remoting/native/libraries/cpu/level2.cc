@@ -1,0 +1,238 @@
+// cuBLAS' functions of a matrix and vectors.
+#include <algorithm>
+#include <vector>
+
+#include "blas.h"
+#include "cublas_cpu.h"
+
+namespace maths::cublas {
+namespace {
+
+// y = beta y, where y is not looked at when beta is 0.
+template <typename T>
+void scale(T beta, uint64_t y, int64_t n, int64_t step) {
+    if (beta == T(1)) return;
+    T* element = first<T>(y, n, step);
+    for (int64_t i = 0; i < n; ++i) element[i * step] = beta == T(0) ? T(0) : beta * element[i * step];
+}
+
+// The vector without gaps, for functions that LAPACK has for matrices alone.
+template <typename T>
+std::vector<T> gathered(uint64_t x, int64_t n, int64_t step) {
+    std::vector<T> all(static_cast<size_t>(n));
+    const T* element = first<T>(x, n, step);
+    for (int64_t i = 0; i < n; ++i) all[static_cast<size_t>(i)] = element[i * step];
+    return all;
+}
+
+// y = alpha A x + beta y in the three forms of A: `multiply` adds alpha A x.
+template <typename T, typename Message, typename Multiply>
+void update(const Message& m, int64_t rows, Multiply multiply) {
+    scale(value<T>(m.beta), m.y, rows, m.incy);
+    const T alpha = value<T>(m.alpha), one(1);
+    if (rows > 0 && alpha != T(0)) multiply(alpha, one);
+}
+
+}  // namespace
+
+CUresult run(gemv& m, Type type, Work&) {
+    return of_type(type, [&]<typename T>(T) {
+        if (m.m == 0 || m.n == 0) return;
+        update<T>(m, m.trans ? m.n : m.m, [&](T alpha, T one) {
+            Blas<T>::gemv(kColumns, op_of(m.trans), m.m, m.n, by(alpha), at<T>(m.A), m.lda, at<T>(m.x), m.incx,
+                          by(one), at<T>(m.y), m.incy);
+        });
+    });
+}
+
+CUresult run(gbmv& m, Type type, Work&) {
+    return of_type(type, [&]<typename T>(T) {
+        if (m.m == 0 || m.n == 0) return;
+        update<T>(m, m.trans ? m.n : m.m, [&](T alpha, T one) {
+            Blas<T>::gbmv(kColumns, op_of(m.trans), m.m, m.n, m.kl, m.ku, by(alpha), at<T>(m.A), m.lda,
+                          at<T>(m.x), m.incx, by(one), at<T>(m.y), m.incy);
+        });
+    });
+}
+
+#define TRIANGLE(name)                                                                                  \
+    CUresult run(name& m, Type type, Work&) {                                                           \
+        return of_type(type, [&]<typename T>(T) {                                                       \
+            if (m.n == 0) return;                                                                       \
+            Blas<T>::name(kColumns, fill_of(m.uplo), op_of(m.trans), diag_of(m.diag), m.n, at<T>(m.A), \
+                          m.lda, at<T>(m.x), m.incx);                                                   \
+        });                                                                                             \
+    }
+TRIANGLE(trmv)
+TRIANGLE(trsv)
+#undef TRIANGLE
+
+#define BAND(name)                                                                                            \
+    CUresult run(name& m, Type type, Work&) {                                                                 \
+        return of_type(type, [&]<typename T>(T) {                                                             \
+            if (m.n == 0) return;                                                                             \
+            Blas<T>::name(kColumns, fill_of(m.uplo), op_of(m.trans), diag_of(m.diag), m.n, m.k, at<T>(m.A), \
+                          m.lda, at<T>(m.x), m.incx);                                                         \
+        });                                                                                                   \
+    }
+BAND(tbmv)
+BAND(tbsv)
+#undef BAND
+
+#define PACKED(name)                                                                                     \
+    CUresult run(name& m, Type type, Work&) {                                                            \
+        return of_type(type, [&]<typename T>(T) {                                                        \
+            if (m.n == 0) return;                                                                        \
+            Blas<T>::name(kColumns, fill_of(m.uplo), op_of(m.trans), diag_of(m.diag), m.n, at<T>(m.AP), \
+                          at<T>(m.x), m.incx);                                                           \
+        });                                                                                              \
+    }
+PACKED(tpmv)
+PACKED(tpsv)
+#undef PACKED
+
+CUresult run(symv& m, Type type, Work&) {
+    return of_type(type, [&]<typename T>(T) {
+        update<T>(m, m.n, [&](T alpha, T one) {
+            if constexpr (kIsComplex<T>) {
+                const std::vector<T> x = gathered<T>(m.x, m.n, m.incx);
+                std::vector<T> sum(x.size());
+                const T zero(0);
+                Blas<T>::symm(kColumns, CblasLeft, fill_of(m.uplo), m.n, 1, by(alpha), at<T>(m.A), m.lda,
+                              x.data(), m.n, by(zero), sum.data(), m.n);
+                T* y = first<T>(m.y, m.n, m.incy);
+                for (int64_t i = 0; i < m.n; ++i) y[i * m.incy] += sum[static_cast<size_t>(i)];
+            } else {
+                Blas<T>::symv(kColumns, fill_of(m.uplo), m.n, alpha, at<T>(m.A), m.lda, at<T>(m.x), m.incx, one,
+                              at<T>(m.y), m.incy);
+            }
+        });
+    });
+}
+
+CUresult run(hemv& m, Type type, Work&) {
+    return of_complex_type(type, [&]<typename T>(T) {
+        update<T>(m, m.n, [&](T alpha, T one) {
+            Blas<T>::hemv(kColumns, fill_of(m.uplo), m.n, by(alpha), at<T>(m.A), m.lda, at<T>(m.x), m.incx,
+                          by(one), at<T>(m.y), m.incy);
+        });
+    });
+}
+
+CUresult run(sbmv& m, Type type, Work&) {
+    return of_type(type, [&]<typename T>(T) {
+        update<T>(m, m.n, [&](T alpha, T one) {
+            const auto multiply = [&] {
+                if constexpr (kIsComplex<T>) return Blas<T>::hbmv;
+                else return Blas<T>::sbmv;
+            }();
+            multiply(kColumns, fill_of(m.uplo), m.n, m.k, by(alpha), at<T>(m.A), m.lda, at<T>(m.x), m.incx,
+                     by(one), at<T>(m.y), m.incy);
+        });
+    });
+}
+
+CUresult run(spmv& m, Type type, Work&) {
+    return of_type(type, [&]<typename T>(T) {
+        update<T>(m, m.n, [&](T alpha, T one) {
+            const auto multiply = [&] {
+                if constexpr (kIsComplex<T>) return Blas<T>::hpmv;
+                else return Blas<T>::spmv;
+            }();
+            multiply(kColumns, fill_of(m.uplo), m.n, by(alpha), at<T>(m.AP), at<T>(m.x), m.incx, by(one),
+                     at<T>(m.y), m.incy);
+        });
+    });
+}
+
+CUresult run(ger& m, Type type, Work&) {
+    return of_type(type, [&]<typename T>(T) {
+        const T alpha = value<T>(m.alpha);
+        if (m.m == 0 || m.n == 0 || alpha == T(0)) return;
+        const auto update = [&] {
+            if constexpr (kIsComplex<T>) return Blas<T>::geru;
+            else return Blas<T>::ger;
+        }();
+        update(kColumns, m.m, m.n, by(alpha), at<T>(m.x), m.incx, at<T>(m.y), m.incy, at<T>(m.A), m.lda);
+    });
+}
+
+CUresult run(gerc& m, Type type, Work&) {
+    return of_complex_type(type, [&]<typename T>(T) {
+        const T alpha = value<T>(m.alpha);
+        if (m.m == 0 || m.n == 0 || alpha == T(0)) return;
+        Blas<T>::gerc(kColumns, m.m, m.n, by(alpha), at<T>(m.x), m.incx, at<T>(m.y), m.incy, at<T>(m.A), m.lda);
+    });
+}
+
+CUresult run(syr& m, Type type, Work&) {
+    return of_type(type, [&]<typename T>(T) {
+        const T alpha = value<T>(m.alpha), one(1);
+        if (m.n == 0 || alpha == T(0)) return;
+        if constexpr (kIsComplex<T>) {
+            const std::vector<T> x = gathered<T>(m.x, m.n, m.incx);
+            Blas<T>::syrk(kColumns, fill_of(m.uplo), CblasNoTrans, m.n, 1, by(alpha), x.data(), m.n, by(one),
+                          at<T>(m.A), m.lda);
+        } else {
+            Blas<T>::syr(kColumns, fill_of(m.uplo), m.n, alpha, at<T>(m.x), m.incx, at<T>(m.A), m.lda);
+        }
+    });
+}
+
+CUresult run(her& m, Type type, Work&) {
+    return of_complex_type(type, [&]<typename T>(T) {
+        const auto alpha = value<Real<T>>(m.alpha);
+        if (m.n == 0 || alpha == 0) return;
+        Blas<T>::her(kColumns, fill_of(m.uplo), m.n, alpha, at<T>(m.x), m.incx, at<T>(m.A), m.lda);
+    });
+}
+
+CUresult run(syr2& m, Type type, Work&) {
+    return of_type(type, [&]<typename T>(T) {
+        const T alpha = value<T>(m.alpha), one(1);
+        if (m.n == 0 || alpha == T(0)) return;
+        if constexpr (kIsComplex<T>) {
+            const std::vector<T> x = gathered<T>(m.x, m.n, m.incx), y = gathered<T>(m.y, m.n, m.incy);
+            Blas<T>::syr2k(kColumns, fill_of(m.uplo), CblasNoTrans, m.n, 1, by(alpha), x.data(), m.n, y.data(),
+                           m.n, by(one), at<T>(m.A), m.lda);
+        } else {
+            Blas<T>::syr2(kColumns, fill_of(m.uplo), m.n, alpha, at<T>(m.x), m.incx, at<T>(m.y), m.incy,
+                          at<T>(m.A), m.lda);
+        }
+    });
+}
+
+CUresult run(her2& m, Type type, Work&) {
+    return of_complex_type(type, [&]<typename T>(T) {
+        const T alpha = value<T>(m.alpha);
+        if (m.n == 0 || alpha == T(0)) return;
+        Blas<T>::her2(kColumns, fill_of(m.uplo), m.n, by(alpha), at<T>(m.x), m.incx, at<T>(m.y), m.incy,
+                      at<T>(m.A), m.lda);
+    });
+}
+
+CUresult run(spr& m, Type type, Work&) {
+    return of_type(type, [&]<typename T>(T) {
+        const auto alpha = value<Real<T>>(m.alpha);
+        if (m.n == 0 || alpha == 0) return;
+        const auto update = [&] {
+            if constexpr (kIsComplex<T>) return Blas<T>::hpr;
+            else return Blas<T>::spr;
+        }();
+        update(kColumns, fill_of(m.uplo), m.n, alpha, at<T>(m.x), m.incx, at<T>(m.AP));
+    });
+}
+
+CUresult run(spr2& m, Type type, Work&) {
+    return of_type(type, [&]<typename T>(T) {
+        const T alpha = value<T>(m.alpha);
+        if (m.n == 0 || alpha == T(0)) return;
+        const auto update = [&] {
+            if constexpr (kIsComplex<T>) return Blas<T>::hpr2;
+            else return Blas<T>::spr2;
+        }();
+        update(kColumns, fill_of(m.uplo), m.n, by(alpha), at<T>(m.x), m.incx, at<T>(m.y), m.incy, at<T>(m.AP));
+    });
+}
+
+}  // namespace maths::cublas

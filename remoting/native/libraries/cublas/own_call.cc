@@ -1,0 +1,122 @@
+#include "own_call.h"
+
+#include <cstring>
+
+#include "cublas_messages.h"
+#include "roles.h"
+#include "status.h"
+
+namespace maths::cublas {
+namespace {
+
+using ::cublas::meaning;
+using ::cublas::Status;
+
+// Whether the sizes go together; where the memory is, the end that computes asks.
+class SizesAlone final : public Look {
+  public:
+    using Look::Look;
+
+  private:
+    void operand(const Operand&) override {}
+};
+
+bool is_gone(CUresult result) {
+    return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_HANDLE ||
+           result == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+}  // namespace
+
+OwnCall::OwnCall(const void* handle, uint16_t function, bool wide)
+    : handle_(::cublas::handles().find(handle)),
+      function_(function),
+      wide_(wide),
+      on_device_(handle_ && handle_->pointers == ::cublas::kDevice) {}
+
+void OwnCall::scalar(Scalar& to, const void* from, Type type) {
+    to = {};
+    if (!from) null_ = true;
+    if (on_device_) {
+        std::memcpy(to.bytes, &from, sizeof from);
+    } else if (from) {
+        std::memcpy(to.bytes, from, bytes_of(type));
+    }
+}
+
+void OwnCall::placed(uint64_t& to, void* at, Type type, size_t count, Access access) {
+    if (!at) null_ = true;
+    to = reinterpret_cast<uint64_t>(at);
+    constexpr size_t kApart = 16;  // a double complex number is aligned at its parts
+    const size_t bytes = bytes_of(type) * count;
+    if (!on_device_) placed_.push_back({to, at, bytes, placed_bytes_, access});
+    placed_bytes_ += (bytes + kApart - 1) / kApart * kApart;
+}
+
+int OwnCall::send(void* message, size_t bytes) {
+    if (!handle_) return ::cublas::kNotInitialized;
+    if (null_) return ::cublas::kInvalidValue;
+    const bool device = on_device_ || !placed_.empty();
+    SizesAlone sizes(wide_, device);
+    const Fit fit = look_at(function_, message, bytes, sizes);
+    if (fit == Fit::invalid) return ::cublas::kInvalidValue;
+    if (fit == Fit::unsupported) return library_unsupported(name_of(function_));
+    return submit(message, bytes);
+}
+
+int OwnCall::submit(void* message, size_t bytes) {
+    const libraries::Driver* driver = libraries::driver();
+    if (!driver) return ::cublas::kNotInitialized;
+    if (!driver->library_call) return library_unsupported(name_of(function_));
+    alignas(8) std::byte call[kGkMostCallBytes];
+    GkLibraryCall head{};
+    head.library = kGkCublas;
+    head.function = function_;
+    head.major = CUBLAS_MAJOR;
+    head.wide = wide_;
+    head.scalars_on_device = on_device_ || !placed_.empty();
+    head.math = static_cast<uint32_t>(handle_->math.load());
+    head.atomics = static_cast<uint32_t>(handle_->atomics.load());
+    head.workspace = handle_->workspace;
+    head.workspace_bytes = handle_->workspace_bytes;
+    std::memcpy(call, &head, sizeof head);
+    std::memcpy(call + sizeof head, message, bytes);
+    const auto result =
+        static_cast<CUresult>(driver->library_call(handle_->stream, call, sizeof head + bytes));
+    if (result == CUDA_ERROR_NOT_SUPPORTED) return library_unsupported(name_of(function_));
+    if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) return library_unsupported("cuBLAS in a captured stream");
+    if (result == CUDA_SUCCESS && info_) *info_ = 0;
+    return meaning(result);
+}
+
+CUresult OwnCall::through_scratch(void* message, size_t bytes, bool anew, int& status) {
+    const libraries::Driver& driver = *libraries::driver();
+    CUdeviceptr memory = 0;
+    CUresult result = handle_->scratch.address(memory, anew);
+    for (const Placed& each : placed_) {
+        each.field = memory + each.offset;
+        if (result != CUDA_SUCCESS || each.access == Access::kWrite) continue;
+        result = driver.copy_in(each.field, each.at, each.bytes, handle_->stream);
+    }
+    if (result != CUDA_SUCCESS) return result;
+    status = send(message, bytes);
+    for (const Placed& each : placed_) {
+        if (status != ::cublas::kSuccess || each.access == Access::kRead) continue;
+        result = driver.copy_out(each.at, each.field, each.bytes, handle_->stream);
+        if (result != CUDA_SUCCESS) return result;
+    }
+    return status == ::cublas::kSuccess ? driver.synchronize(handle_->stream) : CUDA_SUCCESS;
+}
+
+int OwnCall::send_and_fetch(void* message, size_t bytes) {
+    if (placed_.empty() || !handle_ || null_) return send(message, bytes);
+    if (!libraries::driver()) return ::cublas::kNotInitialized;
+    static_assert(libraries::Scratch::kBytes >= 8 * 16);
+    const std::lock_guard lock(handle_->scratch_mutex);
+    int status = ::cublas::kSuccess;
+    CUresult result = through_scratch(message, bytes, false, status);
+    if (is_gone(result)) result = through_scratch(message, bytes, true, status);
+    return status != ::cublas::kSuccess ? status : meaning(result);
+}
+
+}  // namespace maths::cublas

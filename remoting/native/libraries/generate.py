@@ -1,0 +1,318 @@
+"""What a library's functions.txt is made into: messages, the check of their operands, and all ends of a call.
+
+``generate.py LIBRARY FOLDER`` writes LIBRARY_messages.h, LIBRARY_exports.cc, LIBRARY_operands.cc,
+LIBRARY_cpu.inc, LIBRARY_families.inc and LIBRARY_nvidia.inc into FOLDER. functions.txt says at its head what
+its lines mean.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+_HERE = Path(__file__).parent
+_BANNER = "// Made by libraries/generate.py from {}/functions.txt.\n"
+_TYPES = {
+    **dict.fromkeys(("S", "s"), "kF32"),
+    **dict.fromkeys(("D", "d"), "kF64"),
+    **dict.fromkeys(("C", "c", "Sc", "Cs"), "kC32"),
+    **dict.fromkeys(("Z", "z", "Dz", "Zd"), "kC64"),
+    "H": "kF16",
+}
+_INTEGERS = {"op", "fill", "side", "diag", "type", "compute", "number", "mode"}
+_LENGTHS = {"size", "count", "step", "lead"}  # of 64 bits in the form that has them
+_MEMORY = {"in": "kRead", "out": "kWrite", "change": "kChange", "optional": "kChange"}
+_PLACED = {"given": "kRead", "result": "kWrite", "state": "kChange"}
+_PARAMETER = re.compile(r"^(?P<kind>\w+)(?:\[(?P<type>[^\]]+)\])?:(?P<name>\w+)(?:=(?P<extent>.+))?$")
+_CHECKED = {"op", "fill", "side", "diag"}
+
+
+class ListError(Exception):
+    """A line of functions.txt cannot be read."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    kind: str
+    name: str
+    type: str
+    extent: str
+
+    @property
+    def declared(self) -> str:
+        """Its type in the message."""
+        return "Scalar" if self.kind == "scalar" else "uint64_t" if self.is_pointer else "int64_t"
+
+    @property
+    def is_pointer(self) -> bool:
+        return self.kind in _MEMORY or self.kind in _PLACED or self.kind in ("arrays", "scalar", "info")
+
+    def in_c(self, wide: bool) -> str:
+        if self.is_pointer:
+            return "void*" if self.kind != "scalar" else "const void*"
+        if self.kind == "stride":
+            return "long long"
+        return "int64_t" if wide and self.kind in _LENGTHS else "int"
+
+
+@dataclass(frozen=True)
+class Function:
+    name: str
+    type: str
+    wide: bool  # a form with integers of 64 bits is there too
+
+
+@dataclass(frozen=True)
+class Family:
+    name: str
+    functions: tuple[Function, ...]
+    parameters: tuple[Parameter, ...]
+    conditions: tuple[str, ...]
+
+    @property
+    def sent(self) -> list[Parameter]:
+        return [parameter for parameter in self.parameters if parameter.kind != "info"]
+
+    @property
+    def letters(self) -> str:
+        letters = {"Scalar": "s", "uint64_t": "a", "int64_t": "n"}
+        return "".join(letters[parameter.declared] for parameter in self.sent)
+
+    def over(self, message: str, expression: str) -> str:
+        """C++ over the fields of `message`."""
+        names = {parameter.name for parameter in self.parameters}
+        text = re.sub(
+            r"\b[A-Za-z]\w*\b", lambda m: f"{message}.{m[0]}" if m[0] in names else m[0], expression
+        )
+        return re.sub(rf"\bzero\({message}\.(\w+)\)", r'look.zero("\1")', text)
+
+
+def _parameter(text: str) -> Parameter:
+    match = _PARAMETER.match(text)
+    if not match:
+        raise ListError(f"cannot read the parameter {text}")
+    return Parameter(match["kind"], match["name"], match["type"] or "T", match["extent"] or "")
+
+
+def _functions(text: str) -> list[Function]:
+    functions = []
+    for pattern in re.split(r",(?![^{]*\})", text):
+        name, wide = pattern.removesuffix("+"), pattern.endswith("+")
+        match = re.search(r"\{(.*)\}", name)
+        if not match:
+            functions.append(Function(name, "kNoType", wide))
+            continue
+        for letters in match[1].split(","):
+            functions.append(Function(name.replace(match[0], letters), _TYPES[letters], wide))
+    return functions
+
+
+def read(text: str) -> list[Family]:
+    families = []
+    for line in text.splitlines():
+        words = line.split("#")[0].split()
+        if not words:
+            continue
+        name, functions, *rest = words
+        conditions = [word[len("supported(") : -1] for word in rest if word.startswith("supported(")]
+        parameters = [_parameter(word) for word in rest if not word.startswith("supported(")]
+        families.append(Family(name, tuple(_functions(functions)), tuple(parameters), tuple(conditions)))
+    return families
+
+
+def _numbered(families: list[Family]) -> list[tuple[int, Family, Function]]:
+    each = [(family, function) for family in families for function in family.functions]
+    return [(number, family, function) for number, (family, function) in enumerate(each)]
+
+
+def messages(library: str, families: list[Family]) -> str:
+    lines = [_BANNER.format(library), '#pragma once\n#include "operands.h"\n\n']
+    lines.append(f"namespace maths::{library} {{\n\nenum Function : uint16_t {{\n")
+    lines += [f"    k_{function.name} = {number},\n" for number, _, function in _numbered(families)]
+    lines.append(f"    kFunctions = {len(_numbered(families))},\n}};\n\n")
+    for family in families:
+        lines.append(f"struct {family.name} {{\n")
+        lines += [f"    {parameter.declared} {parameter.name};\n" for parameter in family.sent]
+        lines.append("};\n")
+    lines.append("\n// Null for a number that no function has.\n")
+    lines.append("const char* name_of(uint16_t function);\n\n")
+    lines.append("// What the arguments of a function are, a letter each: a address, n number, s scalar.\n")
+    lines.append("const char* fields_of(uint16_t function);\n\n")
+    lines.append("// Shows the operands of a call to `look`. `arguments`: the structure of its family.\n")
+    lines.append("Fit look_at(uint16_t function, void* arguments, size_t bytes, Look& look);\n\n")
+    lines.append(f"}}  // namespace maths::{library}\n")
+    return "".join(lines)
+
+
+def _look(family: Family) -> str:
+    lines = [f"Fit look_at({family.name}& m, [[maybe_unused]] Type T, Look& look) {{\n"]
+    lines.append("    [[maybe_unused]] const Type real = real_of(T), index = look.wide() ? kI64 : kI32;\n")
+    lines.append("    [[maybe_unused]] constexpr Type integer = kI32;\n")
+    known = [f"is_{p.kind}(m.{p.name})" for p in family.parameters if p.kind in _CHECKED]
+    known += [f"m.{p.name} >= 0" for p in family.parameters if p.kind == "size"]
+    if known:
+        lines.append(f"    if (!({' && '.join(known)})) return Fit::invalid;\n")
+    for condition in family.conditions:
+        holds = family.over("m", condition)
+        lines.append(f"    if (!({holds})) return Fit::unsupported;\n")
+    # Values first: what of the others is looked at depends on them.
+    for parameter in sorted(family.parameters, key=lambda p: p.kind != "scalar"):
+        element = _element(family, parameter)
+        if parameter.kind == "scalar":
+            lines.append(f'    look.scalar("{parameter.name}", m.{parameter.name}, {element});\n')
+            continue
+        if not parameter.extent:
+            continue
+        extent = family.over("m", parameter.extent)
+        where = f'"{parameter.name}", m.{parameter.name}, {element}, {extent}'
+        if parameter.kind == "arrays":
+            lines.append(f"    look.arrays({where}, m.batch);\n")
+        else:
+            access = {**_MEMORY, **_PLACED}[parameter.kind]
+            optional = "m." + parameter.name + " != 0" if parameter.kind == "optional" else ""
+            call = f"look.memory({where}, Access::{access});\n"
+            lines.append(f"    if ({optional}) {call}" if optional else f"    {call}")
+    lines.append("    return look.fit();\n}\n\n")
+    return "".join(lines)
+
+
+def _element(family: Family, parameter: Parameter, message: str = "m") -> str:
+    if parameter.type in ("T", "real", "index"):
+        return parameter.type
+    if parameter.type == "int":
+        return "integer"
+    text = family.over(message, parameter.type)
+    return f"as_type({text})" if "(" not in text else text
+
+
+def operands(library: str, families: list[Family]) -> str:
+    lines = [_BANNER.format(library), f'#include "{library}_messages.h"\n\n#include "extents.h"\n\n']
+    lines.append(f"namespace maths::{library} {{\nnamespace {{\n\n")
+    lines += [_look(family) for family in families]
+    lines.append("}  // namespace\n\nconst char* name_of(uint16_t function) {\n")
+    lines.append("    static constexpr const char* kNames[] = {\n")
+    lines += [f'        "{function.name}",\n' for _, _, function in _numbered(families)]
+    lines.append("    };\n    return function < kFunctions ? kNames[function] : nullptr;\n}\n\n")
+    lines.append("const char* fields_of(uint16_t function) {\n")
+    lines.append("    static constexpr const char* kFields[] = {\n")
+    lines += [f'        "{family.letters}",\n' for _, family, _ in _numbered(families)]
+    lines.append("    };\n    return function < kFunctions ? kFields[function] : nullptr;\n}\n\n")
+    lines.append("Fit look_at(uint16_t function, void* arguments, size_t bytes, Look& look) {\n")
+    lines.append("    switch (function) {\n")
+    for _, family, function in _numbered(families):
+        lines.append(f"        case k_{function.name}:\n")
+        lines.append(f"            if (bytes != sizeof({family.name})) return Fit::invalid;\n")
+        called = f"look_at(*static_cast<{family.name}*>(arguments), {function.type}, look)"
+        lines.append(f"            return {called};\n")
+    lines.append("        default:\n            return Fit::invalid;\n    }\n}\n\n")
+    lines.append(f"}}  // namespace maths::{library}\n")
+    return "".join(lines)
+
+
+def _export(family: Family, function: Function, wide: bool) -> str:
+    symbol = function.name + ("_64" if wide else "")
+    given = ", ".join(f"{parameter.in_c(wide)} {parameter.name}" for parameter in family.parameters)
+    lines = [f"MATHS_EXPORT int {symbol}(void* handle, {given}) {{\n"]
+    lines.append(f"    OwnCall call(handle, k_{function.name}, {str(wide).lower()});\n")
+    lines.append(
+        f"    {family.name} message{{}};\n    [[maybe_unused]] constexpr Type T = {function.type};\n"
+    )
+    lines.append("    [[maybe_unused]] constexpr Type real = real_of(T);\n")
+    lines.append(f"    [[maybe_unused]] constexpr Type index = {'kI64' if wide else 'kI32'};\n")
+    placed = any(parameter.kind in _PLACED for parameter in family.parameters)
+    later = []
+    for parameter in family.parameters:
+        name, element = parameter.name, _element(family, parameter, "message")
+        if parameter.kind == "scalar":
+            later.append(f"    call.scalar(message.{name}, {name}, {element});\n")
+        elif parameter.kind in _PLACED:
+            count = re.sub(r"one\(\)", "1", re.sub(r"exactly\((\d+)\)", r"\1", parameter.extent))
+            access = _PLACED[parameter.kind]
+            later.append(f"    call.placed(message.{name}, {name}, {element}, {count}, Access::{access});\n")
+        elif parameter.kind == "info":
+            later.append(f"    call.info({name});\n")
+        elif parameter.is_pointer:
+            lines.append(f"    message.{name} = reinterpret_cast<uint64_t>({name});\n")
+        else:
+            lines.append(f"    message.{name} = {name};\n")
+    lines += later
+    lines.append(
+        f"    return call.{'send_and_fetch' if placed else 'send'}(&message, sizeof message);\n}}\n\n"
+    )
+    return "".join(lines)
+
+
+def exports(library: str, families: list[Family]) -> str:
+    lines = [_BANNER.format(library), f'#include "{library}_messages.h"\n#include "own_call.h"\n\n']
+    lines.append(f"using namespace maths;\nusing namespace maths::{library};\n\n")
+    for _, family, function in _numbered(families):
+        lines.append(_export(family, function, False))
+        if function.wide:
+            lines.append(_export(family, function, True))
+    return "".join(lines)
+
+
+def cpu(library: str, families: list[Family]) -> str:
+    lines = [_BANNER.format(library)]
+    for _, family, function in _numbered(families):
+        lines.append(f"case k_{function.name}:\n")
+        lines.append(f"    return run(*static_cast<{family.name}*>(arguments), {function.type}, work);\n")
+    return "".join(lines)
+
+
+def families_of_cpu(library: str, families: list[Family]) -> str:
+    lines = [_BANNER.format(library), "// `type` is T of the function's name.\n"]
+    lines += [f"CUresult run({family.name}& m, Type type, Work& work);\n" for family in families]
+    return "".join(lines)
+
+
+def _passed(parameter: Parameter, wide: bool) -> str:
+    if parameter.kind == "info":
+        return "&info"
+    if parameter.kind == "scalar":
+        return f"call.scalar(m.{parameter.name})"
+    if parameter.is_pointer:
+        return f"reinterpret_cast<void*>(m.{parameter.name})"
+    return f"static_cast<{parameter.in_c(wide)}>(m.{parameter.name})"
+
+
+def _nvidia(family: Family, function: Function, wide: bool) -> str:
+    symbol = function.name + ("_64" if wide else "")
+    types = ", ".join(["void*", *(parameter.in_c(wide) for parameter in family.parameters)])
+    passed = ", ".join(["call.handle", *(_passed(parameter, wide) for parameter in family.parameters)])
+    return f'        return call.invoke<int({types})>("{symbol}", {passed});\n'
+
+
+def nvidia(library: str, families: list[Family]) -> str:
+    lines = [_BANNER.format(library)]
+    for _, family, function in _numbered(families):
+        lines.append(f"case k_{function.name}: {{\n")
+        lines.append(f"    const auto& m = *static_cast<const {family.name}*>(arguments);\n")
+        if any(parameter.kind == "info" for parameter in family.parameters):
+            lines.append("    int info = 0;\n")
+        if function.wide:
+            lines.append("    if (call.wide) {\n" + _nvidia(family, function, True) + "    } else {\n")
+            lines.append(_nvidia(family, function, False) + "    }\n}\n")
+        else:
+            lines.append("    {\n" + _nvidia(family, function, False) + "    }\n}\n")
+    return "".join(lines)
+
+
+def main(library: str, folder: str) -> None:
+    families = read((_HERE / library / "functions.txt").read_text())
+    made = {
+        "_messages.h": messages,
+        "_operands.cc": operands,
+        "_exports.cc": exports,
+        "_cpu.inc": cpu,
+        "_families.inc": families_of_cpu,
+        "_nvidia.inc": nvidia,
+    }
+    for suffix, make in made.items():
+        Path(folder, library + suffix).write_text(make(library, families))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,22 @@
+// Calls of maths libraries (libraries/call.h) as operations of a stream: done by the CPU end, a library beside this
+// one, which is opened at the first of them.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+#include "cuda_abi.h"
+
+namespace softgpu::driver {
+
+class Context;
+
+// Whether the CPU end is there. Any thread, before cuInit too.
+bool can_compute();
+// Whether it is no call but kGkLook.
+bool is_look(const void* call, size_t bytes);
+
+// The operation. Throws NOT_SUPPORTED without the CPU end, INVALID_VALUE for what cannot be a call.
+std::function<CUresult()> prepare_library_call(Context& context, const void* call, size_t bytes);
+
+}  // namespace softgpu::driver

@@ -1,0 +1,65 @@
+// Calls of maths libraries: looked at, and done by the software GPU's driver or by NVIDIA's library.
+#include "libraries/call.h"
+
+#include <array>
+#include <cstring>
+
+#include "cublas_messages.h"
+#include "handlers.h"
+#include "nvidia_libraries.h"
+
+namespace worker {
+namespace {
+
+// Whether the sizes go together. Where the memory is, the end that computes asks, when the call runs.
+class SizesAlone final : public maths::Look {
+  public:
+    using maths::Look::Look;
+
+  private:
+    void operand(const maths::Operand&) override {}
+};
+
+using Arguments = std::array<std::byte, kGkMostCallBytes>;
+
+// A client of ours has looked at this before it sent the call. `to`: the arguments, aligned.
+bool is_sound(const GkLibraryCall& head, std::span<const std::byte> arguments, Arguments& to) {
+    if (head.library != kGkCublas || arguments.size() > to.size()) return false;
+    if (head.wide > 1 || head.scalars_on_device > 1) return false;
+    std::memcpy(to.data(), arguments.data(), arguments.size());
+    SizesAlone look(head.wide != 0, head.scalars_on_device != 0);
+    return maths::cublas::look_at(head.function, to.data(), arguments.size(), look) == maths::Fit::fits;
+}
+
+}  // namespace
+
+CUresult handle_library_call(Context& context, uint8_t, wire::Reader& payload, wire::Writer&) {
+    uint64_t handle;
+    if (!payload.take(handle)) return kMalformed;
+    const std::span<const std::byte> call = payload.rest();
+    GkLibraryCall head;
+    alignas(8) Arguments arguments;
+    if (!payload.take(head) || !is_sound(head, payload.rest(), arguments)) return kMalformed;
+    CUstream stream;
+    if (!context.stream(handle, stream)) return CUDA_ERROR_INVALID_HANDLE;
+    if (const GkLibraryCallFunction give = context.driver().library_call) {
+        return static_cast<CUresult>(give(stream, call.data(), call.size()));
+    }
+    return NvidiaLibraries::get().call(context, stream, head, arguments.data(), payload.rest().size());
+}
+
+CUresult handle_library_look(Context& context, uint8_t, wire::Reader& payload, wire::Writer&) {
+    wire::LibraryLook message;
+    if (!payload.take(message) || !payload.finished()) return kMalformed;
+    if (message.library >= kGkLibraries || message.major > UINT8_MAX) return CUDA_ERROR_NOT_SUPPORTED;
+    GkLibraryCall look{};
+    look.library = static_cast<uint16_t>(message.library);
+    look.major = static_cast<uint8_t>(message.major);
+    look.function = kGkLook;
+    if (const GkLibraryCallFunction give = context.driver().library_call) {
+        return static_cast<CUresult>(give(nullptr, &look, sizeof look));
+    }
+    return NvidiaLibraries::get().look(context.session(), look.library, look.major);
+}
+
+}  // namespace worker
