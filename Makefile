@@ -82,7 +82,7 @@ sanitizers: .venv/.ready
 	@$(PY) -m tests.sanitizers thread
 
 # Those with processes that are killed or attacked take the longest, and come last.
-BENCHMARKS := forwarding kernel_start queue pool lab_pages softgpu softgpu_checks placement simulate lab_load kills siege worker_start frameworks classroom
+BENCHMARKS := forwarding kernel_start queue pool lab_pages softgpu softgpu_checks placement simulate lab_load kills siege worker_start frameworks libraries classroom
 
 bench: $(READY)
 	@for name in $(BENCHMARKS); do echo; echo "== $$name"; $(PY) -m benchmarks.$$name || exit 1; done

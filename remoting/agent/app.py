@@ -166,6 +166,12 @@ class AgentApp(Application):
         "'optional' serves without a filter on a kernel that has none, and says so in the log; 'off' is for "
         "a debugger in the worker.",
     ).tag(config=True)
+    worker_libraries = List(
+        Unicode(),
+        help="Folders of this server with NVIDIA's maths libraries (libcublas.so.13), for programs on its "
+        "NVIDIA GPUs that call them: those of NVIDIA's wheels, for example. What is in none of these the "
+        "system's loader looks for.",
+    ).tag(config=True)
     worker_memory_mib = Integer(
         0,
         min=0,
@@ -351,6 +357,7 @@ class AgentApp(Application):
                 software_threads=self.software_threads or None,
                 memory_mib=self.worker_memory_mib,
                 seccomp=self.worker_seccomp,
+                libraries=tuple(self.worker_libraries),
             ),
             limits=Limits(pending=self.pending_limit, pending_of_a_peer=self.pending_of_a_peer),
             report_every_s=self.report_every,

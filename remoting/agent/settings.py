@@ -27,7 +27,8 @@ class WorkerSettings:
     ``takes_orphans``: this process has no children but workers (``cells.py``). ``rlimits`` maps
     names such as ``NOFILE`` to a soft and hard limit; ``memory_mib`` is for the worker itself, not its slice,
     0 for its share (``own_memory``);
-    ``seccomp`` is "required", "optional" (where the kernel has it) or "off".
+    ``seccomp`` is "required", "optional" (where the kernel has it) or "off"; ``libraries`` are folders of
+    NVIDIA's maths libraries.
     """
 
     native: NativeBuild
@@ -42,6 +43,7 @@ class WorkerSettings:
     software_threads: int | None = None
     memory_mib: int = 0
     seccomp: str = "required"
+    libraries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

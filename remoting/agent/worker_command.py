@@ -41,6 +41,7 @@ def command(
         *("--live-until", str(live_until_ms)),
         *("--host-memory-mib", str(own_mib)),
         *(() if file_fd is None else ("--slice-file-fd", str(file_fd))),
+        *(("--libraries", ":".join(settings.libraries)) if settings.libraries else ()),
     ]
 
 
