@@ -34,6 +34,8 @@ SAME = 0.011
 """Of an accuracy: five of 500 pictures, and what rounding adds."""
 ENDS_WITHIN_S = 7200
 LOOKS_EACH_S = 0.5
+WAIT_AT_ONCE = 18
+"""Notebooks in the line: a user may wait for 20 slices, and this process is one user."""
 
 
 @dataclass
@@ -69,14 +71,20 @@ async def attend(pictures: int, kernel: str, *, on_a_gpu: bool) -> dict[str, flo
     return lesson.result(notebook) | {"whole": time.monotonic() - begun}
 
 
-async def hold_class(lab: Lab, notebooks: int, pictures: int, watch: Watch) -> list[dict[str, float] | str]:
+async def hold_class(
+    lab: Lab, notebooks: int, at_once: int, pictures: int, watch: Watch
+) -> list[dict[str, float] | str]:
     """All open the notebook at once; of each what it ended with, or why it failed."""
     kernel = kernelspecs.spec_name(SIZE, ENVIRONMENT)
+    seats = asyncio.Semaphore(at_once + WAIT_AT_ONCE)
+
+    async def student() -> dict[str, float]:
+        async with seats:
+            return await attend(pictures, kernel, on_a_gpu=True)
+
     watching = asyncio.create_task(watch.look(lab))
     try:
-        ended = await asyncio.gather(
-            *(attend(pictures, kernel, on_a_gpu=True) for _ in range(notebooks)), return_exceptions=True
-        )
+        ended = await asyncio.gather(*(student() for _ in range(notebooks)), return_exceptions=True)
     finally:
         watching.cancel()
     return [str(each)[-2000:] if isinstance(each, BaseException) else each for each in ended]
@@ -120,7 +128,7 @@ def main() -> int:
     watch, begun = Watch(), time.monotonic()
     with room(options.at_once) as lab:
         cpu = asyncio.run(attend(options.pictures, kernelspecs.plain_name(ENVIRONMENT), on_a_gpu=False))
-        ended = asyncio.run(hold_class(lab, options.notebooks, options.pictures, watch))
+        ended = asyncio.run(hold_class(lab, options.notebooks, options.at_once, options.pictures, watch))
         wait_until(lab.nothing_in_use)
     return report(cpu, ended, watch, time.monotonic() - begun, options.json)
 
