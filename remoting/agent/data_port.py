@@ -77,7 +77,7 @@ class _Connection:
         """Answer with the file's descriptor: along with the answer, or else, where the peer is on this host,
         by the way of ``slice_file_ticket``. Without one where there is none."""
         self._answered = True
-        if file is None:
+        if file is None or not file.may_be_given():
             await self.answer_and_linger(answer(Status.OK))
         elif self.socket.family == socket.AF_UNIX:
             # A connection that was just opened has room for eight bytes.

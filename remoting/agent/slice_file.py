@@ -17,6 +17,9 @@ OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
 STRICT = "2"
 NO_EXEC = 8
 """MFD_NOEXEC_SEAL, which Linux has since 6.3: nobody makes a program of it."""
+MOST_GIVEN = 128
+"""Descriptors of one file in its life. Those that a client does not take lie with the agent's account, for
+which the kernel keeps as many as it may have open; and connections are handed over as descriptors too."""
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
@@ -28,12 +31,18 @@ class SliceFile:
         """Raises ``OSError`` where the kernel makes none."""
         self.descriptor = _memory_file()
         self._bytes = mib << 20
+        self._given = 0
         try:
             os.ftruncate(self.descriptor, self._bytes)
             fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, SEALS)
         except BaseException:
             os.close(self.descriptor)
             raise
+
+    def may_be_given(self) -> bool:
+        """Whether one more client may have the descriptor; counts it. Who may not works on copies."""
+        self._given += 1
+        return self._given <= MOST_GIVEN
 
     def empty(self) -> None:
         """Give all its pages back to the host; it reads as zeros then. Takes a second for some ten GiB.

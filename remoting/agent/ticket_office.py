@@ -26,20 +26,20 @@ class TicketOffice:
     """A context manager; the socket is there within. ``text`` is what the client is told."""
 
     def __init__(self, file: SliceFile) -> None:
-        self._file = os.dup(file.descriptor)  # the worker may end meanwhile
+        self._of = file
         self._ticket = secrets.token_bytes(TICKET_BYTES)
         self._name = secrets.token_hex(16)
         self.text = self._name + self._ticket.hex()
 
     def __enter__(self) -> TicketOffice:
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
+        with contextlib.ExitStack() as undo:
+            self._file = os.dup(self._of.descriptor)  # the worker may end meanwhile
+            undo.callback(os.close, self._file)
+            self._listener = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
             self._listener.setblocking(False)
             self._listener.bind(PREFIX + self._name.encode())
             self._listener.listen(16)
-        except OSError:
-            self._close()
-            raise
+            self._close = undo.pop_all().close
         return self
 
     def __exit__(
@@ -49,10 +49,6 @@ class TicketOffice:
         trace: TracebackType | None,
     ) -> None:
         self._close()
-
-    def _close(self) -> None:
-        self._listener.close()
-        os.close(self._file)
 
     async def serve(self) -> None:
         """Wait for the ticket, and give the descriptor for it. The caller bounds the time."""

@@ -162,3 +162,20 @@ async def test_two_leases_have_a_file_each(controller, serve, settings, tmp_path
         assert places[0] == places[1] != places[2] == places[3]
         for file in files:
             os.close(file)
+
+
+async def test_a_lease_gets_a_bounded_number_of_descriptors(
+    controller, serve, settings, tmp_path, monkeypatch
+):
+    """Those that are not taken lie with the agent's account, which has room for so many."""
+    monkeypatch.setattr(module, "MOST_GIVEN", 3)
+    with_socket = dataclasses.replace(settings, listen=(f"unix://{tmp_path / 'port'}",))
+    async with serve(with_socket) as agent:
+        lease = await controller.grant("lease-a", mib=16)
+        await controller.carried_out()
+        answers = [await ask(agent.address, hello(lease, flags=2)) for _ in range(5)]
+        assert [status for status, _, _ in answers] == [OK] * 5
+        files = [file for _, _, file in answers if file is not None]
+        assert len(files) == 3
+        for file in files:
+            os.close(file)

@@ -15,7 +15,7 @@ from tests.native_build import Build, build
 
 from .conftest import codegen
 
-OURS = {"gkIsMapped", "gkLife", "gkMapMemory", "gkNewLife", "gkTraffic", "gkWaitInStream"}
+OURS = {"gkIsMapped", "gkLibraryCall", "gkLife", "gkMapMemory", "gkNewLife", "gkTraffic", "gkWaitInStream"}
 """What the client has beyond CUDA."""
 
 

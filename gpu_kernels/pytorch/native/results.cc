@@ -14,11 +14,17 @@ at::DeleterFnPtr device_deleter = nullptr;
 using PointerAttribute = int (*)(void* value, int attribute, unsigned long long address);
 PointerAttribute pointer_attribute = nullptr;
 constexpr int kMemoryType = 2, kDeviceMemory = 2;
+// Where a mapped slice lies, and nothing that a processor's allocator gives out
+// (docs/design/shared-memory.md).
+constexpr unsigned long long kLowest = 0x1000'0000'0000, kEnd = 0x3000'0000'0000;
 
+// The driver does not know memory of a life that has ended, nor any in the child of a fork; its addresses
+// stay those of a slice.
 bool is_devices(void* address) {
+    const auto number = reinterpret_cast<unsigned long long>(address);
     unsigned type = 0;
-    return pointer_attribute(&type, kMemoryType, reinterpret_cast<unsigned long long>(address)) == 0 &&
-           type == kDeviceMemory;
+    return (number >= kLowest && number < kEnd) ||
+           (pointer_attribute(&type, kMemoryType, number) == 0 && type == kDeviceMemory);
 }
 
 // oneDNN keeps bare addresses of what it took, and gives them back whenever it likes.

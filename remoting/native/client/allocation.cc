@@ -69,10 +69,11 @@ CUresult allocate(Call& call, const wire::AllocateHead& head, Memory memory, All
     memory.base = memory.device_address = allocated.address;
     memory.bytes = head.rows ? allocated.pitch * head.rows : head.bytes;
     memory.device = call.device();
-    MemoryMap::get().add(memory);
+    // Mapped first: a context that another thread ends takes away what it finds in the memory map.
     if (head.kind == static_cast<uint32_t>(wire::AllocationKind::mappable) &&
         allocated.place != wire::kNoPlace)
         SliceFile::get().map(allocated.address, head.bytes, allocated.place);
+    MemoryMap::get().add(memory);
     return CUDA_SUCCESS;
 }
 

@@ -71,10 +71,12 @@ bool SliceFile::map(uint64_t address, uint64_t bytes, uint64_t place) {
     const uint64_t whole = whole_pages(bytes);
     if (place > bytes_ || whole > bytes_ - place) return false;
     if (address < kLowest || address > kEnd || whole > kEnd - address) return false;
-    remove_left(address, whole);
     void* const found =
         mmap(at(address), whole, PROT_READ | PROT_WRITE, kFlags, file_, static_cast<off_t>(place));
-    if (found == MAP_FAILED) return false;
+    if (found == MAP_FAILED) {
+        forget(address, whole);
+        return false;
+    }
     // A kernel that does not know MAP_FIXED_NOREPLACE.
     if (found != at(address) || madvise(found, whole, MADV_DONTFORK) != 0) {
         munmap(found, whole);
@@ -103,15 +105,12 @@ bool SliceFile::holds(uint64_t address, uint64_t bytes) const {
     return address - base < whole && bytes <= whole - (address - base);
 }
 
-void SliceFile::remove_left(uint64_t address, uint64_t bytes) {
-    for (auto it = left_.begin(); it != left_.end();) {
+void SliceFile::forget(uint64_t address, uint64_t bytes) {
+    for (auto it = mapped_.begin(); it != mapped_.end();) {
         const auto [base, whole] = *it;
-        if (base < address + bytes && address < base + whole) {
-            munmap(at(base), whole);
-            it = left_.erase(it);
-        } else {
-            ++it;
-        }
+        const bool overlaps = base < address + bytes && address < base + whole;
+        if (overlaps) left_[base] = whole;
+        it = overlaps ? mapped_.erase(it) : std::next(it);
     }
 }
 

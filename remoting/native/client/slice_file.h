@@ -30,8 +30,8 @@ class SliceFile {
     void unmap(uint64_t address);
     bool holds(uint64_t address, uint64_t bytes) const;
 
-    // What is mapped becomes empty memory of this process, until it is unmapped or another mapping needs its
-    // addresses: a thread that still works there is not ended by it.
+    // What is mapped becomes empty memory of this process, until it is unmapped: a thread that still works
+    // there is not ended by it. Nothing else is ever mapped over it.
     void end_life();
     // In the child of a fork, which has none of the mappings.
     void forget_after_fork();
@@ -39,8 +39,9 @@ class SliceFile {
   private:
     enum class State { unknown, none, open };
     void open();
-    // With mutex_ held.
-    void remove_left(uint64_t address, uint64_t bytes);
+    // With mutex_ held: these addresses are another allocation's now, which is not mapped, so none of ours
+    // reaches there. What is there stays until it is unmapped: somebody may still work on it.
+    void forget(uint64_t address, uint64_t bytes);
 
     std::atomic<bool> wanted_{false};
     std::atomic<State> state_{State::unknown};

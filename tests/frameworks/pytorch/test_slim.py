@@ -105,7 +105,7 @@ def test_networks_train_with_the_cpus_losses(slim: str, place: str) -> None:
     done = places.run(slim, place, "training.py")
     assert done.returncode == 0, done.stderr
     losses = {name: pair for name, pair in json.loads(done.stdout).items() if "autocast" not in name}
-    assert len(losses) == 16
+    assert len(losses) == 18
     assert {
         name: pair for name, pair in losses.items() if pair[1] != pytest.approx(pair[0], rel=1e-4, abs=1e-4)
     } == {}

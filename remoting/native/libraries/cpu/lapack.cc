@@ -1,5 +1,6 @@
-// cuBLAS' batched functions of LAPACK's kind. LAPACK writes pivots and reads them again; others may write the slice's
-// memory meanwhile. So it has pivots of its own here: those that a program gives are copied, looked at and used.
+// cuBLAS' batched functions of LAPACK's kind. LAPACK writes pivots and reads them again; others may write the
+// slice's memory meanwhile. So it has pivots of its own here: those that a program gives are copied, looked
+// at and used.
 #include <algorithm>
 
 #include "blas.h"
@@ -16,8 +17,8 @@ Pivots pivots_of(const Message& m, int64_t i, const Work& work) {
     Pivots pivots(static_cast<size_t>(m.n));
     for (int64_t row = 0; row < m.n; ++row) {
         // Read once: `volatile`, since another may change it before it is used.
-        const int64_t pivot = m.pivots ? const_cast<const volatile int32_t*>(at<int32_t>(m.pivots))[i * m.n + row]
-                                       : row + 1;
+        const int64_t pivot =
+            m.pivots ? const_cast<const volatile int32_t*>(at<int32_t>(m.pivots))[i * m.n + row] : row + 1;
         if (pivot < 1 || pivot > m.n) {
             work.fail(CUDA_ERROR_ILLEGAL_ADDRESS, "pivot " + std::to_string(pivot) + " of matrix " +
                                                       std::to_string(i) + " is no row of it");
@@ -29,9 +30,9 @@ Pivots pivots_of(const Message& m, int64_t i, const Work& work) {
 
 // The factors of A without exchanges of rows; the first row whose pivot is 0, counted from 1.
 template <typename T>
-int64_t factor_in_order(T* a, int64_t n, int64_t lead) {
+int64_t factor_in_order(const Work& work, T* a, int64_t n, int64_t lead) {
     int64_t zero_at = 0;
-    for (int64_t k = 0; k < n; ++k) {
+    for (int64_t k = 0; k < n && !work.stopped(); ++k) {
         const T pivot = a[k * lead + k];
         if (pivot == T(0)) {
             if (!zero_at) zero_at = k + 1;
@@ -79,7 +80,7 @@ CUresult run(getrf_batched& m, Type type, Work& work) {
                 std::transform(pivots.begin(), pivots.end(), at<int32_t>(m.pivots) + i * m.n,
                                [](lapack_int pivot) { return static_cast<int32_t>(pivot); });
             } else if (a) {
-                info = factor_in_order(a, m.n, m.lda);
+                info = factor_in_order(work, a, m.n, m.lda);
             }
             at<int32_t>(m.info)[i] = static_cast<int32_t>(info);
         }
@@ -91,8 +92,8 @@ CUresult run(getrs_batched& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
         for (int64_t i = 0; i < m.batch && m.B && m.A && !work.stopped(); ++i) {
             const Pivots pivots = pivots_of(m, i, work);
-            Blas<T>::getrs(LAPACK_COL_MAJOR, kOperation[m.trans], m.n, m.nrhs, nth<T>(m.A, i), m.lda, pivots.data(),
-                           nth<T>(m.B, i), m.ldb);
+            Blas<T>::getrs(LAPACK_COL_MAJOR, kOperation[m.trans], m.n, m.nrhs, nth<T>(m.A, i), m.lda,
+                           pivots.data(), nth<T>(m.B, i), m.ldb);
         }
     });
 }
@@ -144,8 +145,9 @@ CUresult run(gels_batched& m, Type type, Work& work) {
         for (int64_t i = 0; i < m.batch && !work.stopped(); ++i) {
             int64_t info = 0;
             if (any) {
-                info = Blas<T>::gels(LAPACK_COL_MAJOR, 'N', m.m, m.n, m.nrhs, nth<T>(m.A, i), m.lda,
-                                     nth<T>(m.C, i), m.ldc, room.data(), static_cast<lapack_int>(room.size()));
+                info =
+                    Blas<T>::gels(LAPACK_COL_MAJOR, 'N', m.m, m.n, m.nrhs, nth<T>(m.A, i), m.lda,
+                                  nth<T>(m.C, i), m.ldc, room.data(), static_cast<lapack_int>(room.size()));
             }
             if (m.devInfo) at<int32_t>(m.devInfo)[i] = static_cast<int32_t>(info);
         }

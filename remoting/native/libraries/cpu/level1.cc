@@ -145,9 +145,8 @@ CUresult run(rot_real& m, Type type, Work&) {
 }
 
 CUresult run(rotg& m, Type type, Work&) {
-    return of_type(type, [&]<typename T>(T) {
-        Blas<T>::rotg(at<T>(m.a), at<T>(m.b), at<Real<T>>(m.c), at<T>(m.s));
-    });
+    return of_type(
+        type, [&]<typename T>(T) { Blas<T>::rotg(at<T>(m.a), at<T>(m.b), at<Real<T>>(m.c), at<T>(m.s)); });
 }
 
 CUresult run(rotm& m, Type type, Work&) {
@@ -159,9 +158,20 @@ CUresult run(rotm& m, Type type, Work&) {
     });
 }
 
-CUresult run(rotmg& m, Type type, Work&) {
+// OpenBLAS scales in a loop that has no end for what is not finite, or becomes so on the way.
+CUresult run(rotmg& m, Type type, Work& work) {
     return of_real_type(type, [&]<typename T>(T) {
-        Blas<T>::rotmg(at<T>(m.d1), at<T>(m.d2), at<T>(m.x1), *at<const T>(m.y1), at<T>(m.param));
+        T d1 = *at<const T>(m.d1), d2 = *at<const T>(m.d2), x1 = *at<const T>(m.x1);
+        const T y1 = *at<const T>(m.y1);
+        for (const T each : {d1 * x1 * x1, d2 * y1 * y1, d1 * y1 * y1, d2 * x1 * x1, d1, d2, x1, y1}) {
+            if (!std::isfinite(each))
+                work.fail(CUDA_ERROR_INVALID_VALUE, "a number that is not finite, or whose square is not");
+        }
+        T param[5];
+        std::copy_n(at<const T>(m.param), 5, param);
+        Blas<T>::rotmg(&d1, &d2, &x1, y1, param);
+        std::copy_n(param, 5, at<T>(m.param));
+        *at<T>(m.d1) = d1, *at<T>(m.d2) = d2, *at<T>(m.x1) = x1;
     });
 }
 

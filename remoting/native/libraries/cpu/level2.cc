@@ -1,5 +1,6 @@
 // cuBLAS' functions of a matrix and vectors.
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "blas.h"
@@ -25,6 +26,23 @@ std::vector<T> gathered(uint64_t x, int64_t n, int64_t step) {
     return all;
 }
 
+// OpenBLAS lays vectors, and a sum of each of its threads, into a buffer of its own that has 32 MiB, and does
+// not look whether they fit. It has 64 threads at most.
+template <typename T>
+int64_t most_elements(const Work& work) {
+    constexpr uint64_t kBuffer = 32 << 20, kThreads = 64;
+    const uint64_t threads = std::clamp<uint64_t>(work.threads(), 1, kThreads);
+    return static_cast<int64_t>(kBuffer / sizeof(T) / (threads + 2));
+}
+template <typename T>
+void require_room(const Work& work, int64_t elements) {
+    if (const int64_t most = most_elements<T>(work); elements > most) {
+        work.fail(CUDA_ERROR_NOT_SUPPORTED, "vectors of " + std::to_string(elements) +
+                                                " elements; a software GPU does " + std::to_string(most) +
+                                                " of this type");
+    }
+}
+
 // y = alpha A x + beta y in the three forms of A: `multiply` adds alpha A x.
 template <typename T, typename Message, typename Multiply>
 void update(const Message& m, int64_t rows, Multiply multiply) {
@@ -35,18 +53,30 @@ void update(const Message& m, int64_t rows, Multiply multiply) {
 
 }  // namespace
 
-CUresult run(gemv& m, Type type, Work&) {
+CUresult run(gemv& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
         if (m.m == 0 || m.n == 0) return;
-        update<T>(m, m.trans ? m.n : m.m, [&](T alpha, T one) {
-            Blas<T>::gemv(kColumns, op_of(m.trans), m.m, m.n, by(alpha), at<T>(m.A), m.lda, at<T>(m.x), m.incx,
-                          by(one), at<T>(m.y), m.incy);
+        const int64_t rows = m.trans ? m.n : m.m, columns = m.trans ? m.m : m.n;
+        update<T>(m, rows, [&](T alpha, T one) {
+            if (std::max(rows, columns) <= most_elements<T>(work)) {
+                Blas<T>::gemv(kColumns, op_of(m.trans), m.m, m.n, by(alpha), at<T>(m.A), m.lda, at<T>(m.x),
+                              m.incx, by(one), at<T>(m.y), m.incy);
+                return;
+            }
+            const std::vector<T> x = gathered<T>(m.x, columns, m.incx);
+            std::vector<T> sum(static_cast<size_t>(rows));
+            const T zero(0);
+            Blas<T>::gemm(kColumns, op_of(m.trans), CblasNoTrans, rows, 1, columns, by(alpha), at<T>(m.A),
+                          m.lda, x.data(), columns, by(zero), sum.data(), rows);
+            T* y = first<T>(m.y, rows, m.incy);
+            for (int64_t i = 0; i < rows; ++i) y[i * m.incy] += sum[static_cast<size_t>(i)];
         });
     });
 }
 
-CUresult run(gbmv& m, Type type, Work&) {
+CUresult run(gbmv& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
+        require_room<T>(work, std::max(m.m, m.n));
         if (m.m == 0 || m.n == 0) return;
         update<T>(m, m.trans ? m.n : m.m, [&](T alpha, T one) {
             Blas<T>::gbmv(kColumns, op_of(m.trans), m.m, m.n, m.kl, m.ku, by(alpha), at<T>(m.A), m.lda,
@@ -55,44 +85,48 @@ CUresult run(gbmv& m, Type type, Work&) {
     });
 }
 
-#define TRIANGLE(name)                                                                                  \
-    CUresult run(name& m, Type type, Work&) {                                                           \
-        return of_type(type, [&]<typename T>(T) {                                                       \
-            if (m.n == 0) return;                                                                       \
+#define TRIANGLE(name)                                                                                 \
+    CUresult run(name& m, Type type, Work& work) {                                                     \
+        return of_type(type, [&]<typename T>(T) {                                                      \
+            require_room<T>(work, m.n);                                                                \
+            if (m.n == 0) return;                                                                      \
             Blas<T>::name(kColumns, fill_of(m.uplo), op_of(m.trans), diag_of(m.diag), m.n, at<T>(m.A), \
-                          m.lda, at<T>(m.x), m.incx);                                                   \
-        });                                                                                             \
+                          m.lda, at<T>(m.x), m.incx);                                                  \
+        });                                                                                            \
     }
 TRIANGLE(trmv)
 TRIANGLE(trsv)
 #undef TRIANGLE
 
-#define BAND(name)                                                                                            \
-    CUresult run(name& m, Type type, Work&) {                                                                 \
-        return of_type(type, [&]<typename T>(T) {                                                             \
-            if (m.n == 0) return;                                                                             \
+#define BAND(name)                                                                                          \
+    CUresult run(name& m, Type type, Work& work) {                                                          \
+        return of_type(type, [&]<typename T>(T) {                                                           \
+            require_room<T>(work, m.n);                                                                     \
+            if (m.n == 0) return;                                                                           \
             Blas<T>::name(kColumns, fill_of(m.uplo), op_of(m.trans), diag_of(m.diag), m.n, m.k, at<T>(m.A), \
-                          m.lda, at<T>(m.x), m.incx);                                                         \
-        });                                                                                                   \
+                          m.lda, at<T>(m.x), m.incx);                                                       \
+        });                                                                                                 \
     }
 BAND(tbmv)
 BAND(tbsv)
 #undef BAND
 
-#define PACKED(name)                                                                                     \
-    CUresult run(name& m, Type type, Work&) {                                                            \
-        return of_type(type, [&]<typename T>(T) {                                                        \
-            if (m.n == 0) return;                                                                        \
+#define PACKED(name)                                                                                    \
+    CUresult run(name& m, Type type, Work& work) {                                                      \
+        return of_type(type, [&]<typename T>(T) {                                                       \
+            require_room<T>(work, m.n);                                                                 \
+            if (m.n == 0) return;                                                                       \
             Blas<T>::name(kColumns, fill_of(m.uplo), op_of(m.trans), diag_of(m.diag), m.n, at<T>(m.AP), \
-                          at<T>(m.x), m.incx);                                                           \
-        });                                                                                              \
+                          at<T>(m.x), m.incx);                                                          \
+        });                                                                                             \
     }
 PACKED(tpmv)
 PACKED(tpsv)
 #undef PACKED
 
-CUresult run(symv& m, Type type, Work&) {
+CUresult run(symv& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
+        require_room<T>(work, m.n);
         update<T>(m, m.n, [&](T alpha, T one) {
             if constexpr (kIsComplex<T>) {
                 const std::vector<T> x = gathered<T>(m.x, m.n, m.incx);
@@ -103,15 +137,16 @@ CUresult run(symv& m, Type type, Work&) {
                 T* y = first<T>(m.y, m.n, m.incy);
                 for (int64_t i = 0; i < m.n; ++i) y[i * m.incy] += sum[static_cast<size_t>(i)];
             } else {
-                Blas<T>::symv(kColumns, fill_of(m.uplo), m.n, alpha, at<T>(m.A), m.lda, at<T>(m.x), m.incx, one,
-                              at<T>(m.y), m.incy);
+                Blas<T>::symv(kColumns, fill_of(m.uplo), m.n, alpha, at<T>(m.A), m.lda, at<T>(m.x), m.incx,
+                              one, at<T>(m.y), m.incy);
             }
         });
     });
 }
 
-CUresult run(hemv& m, Type type, Work&) {
+CUresult run(hemv& m, Type type, Work& work) {
     return of_complex_type(type, [&]<typename T>(T) {
+        require_room<T>(work, m.n);
         update<T>(m, m.n, [&](T alpha, T one) {
             Blas<T>::hemv(kColumns, fill_of(m.uplo), m.n, by(alpha), at<T>(m.A), m.lda, at<T>(m.x), m.incx,
                           by(one), at<T>(m.y), m.incy);
@@ -119,12 +154,15 @@ CUresult run(hemv& m, Type type, Work&) {
     });
 }
 
-CUresult run(sbmv& m, Type type, Work&) {
+CUresult run(sbmv& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
+        require_room<T>(work, m.n);
         update<T>(m, m.n, [&](T alpha, T one) {
             const auto multiply = [&] {
-                if constexpr (kIsComplex<T>) return Blas<T>::hbmv;
-                else return Blas<T>::sbmv;
+                if constexpr (kIsComplex<T>)
+                    return Blas<T>::hbmv;
+                else
+                    return Blas<T>::sbmv;
             }();
             multiply(kColumns, fill_of(m.uplo), m.n, m.k, by(alpha), at<T>(m.A), m.lda, at<T>(m.x), m.incx,
                      by(one), at<T>(m.y), m.incy);
@@ -132,12 +170,15 @@ CUresult run(sbmv& m, Type type, Work&) {
     });
 }
 
-CUresult run(spmv& m, Type type, Work&) {
+CUresult run(spmv& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
+        require_room<T>(work, m.n);
         update<T>(m, m.n, [&](T alpha, T one) {
             const auto multiply = [&] {
-                if constexpr (kIsComplex<T>) return Blas<T>::hpmv;
-                else return Blas<T>::spmv;
+                if constexpr (kIsComplex<T>)
+                    return Blas<T>::hpmv;
+                else
+                    return Blas<T>::spmv;
             }();
             multiply(kColumns, fill_of(m.uplo), m.n, by(alpha), at<T>(m.AP), at<T>(m.x), m.incx, by(one),
                      at<T>(m.y), m.incy);
@@ -145,28 +186,34 @@ CUresult run(spmv& m, Type type, Work&) {
     });
 }
 
-CUresult run(ger& m, Type type, Work&) {
+CUresult run(ger& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
+        require_room<T>(work, std::max(m.m, m.n));
         const T alpha = value<T>(m.alpha);
         if (m.m == 0 || m.n == 0 || alpha == T(0)) return;
         const auto update = [&] {
-            if constexpr (kIsComplex<T>) return Blas<T>::geru;
-            else return Blas<T>::ger;
+            if constexpr (kIsComplex<T>)
+                return Blas<T>::geru;
+            else
+                return Blas<T>::ger;
         }();
         update(kColumns, m.m, m.n, by(alpha), at<T>(m.x), m.incx, at<T>(m.y), m.incy, at<T>(m.A), m.lda);
     });
 }
 
-CUresult run(gerc& m, Type type, Work&) {
+CUresult run(gerc& m, Type type, Work& work) {
     return of_complex_type(type, [&]<typename T>(T) {
+        require_room<T>(work, std::max(m.m, m.n));
         const T alpha = value<T>(m.alpha);
         if (m.m == 0 || m.n == 0 || alpha == T(0)) return;
-        Blas<T>::gerc(kColumns, m.m, m.n, by(alpha), at<T>(m.x), m.incx, at<T>(m.y), m.incy, at<T>(m.A), m.lda);
+        Blas<T>::gerc(kColumns, m.m, m.n, by(alpha), at<T>(m.x), m.incx, at<T>(m.y), m.incy, at<T>(m.A),
+                      m.lda);
     });
 }
 
-CUresult run(syr& m, Type type, Work&) {
+CUresult run(syr& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
+        require_room<T>(work, m.n);
         const T alpha = value<T>(m.alpha), one(1);
         if (m.n == 0 || alpha == T(0)) return;
         if constexpr (kIsComplex<T>) {
@@ -179,22 +226,24 @@ CUresult run(syr& m, Type type, Work&) {
     });
 }
 
-CUresult run(her& m, Type type, Work&) {
+CUresult run(her& m, Type type, Work& work) {
     return of_complex_type(type, [&]<typename T>(T) {
+        require_room<T>(work, m.n);
         const auto alpha = value<Real<T>>(m.alpha);
         if (m.n == 0 || alpha == 0) return;
         Blas<T>::her(kColumns, fill_of(m.uplo), m.n, alpha, at<T>(m.x), m.incx, at<T>(m.A), m.lda);
     });
 }
 
-CUresult run(syr2& m, Type type, Work&) {
+CUresult run(syr2& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
+        require_room<T>(work, m.n);
         const T alpha = value<T>(m.alpha), one(1);
         if (m.n == 0 || alpha == T(0)) return;
         if constexpr (kIsComplex<T>) {
             const std::vector<T> x = gathered<T>(m.x, m.n, m.incx), y = gathered<T>(m.y, m.n, m.incy);
-            Blas<T>::syr2k(kColumns, fill_of(m.uplo), CblasNoTrans, m.n, 1, by(alpha), x.data(), m.n, y.data(),
-                           m.n, by(one), at<T>(m.A), m.lda);
+            Blas<T>::syr2k(kColumns, fill_of(m.uplo), CblasNoTrans, m.n, 1, by(alpha), x.data(), m.n,
+                           y.data(), m.n, by(one), at<T>(m.A), m.lda);
         } else {
             Blas<T>::syr2(kColumns, fill_of(m.uplo), m.n, alpha, at<T>(m.x), m.incx, at<T>(m.y), m.incy,
                           at<T>(m.A), m.lda);
@@ -202,8 +251,9 @@ CUresult run(syr2& m, Type type, Work&) {
     });
 }
 
-CUresult run(her2& m, Type type, Work&) {
+CUresult run(her2& m, Type type, Work& work) {
     return of_complex_type(type, [&]<typename T>(T) {
+        require_room<T>(work, m.n);
         const T alpha = value<T>(m.alpha);
         if (m.n == 0 || alpha == T(0)) return;
         Blas<T>::her2(kColumns, fill_of(m.uplo), m.n, by(alpha), at<T>(m.x), m.incx, at<T>(m.y), m.incy,
@@ -211,27 +261,34 @@ CUresult run(her2& m, Type type, Work&) {
     });
 }
 
-CUresult run(spr& m, Type type, Work&) {
+CUresult run(spr& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
+        require_room<T>(work, m.n);
         const auto alpha = value<Real<T>>(m.alpha);
         if (m.n == 0 || alpha == 0) return;
         const auto update = [&] {
-            if constexpr (kIsComplex<T>) return Blas<T>::hpr;
-            else return Blas<T>::spr;
+            if constexpr (kIsComplex<T>)
+                return Blas<T>::hpr;
+            else
+                return Blas<T>::spr;
         }();
         update(kColumns, fill_of(m.uplo), m.n, alpha, at<T>(m.x), m.incx, at<T>(m.AP));
     });
 }
 
-CUresult run(spr2& m, Type type, Work&) {
+CUresult run(spr2& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
+        require_room<T>(work, m.n);
         const T alpha = value<T>(m.alpha);
         if (m.n == 0 || alpha == T(0)) return;
         const auto update = [&] {
-            if constexpr (kIsComplex<T>) return Blas<T>::hpr2;
-            else return Blas<T>::spr2;
+            if constexpr (kIsComplex<T>)
+                return Blas<T>::hpr2;
+            else
+                return Blas<T>::spr2;
         }();
-        update(kColumns, fill_of(m.uplo), m.n, by(alpha), at<T>(m.x), m.incx, at<T>(m.y), m.incy, at<T>(m.AP));
+        update(kColumns, fill_of(m.uplo), m.n, by(alpha), at<T>(m.x), m.incx, at<T>(m.y), m.incy,
+               at<T>(m.AP));
     });
 }
 

@@ -23,6 +23,7 @@ class Work {
     Work(const GkSlice& slice, const char* function, bool wide)
         : slice_(slice), function_(function), wide_(wide) {}
 
+    unsigned threads() const { return slice_.threads; }
     bool wide() const { return wide_; }  // integers that a result has are of 64 bits
     bool reach(uint64_t address, uint64_t bytes, bool written) const {
         return slice_.reach(slice_.user, address, bytes, written);
