@@ -11,7 +11,7 @@ from gpu_kernels.errors import GPUKernelsError, PoolError
 from gpu_kernels.grading.submissions import Verdict
 from gpu_kernels.provisioner import attachments
 from gpu_kernels.provisioner.asking import THREAD_NAME
-from gpu_kernels.provisioner.attachment import Attachment
+from gpu_kernels.provisioner.attachment import Attachment, View
 from gpu_kernels.provisioner.leasing import AWAY, NoSlice, client_of_this_process
 
 KEPT = ("reserved", "active", "draining", "released")
@@ -34,8 +34,7 @@ class Slices:
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         self._unlisten()
 
-    def _changed(self, attachment: Attachment) -> None:
-        view = attachment.view()
+    def _changed(self, attachment: Attachment, view: View) -> None:
         with self._lock:
             if view.state == "attached" and view.lease is not None:
                 self._leases[view.lease.id] = view.lease.size

@@ -67,7 +67,8 @@ class View:
 
 
 class Attachment:
-    """One for each kernel of ours. ``changed`` is called after each change, with nothing held.
+    """One for each kernel of ours. ``changed`` is called after each change, with nothing held, and is given
+    how the attachment stood then: who waits may have changed it again meanwhile.
 
     ``keeps_size``: no other is asked for than the kernel is started with.
     """
@@ -76,7 +77,7 @@ class Attachment:
         self,
         kernel_id: str,
         alive: Callable[[], bool],
-        changed: Callable[[Attachment], object] | None = None,
+        changed: Callable[[Attachment, View], object] | None = None,
         keeps_size: bool = False,
     ) -> None:
         self.kernel_id = kernel_id
@@ -276,7 +277,8 @@ class Attachment:
         except PoolError as error:
             with self._changed:
                 self._refuse(wish, error)
-            self._note_change()
+                view = self._view()
+            self._note_change(view)
 
     # --- the kernel's life ------------------------------------------------------------------------------
 
@@ -358,11 +360,12 @@ class Attachment:
                 self._refuse(asking.wish, error)
             if self._asking is None:
                 self._left = []
+            view = self._view()
         if not expected and lease is not None:
             leasing.give_back(asking.client, lease, asking.wish.holder)
         if old is not None and lease is not None and old.lease_id != lease.id:
             old.release()
-        self._note_change()
+        self._note_change(view)
 
     def _hold(self, asking: Asking, lease: Lease) -> HeldLease | None:
         """The lease is the kernel's now; what it had before."""
@@ -411,15 +414,17 @@ class Attachment:
             self._text = texts.taken_back(self._loss)
         self._note_change()
 
-    def _note_change(self) -> None:
+    def _note_change(self, view: View | None = None) -> None:
+        """``view``: how it stood right after the change; None where nobody can have changed it since."""
         with self._changed:
+            view = view or self._view()
             self._changes += 1
             self._changed.notify_all()
             watching = list(self._watching)
         for wake in watching:
             wake()
         if self._on_change is not None:
-            self._on_change(self)
+            self._on_change(self, view)
 
     # --- for the kernel's environment, and for others to show -------------------------------------------
 

@@ -9,10 +9,10 @@ import os
 import threading
 from collections.abc import Callable
 
-from gpu_kernels.provisioner.attachment import Attachment
+from gpu_kernels.provisioner.attachment import Attachment, View
 from gpu_kernels.provisioner.leasing import log
 
-Listener = Callable[[Attachment], object]
+Listener = Callable[[Attachment, View], object]
 
 _lock = threading.Lock()
 _attachments: dict[str, Attachment] = {}
@@ -30,8 +30,8 @@ def get(kernel_id: str) -> Attachment | None:
 
 
 def listen(listener: Listener) -> Callable[[], None]:
-    """Call ``listener`` with an attachment whenever one has changed, from any thread: it must not block.
-    Returns what ends that.
+    """Call ``listener`` with an attachment whenever one has changed, and how it stood then, from any thread:
+    it must not block. Returns what ends that.
     """
     with _lock:
         _listeners.append(listener)
@@ -56,16 +56,16 @@ def remove(attachment: Attachment) -> None:
         if known:
             del _attachments[attachment.kernel_id]
     if known:
-        changed(attachment)
+        changed(attachment, attachment.view())
 
 
-def changed(attachment: Attachment) -> None:
+def changed(attachment: Attachment, view: View) -> None:
     """Tell all listeners; one that fails is logged and does not hold up the others."""
     with _lock:
         listeners = list(_listeners)
     for listener in listeners:
         try:
-            listener(attachment)
+            listener(attachment, view)
         except Exception:
             log.exception("A listener to GPU attachments failed")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from gpu_kernels.errors import TooMany
 from gpu_kernels.provisioner import attachments
-from gpu_kernels.provisioner.attachment import Attachment
+from gpu_kernels.provisioner.attachment import Attachment, View
 from gpu_kernels.provisioner.leasing import log
 from gpu_kernels.provisioner.snapshot import snapshot
 from gpu_kernels.server.asking import Asker, Busy
@@ -99,7 +99,7 @@ class Streams:
     def _begin(self) -> None:
         loop = asyncio.get_running_loop()
 
-        def changed(attachment: Attachment) -> None:
+        def changed(attachment: Attachment, _: View) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: the server has ended
                 loop.call_soon_threadsafe(self._note, attachment.kernel_id)
 

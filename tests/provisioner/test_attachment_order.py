@@ -100,3 +100,20 @@ def test_a_smaller_size_waits_since_the_first_did_though_that_is_told_of_its_end
     slow.through.set()
     wait_until(lambda: second.since == first.since)
     assert attachment.view().place.size == "0.02 V100"
+
+
+def test_who_listens_hears_of_a_refusal_though_who_waited_has_left_before(pool):
+    """As a grading run: its notebook ends as soon as it is refused, and what it was refused with counts."""
+    told = []
+    attachment = Attachment("kernel-1", lambda: True, lambda _, view: told.append((view.state, view.error)))
+
+    def leave() -> None:
+        if attachment.view().state == "refused":
+            attachment.release()
+
+    attachment._watching.append(leave)
+    pool.limit(50)
+    attachment.ask(Wish("0.5 V100", None, Identity(None, Slot("", "a"), "first"), "kernel-1", {}))
+    wait_until(lambda: attachment.view().state == "released")
+    wait_until(lambda: [error for state, error in told if state == "refused" and error is not None])
+    attachment.end()

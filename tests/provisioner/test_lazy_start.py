@@ -310,8 +310,8 @@ async def test_a_start_that_is_cancelled_while_it_waits_a_moment_leaves_nothing(
 async def test_others_are_told_of_each_change(pool, lazy):
     seen = []
 
-    def listener(attachment) -> None:
-        seen.append(attachment.view().state)
+    def listener(_, view) -> None:
+        seen.append(view.state)
         raise RuntimeError("a listener that fails holds nobody up")
 
     unlisten = attachments.listen(listener)
