@@ -19,8 +19,10 @@ from tests.provisioner.pool import settled
 
 
 @pytest.fixture
-def attachment(pool, monkeypatch):  # noqa: F811
+def attachment(pool, monkeypatch, tmp_path):  # noqa: F811
     """This process's attachment, of 0.02 V100 as a kernel spec names it; it has asked for nothing."""
+    # Tests that run beside this one have a kernel of the same name: each its own folder for the socket.
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
     made = Attachment("kernel-1", lambda: True)
     made.wish = leasing.Wish("0.02 V100", None, Identity(None, Slot("", "a"), "key-1"), "kernel-1", {})
     point = AttachPoint(made)

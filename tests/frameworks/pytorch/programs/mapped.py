@@ -54,7 +54,8 @@ def killed() -> None:
         while True:
             x.add_(1)
     except Exception as error:
-        print(type(error).__name__, "DEVICE_UNAVAILABLE" in str(error) or "cudaError 46" in str(error))
+        is_lost = "DEVICE_UNAVAILABLE" in str(error) or "cudaError 46" in str(error)
+        print(type(error).__name__, is_lost, flush=True)
     os._exit(0)
 
 
