@@ -325,3 +325,26 @@ def test_memory_comes_back_after_thousands_of_mappings(shared: Client) -> None:
     """)
     assert out == "True True\n"
     assert held_bytes(shared.agent) == 0
+
+
+def test_memory_taken_just_after_as_much_was_unmapped_is_not_counted_twice(
+    tmp_path: Path, native: Build
+) -> None:
+    """The worker's own memory and its file's are one bound: what is loaded then finds room."""
+    with sharing(tmp_path, native, options=("--host-memory-mib", "64")) as client:
+        out = client.check("""
+            c = Mapped()
+            for i in range(30):
+                address, words = c.here(56 * MB)
+                ctypes.memset(address, 1, 56 * MB)
+                c.free(address)
+                pooled = U64()
+                c.call("cuMemAllocAsync", ctypes.byref(pooled), SIZE(56 * MB), U64(0))
+                c.call("cuMemsetD8Async", pooled, ctypes.c_uint8(2), SIZE(56 * MB), U64(0))
+                c.synchronize()
+                c.call("cuLibraryUnload", U64(c.library_of(TEXT)))
+                c.call("cuMemFreeAsync", pooled, U64(0))
+                c.synchronize()
+            print("all")
+        """)
+    assert out == "all\n"

@@ -82,8 +82,8 @@ HostMemory::Level HostMemory::level(uint64_t bytes) {
 }
 
 uint64_t HostMemory::own_bytes(uint64_t wanted, bool at_once) {
-    const uint64_t in_file = in_file_.load(std::memory_order_relaxed);
-    const uint64_t own = resident_bytes() + in_file;
+    const auto looked_at = [this] { return resident_bytes() + (in_file_ ? in_file_() : 0); };
+    const uint64_t own = looked_at();
     if (own <= wanted) return own;
     // What was freed may still be held for reuse. Giving it back takes long, so not for each of many calls.
     constexpr int64_t kPause = 100;
@@ -92,7 +92,7 @@ uint64_t HostMemory::own_bytes(uint64_t wanted, bool at_once) {
     if (!at_once && last != 0 && now - last < kPause) return own;
     if (!trimmed_.compare_exchange_strong(last, now) && !at_once) return own;
     malloc_trim(0);
-    return resident_bytes() + in_file;
+    return looked_at();
 }
 
 HostMemory::Level HostMemory::look() {

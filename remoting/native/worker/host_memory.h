@@ -37,8 +37,9 @@ class HostMemory {
 
     // Before there are sessions. `slices`: bytes of slices that lie in this process's memory.
     void set_limit(uint64_t mib, uint64_t slices);
-    // So many bytes of the slices lie in the slice file now, and not in this process's own memory.
-    void in_slice_file(uint64_t bytes) { in_file_.store(bytes, std::memory_order_relaxed); }
+    // Also before: how many bytes of the slices lie in the slice file, and not in this process's own memory. It
+    // is asked at each look, as what is freed there may be taken here at once.
+    void set_slice_file(uint64_t (*bytes)()) { in_file_ = bytes; }
 
     // For a request of `bytes` that is kept. Looks at the process now and then only: between two looks no
     // more than kUnseen of requests are let through.
@@ -98,7 +99,7 @@ class HostMemory {
 
     uint64_t limit_ = kDefaultMib << 20;
     uint64_t apart_ = 0;
-    std::atomic<uint64_t> in_file_{0};
+    uint64_t (*in_file_)() = nullptr;
     std::atomic<size_t> lanes_{0};
     std::atomic<uint64_t> unseen_{0};
     std::atomic<Level> level_{Level::free};

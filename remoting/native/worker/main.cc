@@ -168,8 +168,10 @@ int run(const Options& options) {
     uint64_t apart = 0;
     for (const Slice& slice : options.slices) apart += worker->driver.software ? slice.mib << 20 : 0;
     worker->host_memory.set_limit(options.host_memory_mib, apart);
-    if (worker->driver.software && options.file_fd >= 0)
+    if (worker->driver.software && options.file_fd >= 0) {
         worker->driver.software->use_file(options.file_fd, apart);
+        worker->host_memory.set_slice_file(worker->driver.software->file_bytes);
+    }
     worker->images.set_limit(options.host_memory_mib << 20);
     if (!worker->driver.software && !worker->output.redirect()) {
         log_line("the system gives no file in memory: what kernels print is lost");
@@ -183,7 +185,7 @@ int run(const Options& options) {
         if (entry.revents) accept_connection(*worker, options.control_fd, *fence, closed);
         worker->status.report(worker->memory);
         worker->end_abandoned();
-        if (worker->driver.software) worker->host_memory.in_slice_file(worker->driver.software->sweep_file());
+        if (worker->driver.software) worker->driver.software->sweep_file();
     }
     return 0;
 }

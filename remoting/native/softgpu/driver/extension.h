@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 inline constexpr char kGkSoftgpuExtension[] = "gk_softgpu_extension";
-inline constexpr uint32_t kGkSoftgpuExtensionVersion = 4;
+inline constexpr uint32_t kGkSoftgpuExtensionVersion = 5;
 
 enum GkText : uint32_t {
     kGkTextOutput = 0,   // device printf, a whole call at a time: for standard output
@@ -61,8 +61,10 @@ struct GkSoftgpuExtension {
     // As cuMemAlloc, in pages of the slice file from `place` on; cuMemFree frees it. False where it cannot
     // lie there.
     bool (*allocate_in_file)(uint64_t* address, size_t bytes, uint64_t* place);
-    // Empties what others have written to where nothing lies. How many bytes of the file are allocated.
-    uint64_t (*sweep_file)(void);
+    // How many bytes of the file are allocated.
+    uint64_t (*file_bytes)(void);
+    // Empties what others have written to where nothing lies.
+    void (*sweep_file)(void);
 };
 
 // Null when the version is not there.

@@ -128,9 +128,13 @@ uint64_t Memory::allocate_in_file(Context& context, uint64_t bytes, uint64_t& pl
         {.base = base, .bytes = bytes, .place = Place::device, .device = context.device, .in_file = in_file});
 }
 
-uint64_t Memory::sweep_file() {
-    SliceFile* const file = file_in_use_.load(std::memory_order_acquire);
-    return file ? file->sweep() : 0;
+uint64_t Memory::file_bytes() const {
+    const SliceFile* const file = file_in_use_.load(std::memory_order_acquire);
+    return file ? file->taken() : 0;
+}
+
+void Memory::sweep_file() {
+    if (SliceFile* const file = file_in_use_.load(std::memory_order_acquire)) file->sweep();
 }
 
 void* Memory::allocate_pinned(Context& context, uint64_t bytes, unsigned flags) {

@@ -64,7 +64,8 @@ class Memory {
     bool use_file(int descriptor, uint64_t bytes);
     // Device memory in the slice file, from `place` on; throws OUT_OF_MEMORY where there is none.
     uint64_t allocate_in_file(Context& context, uint64_t bytes, uint64_t& place);
-    uint64_t sweep_file();
+    uint64_t file_bytes() const;  // that are allocated
+    void sweep_file();
     void* allocate_pinned(Context& context, uint64_t bytes, unsigned flags);
     void register_host(Context& context, void* memory, uint64_t bytes, unsigned flags);
 

@@ -105,9 +105,13 @@ bool allocate_in_file(uint64_t* address, size_t bytes, uint64_t* place) {
     return result == CUDA_SUCCESS;
 }
 
-uint64_t sweep_file() {
+uint64_t file_bytes() {
     Driver* driver = Driver::live();
-    return driver ? driver->memory.sweep_file() : 0;
+    return driver ? driver->memory.file_bytes() : 0;
+}
+
+void sweep_file() {
+    if (Driver* driver = Driver::live()) driver->memory.sweep_file();
 }
 
 constexpr GkSoftgpuExtension kExtension{kGkSoftgpuExtensionVersion,
@@ -121,6 +125,7 @@ constexpr GkSoftgpuExtension kExtension{kGkSoftgpuExtensionVersion,
                                         each_refused_kernel,
                                         use_file,
                                         allocate_in_file,
+                                        file_bytes,
                                         sweep_file};
 
 }  // namespace

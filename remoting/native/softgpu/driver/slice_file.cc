@@ -71,13 +71,12 @@ bool SliceFile::lift(uint64_t base, uint64_t bytes, uint64_t place) {
     return true;
 }
 
-uint64_t SliceFile::sweep() {
+void SliceFile::sweep() {
     constexpr uint64_t kBlock = 512;  // of st_blocks, whatever the file system
     const std::lock_guard lock(mutex_);
     struct stat now{};
-    const bool more = fstat(descriptor_, &now) == 0 && static_cast<uint64_t>(now.st_blocks) * kBlock > taken_;
+    const bool more = fstat(descriptor_, &now) == 0 && static_cast<uint64_t>(now.st_blocks) * kBlock > taken();
     if (more) free_.each([this](uint64_t place, uint64_t bytes) { empty(place, bytes); });
-    return taken_;
 }
 
 }  // namespace softgpu::driver

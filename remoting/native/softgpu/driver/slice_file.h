@@ -2,6 +2,7 @@
 // time. Whoever made it has sealed its size, which bounds what it can hold.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -26,8 +27,9 @@ class SliceFile {
     // does not allow it: then neither base nor place may be used again.
     bool lift(uint64_t base, uint64_t bytes, uint64_t place);
     // Where the file holds more than is taken, somebody has written to what is free: that goes back to the
-    // host. How much is taken.
-    uint64_t sweep();
+    // host.
+    void sweep();
+    uint64_t taken() const { return taken_.load(std::memory_order_relaxed); }
 
   private:
     std::optional<uint64_t> take(uint64_t bytes);
@@ -37,7 +39,7 @@ class SliceFile {
     const int descriptor_;
     std::mutex mutex_;  // of what follows
     Ranges free_;
-    uint64_t taken_ = 0;
+    std::atomic<uint64_t> taken_{0};  // read without it
     unsigned places_ = 0;
 };
 
