@@ -75,15 +75,15 @@ class _Connection:
 
     async def give(self, file: SliceFile | None, within_s: float) -> None:
         """Answer with the file's descriptor: along with the answer, or else, where the peer is on this host,
-        by the way of ``slice_file_ticket``. Without one where there is none."""
+        by the way of ``ticket_office``. Without one where there is none."""
         self._answered = True
-        if file is None or not file.may_be_given():
+        unix = self.socket.family == socket.AF_UNIX
+        here = unix or self.socket.getpeername()[0] == self.socket.getsockname()[0]
+        if file is None or not here or not file.may_be_given():
             await self.answer_and_linger(answer(Status.OK))
-        elif self.socket.family == socket.AF_UNIX:
+        elif unix:
             # A connection that was just opened has room for eight bytes.
             socket.send_fds(self.socket, [answer(Status.OK)], [file.descriptor], socket.MSG_NOSIGNAL)
-        elif self.socket.getpeername()[0] != self.socket.getsockname()[0]:
-            await self.answer_and_linger(answer(Status.OK))
         else:
             with TicketOffice(file) as office:
                 async with asyncio.timeout(within_s):
@@ -207,8 +207,11 @@ class DataPort:
 
         outcome = await self._serve(parse_hello(data), proved)
         if isinstance(outcome, SliceFileOf):
-            with contextlib.suppress(TimeoutError):
+            try:
                 await connection.give(outcome.file, self._limits.hello_bytes_within_s)
+            except TimeoutError:
+                late = f"{connection.peer} did not fetch its slice file in time, and copies"
+                self._strangers.line(logging.WARNING, late)
             return
         if isinstance(outcome, str):
             await connection.answer_and_linger(answer(Status.OK, outcome))

@@ -19,7 +19,13 @@ from remoting.agent.slice_file import SliceFile
 PREFIX = b"\0gpu-kernels slice "
 TICKET_BYTES = 32
 STRANGER_S = 0.5
-"""So long may one that says nothing hold up the next."""
+"""So long may one that says nothing keep its seat."""
+SEATS = 64
+"""Connections at a time: the kernel's list of abstract sockets tells everybody on the host where to knock."""
+
+
+class _Given(Exception):
+    """The descriptor is with who had the ticket."""
 
 
 class TicketOffice:
@@ -52,14 +58,30 @@ class TicketOffice:
 
     async def serve(self) -> None:
         """Wait for the ticket, and give the descriptor for it. The caller bounds the time."""
+        try:
+            async with asyncio.TaskGroup() as visits:
+                await self._receive(visits)
+        except* _Given:
+            pass
+
+    async def _receive(self, visits: asyncio.TaskGroup) -> None:
         loop = asyncio.get_running_loop()
-        while True:
+        seats = asyncio.Semaphore(SEATS)
+        while await seats.acquire():
             connected, _ = await loop.sock_accept(self._listener)
-            with connected:
-                if secrets.compare_digest(await _read(connected), self._ticket):
-                    with contextlib.suppress(OSError):
-                        socket.send_fds(connected, [b"\0"], [self._file], socket.MSG_NOSIGNAL)
-                    return
+
+            def leave(_: object, connected: socket.socket = connected) -> None:
+                connected.close()
+                seats.release()
+
+            visits.create_task(self._answer(connected)).add_done_callback(leave)
+
+    async def _answer(self, connected: socket.socket) -> None:
+        if not secrets.compare_digest(await _read(connected), self._ticket):
+            return
+        with contextlib.suppress(OSError):
+            socket.send_fds(connected, [b"\0"], [self._file], socket.MSG_NOSIGNAL)
+        raise _Given
 
 
 async def _read(connected: socket.socket) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import errno
 import fcntl
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from remoting.agent import slice_file as module
+from remoting.agent import ticket_office
 from remoting.agent.slice_file import SEALS, SliceFile, slice_file
 from remoting.agent.ticket_office import PREFIX, TicketOffice
 from tests.agent.lanes import hello, lane
@@ -138,11 +140,14 @@ async def test_over_tcp_on_this_host_it_is_to_be_had_for_a_ticket_once(controlle
     assert await is_closed(text)
 
 
-async def test_a_stranger_who_says_nothing_does_not_keep_a_client_from_its_file() -> None:
+async def test_strangers_who_say_nothing_do_not_hold_up_a_client(monkeypatch) -> None:
+    monkeypatch.setattr(ticket_office, "STRANGER_S", 600.0)
     file = SliceFile(1)
-    with TicketOffice(file) as office, socket.socket(socket.AF_UNIX) as stranger:
-        stranger.connect(PREFIX + office.text[:32].encode())
+    with TicketOffice(file) as office, contextlib.ExitStack() as strangers:
         serving = asyncio.ensure_future(office.serve())
+        for _ in range(ticket_office.SEATS - 1):
+            stranger = strangers.enter_context(socket.socket(socket.AF_UNIX))
+            await asyncio.to_thread(stranger.connect, PREFIX + office.text[:32].encode())
         file.close()  # the worker has ended
         (given,) = await collect(office.text)
         assert os.fstat(given).st_size == MIB
