@@ -18,6 +18,8 @@
 #include <charconv>
 #include <utility>
 
+#include "descriptor.h"
+
 namespace wire {
 namespace {
 
@@ -62,26 +64,6 @@ bool parse_hex(std::string_view text, std::span<uint8_t> bytes) {
     }
     return true;
 }
-
-class Socket {
-  public:
-    explicit Socket(int fd = -1) : fd_(fd) {}
-    ~Socket() {
-        if (fd_ >= 0) close(fd_);
-    }
-    Socket(const Socket&) = delete;
-    Socket& operator=(const Socket&) = delete;
-
-    int fd() const { return fd_; }
-    int release() { return std::exchange(fd_, -1); }
-    void reset(int fd) {
-        if (fd_ >= 0) close(fd_);
-        fd_ = fd;
-    }
-
-  private:
-    int fd_;
-};
 
 // Milliseconds for poll(), rounded up, so that a wait never ends just before its deadline.
 int milliseconds_left(Deadline deadline) {
@@ -132,7 +114,7 @@ int connect_unix(const Address& address, Deadline deadline) {
     sockaddr_un name{};
     name.sun_family = AF_UNIX;
     memcpy(name.sun_path, address.path.data(), address.path.size());
-    Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (socket.fd() < 0) return -1;
     if (!connect_socket(socket.fd(), reinterpret_cast<sockaddr*>(&name), sizeof name, deadline)) return -1;
     return socket.release();
@@ -150,7 +132,7 @@ int connect_tcp(const Address& address, Deadline deadline, std::string& error) {
     }
     int fd = -1;
     for (const addrinfo* entry = found; entry != nullptr && fd < 0; entry = entry->ai_next) {
-        Socket socket(::socket(entry->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        Descriptor socket(::socket(entry->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
         if (socket.fd() < 0 || !connect_socket(socket.fd(), entry->ai_addr, entry->ai_addrlen, deadline))
             continue;
         const int on = 1;
@@ -177,38 +159,13 @@ bool send_all(int fd, std::span<const uint8_t> bytes, Deadline deadline) {
     return true;
 }
 
-// What came with a message: the first descriptor is kept, in the place of an earlier one.
-void take_descriptors(msghdr& message, Socket& kept) {
-    for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
-        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-        const size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count; ++i) {
-            int descriptor;
-            memcpy(&descriptor, CMSG_DATA(part) + i * sizeof descriptor, sizeof descriptor);
-            kept.reset(descriptor);
-        }
-    }
-}
-
-// recv, and a descriptor that comes with the bytes; without `descriptor` none is taken.
-ssize_t receive(int fd, std::span<uint8_t> bytes, Socket* descriptor) {
-    if (descriptor == nullptr) return recv(fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
-    iovec part{bytes.data(), bytes.size()};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    const ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (got >= 0) take_descriptors(message, *descriptor);
-    return got;
-}
-
-// Reads exactly as many bytes as asked for, as those that follow are not ours.
-bool receive_all(int fd, std::span<uint8_t> bytes, Deadline deadline, Socket* descriptor = nullptr) {
+// Reads exactly as many bytes as asked for, as those that follow are not ours; and the descriptor that comes
+// with them, if one is wanted.
+bool receive_all(int fd, std::span<uint8_t> bytes, Deadline deadline, Descriptor* descriptor = nullptr) {
     while (!bytes.empty()) {
-        const ssize_t got = receive(fd, bytes, descriptor);
+        const ssize_t got = descriptor == nullptr
+                                ? recv(fd, bytes.data(), bytes.size(), MSG_DONTWAIT)
+                                : receive_with_descriptor(fd, bytes, MSG_DONTWAIT, *descriptor);
         if (got > 0) {
             bytes = bytes.subspan(static_cast<size_t>(got));
         } else if (got == 0) {
@@ -231,7 +188,7 @@ std::string no_answer(const Address& address, int error) {
 Opened open(const Credentials& credentials, const SessionId& session, uint16_t flags, uint32_t lane,
             Deadline deadline) {
     Opened opened;
-    Socket socket(connect_to(credentials.address, deadline, opened.text));
+    Descriptor socket(connect_to(credentials.address, deadline, opened.text));
     if (socket.fd() < 0) return opened;
 
     Hello hello{flags, lane, session, credentials.epoch, credentials.lease, credentials.secret};
@@ -243,7 +200,7 @@ Opened open(const Credentials& credentials, const SessionId& session, uint16_t f
 
     // An agent that refuses early closes its end; its answer is still there to be read.
     std::array<uint8_t, 8> head{};
-    Socket file;
+    Descriptor file;
     const bool wants_file = flags == hello_slice_file;
     if (!receive_all(socket.fd(), head, deadline, wants_file ? &file : nullptr)) {
         opened.text = no_answer(credentials.address, sent ? errno : send_error);
@@ -283,8 +240,8 @@ int fetch_file(std::string_view text, Deadline deadline) {
     char* const at = name.sun_path + 1;  // the first byte is 0
     const char* const end = std::copy_n(text.data(), kName, std::copy(kPrefix.begin(), kPrefix.end(), at));
     const auto length = static_cast<socklen_t>(end - reinterpret_cast<const char*>(&name));
-    const Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    Socket file;
+    const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    Descriptor file;
     std::array<uint8_t, 1> there{};
     if (socket.fd() < 0 ||
         !connect_socket(socket.fd(), reinterpret_cast<const sockaddr*>(&name), length, deadline) ||

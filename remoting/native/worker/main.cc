@@ -17,6 +17,7 @@
 #include <string_view>
 #include <thread>
 
+#include "descriptor.h"
 #include "fence.h"
 #include "hello.h"
 #include "lane.h"
@@ -81,23 +82,12 @@ bool take_time(Fence& fence, const uint8_t* bytes, ssize_t size) {
 // A connection from the agent: -1 when the packet is none.
 int take_connection(int control_fd, Fence& fence, wire::Hello& hello, bool& closed) {
     std::array<uint8_t, wire::hello_bytes> bytes{};
-    iovec part{bytes.data(), bytes.size()};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    const ssize_t got = recvmsg(control_fd, &message, MSG_CMSG_CLOEXEC);
+    wire::Descriptor connection;
+    const ssize_t got = wire::receive_with_descriptor(control_fd, bytes, 0, connection);
     closed = got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN);
     if (got <= 0 || take_time(fence, bytes.data(), got)) return -1;
-    const cmsghdr* header = CMSG_FIRSTHDR(&message);
-    if (!header || header->cmsg_type != SCM_RIGHTS) return -1;
-    int fd;
-    std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
-    if (got == wire::hello_bytes && wire::decode_hello(bytes, hello)) return fd;
-    close(fd);
-    return -1;
+    if (got != wire::hello_bytes || !wire::decode_hello(bytes, hello)) return -1;
+    return connection.release();
 }
 
 // In words, for the person: a thread more that uses CUDA is a connection more.

@@ -1,0 +1,33 @@
+#include "descriptor.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <cstring>
+
+namespace wire {
+
+ssize_t receive_with_descriptor(int fd, std::span<uint8_t> bytes, int flags, Descriptor& descriptor) {
+    iovec part{bytes.data(), bytes.size()};
+    alignas(
+        cmsghdr) char control[CMSG_SPACE(sizeof(int))];  // which has room for two where int has four bytes
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    const ssize_t got = recvmsg(fd, &message, flags | MSG_CMSG_CLOEXEC);
+    if (got < 0) return got;
+    for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr; head = CMSG_NXTHDR(&message, head)) {
+        if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
+        const size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; ++i) {
+            int received;
+            memcpy(&received, CMSG_DATA(head) + i * sizeof received, sizeof received);
+            descriptor.reset(received);
+        }
+    }
+    return got;
+}
+
+}  // namespace wire
