@@ -118,7 +118,9 @@ void SliceFile::end_life() {
     constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
     const std::unique_lock lock(mutex_);
     for (const auto& [base, whole] : mapped_) {
-        if (mmap(at(base), whole, PROT_READ | PROT_WRITE, kFlags, -1, 0) != MAP_FAILED) left_[base] = whole;
+        // Where the kernel has no room for that, the slice's memory stays, which is nobody's from now on.
+        mmap(at(base), whole, PROT_READ | PROT_WRITE, kFlags, -1, 0);
+        left_[base] = whole;
     }
     mapped_.clear();
     if (file_ >= 0) close(file_);
