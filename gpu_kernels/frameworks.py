@@ -78,12 +78,12 @@ def environment_of(python: str) -> Environment:
 
 def frameworks_of(environment: Environment) -> list[Framework]:
     """Those that are there, with what is known of their releases."""
-    versions = environment.versions
+    versions, with_flags = environment.versions, flags_by_release()
     found = []
     if torch := versions.get("torch"):
         found.append(_framework("PyTorch", torch, pytorch.TRIED, pytorch.WHAT_RUNS_WHERE))
     for name, package in (("TensorFlow", "tensorflow"), ("JAX", "jaxlib")):
-        tried = tuple(release for of, release in flags_by_release() if of == package)
+        tried = tuple(release for of, release in with_flags if of == package)
         if version := versions.get(package):
             found.append(_framework(name, version, tried, _keras(versions) if name == "TensorFlow" else ""))
     found += [Framework("CuPy", None, f"{versions[name]}: {STATIC}.") for name in CUPY if name in versions]

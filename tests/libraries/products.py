@@ -23,11 +23,6 @@ from tests.libraries.on_device import (
 )
 
 Found = Iterator[tuple[str, float]]
-PREFIX = {"S": "S", "D": "D", "C": "Sc", "Z": "Dz"}  # of what has a real result
-SCALED = {"C": "Cs", "Z": "Zd"}  # of what has a real scalar
-ROTATED = {"C": "Cs", "Z": "Zd"}
-
-
 SHAPES = [(1, 1, 1), (5, 3, 7), (17, 1, 2), (1, 33, 4), (12, 9, 0), (300, 280, 270)]
 
 

@@ -16,16 +16,26 @@ namespace maths {
 template <typename T>
 struct Blas;
 
-#define GK_FOR_ALL(X, t)                                                                                        \
-    X(t, axpy) X(t, copy) X(t, swap) X(t, scal) X(t, gemv) X(t, gbmv) X(t, trmv) X(t, trsv) X(t, tbmv)          \
-    X(t, tbsv) X(t, tpmv) X(t, tpsv) X(t, gemm) X(t, gemmt) X(t, symm) X(t, syrk) X(t, syr2k) X(t, trmm)        \
-    X(t, trsm) X(t, rotg)
-#define GK_FOR_REAL(X, t)                                                                                       \
-    X(t, dot) X(t, nrm2) X(t, asum) X(t, rotm) X(t, rotmg) X(t, symv) X(t, sbmv) X(t, spmv) X(t, ger)           \
-    X(t, syr) X(t, syr2) X(t, spr) X(t, spr2)
-#define GK_FOR_COMPLEX(X, t)                                                                                    \
-    X(t, dotu_sub) X(t, dotc_sub) X(t, hemv) X(t, hbmv) X(t, hpmv) X(t, geru) X(t, gerc) X(t, her) X(t, her2)   \
-    X(t, hpr) X(t, hpr2) X(t, hemm) X(t, herk) X(t, her2k)
+#define GK_FOR_ALL(X, t)                                                                                     \
+    X(t, axpy)                                                                                               \
+    X(t, copy) X(t, swap) X(t, scal) X(t, gemv) X(t, gbmv) X(t, trmv) X(t, trsv) X(t, tbmv) X(t, tbsv)       \
+        X(t, tpmv) X(t, tpsv) X(t, gemm) X(t, gemmt) X(t, symm) X(t, syrk) X(t, syr2k) X(t, trmm) X(t, trsm) \
+            X(t, rotg)
+#define GK_FOR_REAL(X, t)                                                                             \
+    X(t, dot)                                                                                         \
+    X(t, nrm2) X(t, asum) X(t, rotm) X(t, rotmg) X(t, symv) X(t, sbmv) X(t, spmv) X(t, ger) X(t, syr) \
+        X(t, syr2) X(t, spr) X(t, spr2)
+#define GK_FOR_COMPLEX(X, t)                                                                             \
+    X(t, dotu_sub)                                                                                       \
+    X(t, dotc_sub) X(t, hemv) X(t, hbmv) X(t, hpmv) X(t, geru) X(t, gerc) X(t, her) X(t, her2) X(t, hpr) \
+        X(t, hpr2) X(t, hemm) X(t, herk) X(t, her2k)
+// What cuBLAS has under one name for all types.
+#define GK_AS_REAL                     \
+    static constexpr auto sbmv = hbmv; \
+    static constexpr auto spmv = hpmv; \
+    static constexpr auto spr = hpr;   \
+    static constexpr auto spr2 = hpr2; \
+    static constexpr auto ger = geru;
 #define GK_CBLAS(t, name) static constexpr auto name = scipy_cblas_##t##name##64_;
 #define GK_LAPACKE(t, name) static constexpr auto name = scipy_LAPACKE_##t##name##_work64_;
 #define GK_FOR_LAPACK(X, t) X(t, getrf) X(t, getrs) X(t, getri) X(t, geqrf) X(t, gels)
@@ -48,6 +58,7 @@ struct Blas<std::complex<float>> {
     GK_FOR_COMPLEX(GK_CBLAS, c)
     GK_FOR_LAPACK(GK_LAPACKE, c)
     static constexpr auto scal_real = scipy_cblas_csscal64_;
+    GK_AS_REAL
     static constexpr auto nrm2 = scipy_cblas_scnrm264_;
     static constexpr auto asum = scipy_cblas_scasum64_;
 };
@@ -57,6 +68,7 @@ struct Blas<std::complex<double>> {
     GK_FOR_COMPLEX(GK_CBLAS, z)
     GK_FOR_LAPACK(GK_LAPACKE, z)
     static constexpr auto scal_real = scipy_cblas_zdscal64_;
+    GK_AS_REAL
     static constexpr auto nrm2 = scipy_cblas_dznrm264_;
     static constexpr auto asum = scipy_cblas_dzasum64_;
 };

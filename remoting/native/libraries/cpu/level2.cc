@@ -43,6 +43,22 @@ void require_room(const Work& work, int64_t elements) {
     }
 }
 
+// Calls `body` with a value of the type, for vectors of `elements`.
+template <typename Body>
+CUresult on_vectors(Type type, const Work& work, int64_t elements, Body body) {
+    return of_type(type, [&]<typename T>(T zero) {
+        require_room<T>(work, elements);
+        body(zero);
+    });
+}
+template <typename Body>
+CUresult on_complex_vectors(Type type, const Work& work, int64_t elements, Body body) {
+    return of_complex_type(type, [&]<typename T>(T zero) {
+        require_room<T>(work, elements);
+        body(zero);
+    });
+}
+
 // y = alpha A x + beta y in the three forms of A: `multiply` adds alpha A x.
 template <typename T, typename Message, typename Multiply>
 void update(const Message& m, int64_t rows, Multiply multiply) {
@@ -75,8 +91,7 @@ CUresult run(gemv& m, Type type, Work& work) {
 }
 
 CUresult run(gbmv& m, Type type, Work& work) {
-    return of_type(type, [&]<typename T>(T) {
-        require_room<T>(work, std::max(m.m, m.n));
+    return on_vectors(type, work, std::max(m.m, m.n), [&]<typename T>(T) {
         if (m.m == 0 || m.n == 0) return;
         update<T>(m, m.trans ? m.n : m.m, [&](T alpha, T one) {
             Blas<T>::gbmv(kColumns, op_of(m.trans), m.m, m.n, m.kl, m.ku, by(alpha), at<T>(m.A), m.lda,
@@ -87,8 +102,7 @@ CUresult run(gbmv& m, Type type, Work& work) {
 
 #define TRIANGLE(name)                                                                                 \
     CUresult run(name& m, Type type, Work& work) {                                                     \
-        return of_type(type, [&]<typename T>(T) {                                                      \
-            require_room<T>(work, m.n);                                                                \
+        return on_vectors(type, work, m.n, [&]<typename T>(T) {                                        \
             if (m.n == 0) return;                                                                      \
             Blas<T>::name(kColumns, fill_of(m.uplo), op_of(m.trans), diag_of(m.diag), m.n, at<T>(m.A), \
                           m.lda, at<T>(m.x), m.incx);                                                  \
@@ -100,8 +114,7 @@ TRIANGLE(trsv)
 
 #define BAND(name)                                                                                          \
     CUresult run(name& m, Type type, Work& work) {                                                          \
-        return of_type(type, [&]<typename T>(T) {                                                           \
-            require_room<T>(work, m.n);                                                                     \
+        return on_vectors(type, work, m.n, [&]<typename T>(T) {                                             \
             if (m.n == 0) return;                                                                           \
             Blas<T>::name(kColumns, fill_of(m.uplo), op_of(m.trans), diag_of(m.diag), m.n, m.k, at<T>(m.A), \
                           m.lda, at<T>(m.x), m.incx);                                                       \
@@ -113,8 +126,7 @@ BAND(tbsv)
 
 #define PACKED(name)                                                                                    \
     CUresult run(name& m, Type type, Work& work) {                                                      \
-        return of_type(type, [&]<typename T>(T) {                                                       \
-            require_room<T>(work, m.n);                                                                 \
+        return on_vectors(type, work, m.n, [&]<typename T>(T) {                                         \
             if (m.n == 0) return;                                                                       \
             Blas<T>::name(kColumns, fill_of(m.uplo), op_of(m.trans), diag_of(m.diag), m.n, at<T>(m.AP), \
                           at<T>(m.x), m.incx);                                                          \
@@ -125,8 +137,7 @@ PACKED(tpsv)
 #undef PACKED
 
 CUresult run(symv& m, Type type, Work& work) {
-    return of_type(type, [&]<typename T>(T) {
-        require_room<T>(work, m.n);
+    return on_vectors(type, work, m.n, [&]<typename T>(T) {
         update<T>(m, m.n, [&](T alpha, T one) {
             if constexpr (kIsComplex<T>) {
                 const std::vector<T> x = gathered<T>(m.x, m.n, m.incx);
@@ -145,8 +156,7 @@ CUresult run(symv& m, Type type, Work& work) {
 }
 
 CUresult run(hemv& m, Type type, Work& work) {
-    return of_complex_type(type, [&]<typename T>(T) {
-        require_room<T>(work, m.n);
+    return on_complex_vectors(type, work, m.n, [&]<typename T>(T) {
         update<T>(m, m.n, [&](T alpha, T one) {
             Blas<T>::hemv(kColumns, fill_of(m.uplo), m.n, by(alpha), at<T>(m.A), m.lda, at<T>(m.x), m.incx,
                           by(one), at<T>(m.y), m.incy);
@@ -155,55 +165,34 @@ CUresult run(hemv& m, Type type, Work& work) {
 }
 
 CUresult run(sbmv& m, Type type, Work& work) {
-    return of_type(type, [&]<typename T>(T) {
-        require_room<T>(work, m.n);
+    return on_vectors(type, work, m.n, [&]<typename T>(T) {
         update<T>(m, m.n, [&](T alpha, T one) {
-            const auto multiply = [&] {
-                if constexpr (kIsComplex<T>)
-                    return Blas<T>::hbmv;
-                else
-                    return Blas<T>::sbmv;
-            }();
-            multiply(kColumns, fill_of(m.uplo), m.n, m.k, by(alpha), at<T>(m.A), m.lda, at<T>(m.x), m.incx,
-                     by(one), at<T>(m.y), m.incy);
+            Blas<T>::sbmv(kColumns, fill_of(m.uplo), m.n, m.k, by(alpha), at<T>(m.A), m.lda, at<T>(m.x),
+                          m.incx, by(one), at<T>(m.y), m.incy);
         });
     });
 }
 
 CUresult run(spmv& m, Type type, Work& work) {
-    return of_type(type, [&]<typename T>(T) {
-        require_room<T>(work, m.n);
+    return on_vectors(type, work, m.n, [&]<typename T>(T) {
         update<T>(m, m.n, [&](T alpha, T one) {
-            const auto multiply = [&] {
-                if constexpr (kIsComplex<T>)
-                    return Blas<T>::hpmv;
-                else
-                    return Blas<T>::spmv;
-            }();
-            multiply(kColumns, fill_of(m.uplo), m.n, by(alpha), at<T>(m.AP), at<T>(m.x), m.incx, by(one),
-                     at<T>(m.y), m.incy);
+            Blas<T>::spmv(kColumns, fill_of(m.uplo), m.n, by(alpha), at<T>(m.AP), at<T>(m.x), m.incx, by(one),
+                          at<T>(m.y), m.incy);
         });
     });
 }
 
 CUresult run(ger& m, Type type, Work& work) {
-    return of_type(type, [&]<typename T>(T) {
-        require_room<T>(work, std::max(m.m, m.n));
+    return on_vectors(type, work, std::max(m.m, m.n), [&]<typename T>(T) {
         const T alpha = value<T>(m.alpha);
         if (m.m == 0 || m.n == 0 || alpha == T(0)) return;
-        const auto update = [&] {
-            if constexpr (kIsComplex<T>)
-                return Blas<T>::geru;
-            else
-                return Blas<T>::ger;
-        }();
-        update(kColumns, m.m, m.n, by(alpha), at<T>(m.x), m.incx, at<T>(m.y), m.incy, at<T>(m.A), m.lda);
+        Blas<T>::ger(kColumns, m.m, m.n, by(alpha), at<T>(m.x), m.incx, at<T>(m.y), m.incy, at<T>(m.A),
+                     m.lda);
     });
 }
 
 CUresult run(gerc& m, Type type, Work& work) {
-    return of_complex_type(type, [&]<typename T>(T) {
-        require_room<T>(work, std::max(m.m, m.n));
+    return on_complex_vectors(type, work, std::max(m.m, m.n), [&]<typename T>(T) {
         const T alpha = value<T>(m.alpha);
         if (m.m == 0 || m.n == 0 || alpha == T(0)) return;
         Blas<T>::gerc(kColumns, m.m, m.n, by(alpha), at<T>(m.x), m.incx, at<T>(m.y), m.incy, at<T>(m.A),
@@ -212,8 +201,7 @@ CUresult run(gerc& m, Type type, Work& work) {
 }
 
 CUresult run(syr& m, Type type, Work& work) {
-    return of_type(type, [&]<typename T>(T) {
-        require_room<T>(work, m.n);
+    return on_vectors(type, work, m.n, [&]<typename T>(T) {
         const T alpha = value<T>(m.alpha), one(1);
         if (m.n == 0 || alpha == T(0)) return;
         if constexpr (kIsComplex<T>) {
@@ -227,8 +215,7 @@ CUresult run(syr& m, Type type, Work& work) {
 }
 
 CUresult run(her& m, Type type, Work& work) {
-    return of_complex_type(type, [&]<typename T>(T) {
-        require_room<T>(work, m.n);
+    return on_complex_vectors(type, work, m.n, [&]<typename T>(T) {
         const auto alpha = value<Real<T>>(m.alpha);
         if (m.n == 0 || alpha == 0) return;
         Blas<T>::her(kColumns, fill_of(m.uplo), m.n, alpha, at<T>(m.x), m.incx, at<T>(m.A), m.lda);
@@ -236,8 +223,7 @@ CUresult run(her& m, Type type, Work& work) {
 }
 
 CUresult run(syr2& m, Type type, Work& work) {
-    return of_type(type, [&]<typename T>(T) {
-        require_room<T>(work, m.n);
+    return on_vectors(type, work, m.n, [&]<typename T>(T) {
         const T alpha = value<T>(m.alpha), one(1);
         if (m.n == 0 || alpha == T(0)) return;
         if constexpr (kIsComplex<T>) {
@@ -252,8 +238,7 @@ CUresult run(syr2& m, Type type, Work& work) {
 }
 
 CUresult run(her2& m, Type type, Work& work) {
-    return of_complex_type(type, [&]<typename T>(T) {
-        require_room<T>(work, m.n);
+    return on_complex_vectors(type, work, m.n, [&]<typename T>(T) {
         const T alpha = value<T>(m.alpha);
         if (m.n == 0 || alpha == T(0)) return;
         Blas<T>::her2(kColumns, fill_of(m.uplo), m.n, by(alpha), at<T>(m.x), m.incx, at<T>(m.y), m.incy,
@@ -262,33 +247,19 @@ CUresult run(her2& m, Type type, Work& work) {
 }
 
 CUresult run(spr& m, Type type, Work& work) {
-    return of_type(type, [&]<typename T>(T) {
-        require_room<T>(work, m.n);
+    return on_vectors(type, work, m.n, [&]<typename T>(T) {
         const auto alpha = value<Real<T>>(m.alpha);
         if (m.n == 0 || alpha == 0) return;
-        const auto update = [&] {
-            if constexpr (kIsComplex<T>)
-                return Blas<T>::hpr;
-            else
-                return Blas<T>::spr;
-        }();
-        update(kColumns, fill_of(m.uplo), m.n, alpha, at<T>(m.x), m.incx, at<T>(m.AP));
+        Blas<T>::spr(kColumns, fill_of(m.uplo), m.n, alpha, at<T>(m.x), m.incx, at<T>(m.AP));
     });
 }
 
 CUresult run(spr2& m, Type type, Work& work) {
-    return of_type(type, [&]<typename T>(T) {
-        require_room<T>(work, m.n);
+    return on_vectors(type, work, m.n, [&]<typename T>(T) {
         const T alpha = value<T>(m.alpha);
         if (m.n == 0 || alpha == T(0)) return;
-        const auto update = [&] {
-            if constexpr (kIsComplex<T>)
-                return Blas<T>::hpr2;
-            else
-                return Blas<T>::spr2;
-        }();
-        update(kColumns, fill_of(m.uplo), m.n, by(alpha), at<T>(m.x), m.incx, at<T>(m.y), m.incy,
-               at<T>(m.AP));
+        Blas<T>::spr2(kColumns, fill_of(m.uplo), m.n, by(alpha), at<T>(m.x), m.incx, at<T>(m.y), m.incy,
+                      at<T>(m.AP));
     });
 }
 
