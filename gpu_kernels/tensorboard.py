@@ -45,9 +45,8 @@ def serve(folder: str, socket: str, prefix: str) -> None:
     """Show what lies below ``folder``, at the URL path ``prefix``, until the process that started this one
     has ended.
     """
+    parent = os.getppid()  # before the imports, which take seconds: it may end meanwhile
     from tensorboard import default, program
-
-    parent = os.getppid()
 
     class OnSocket(program.WerkzeugServer):  # type: ignore[misc]
         """TensorBoard's own server, which writes a port into its address."""

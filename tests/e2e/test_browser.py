@@ -4,43 +4,32 @@ Screenshots are left in tests/output.
 """
 
 import contextlib
-import shutil
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 from hub_config.lab import accounts
 from hub_config.lab.supervisor import wait
+from tests import browser
 from tests.e2e.conftest import SOON
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-OUTPUT = Path(__file__).parents[1] / "output"
-PATIENCE_MS = 100_000
 
 pytestmark = [
     pytest.mark.hub,
     pytest.mark.native,
     pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here"),
+    browser.needs_chromium,
     pytest.mark.timeout(600),
 ]
 
 
 @pytest.fixture
 def page():
-    OUTPUT.mkdir(exist_ok=True)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.set_default_timeout(PATIENCE_MS)
-        expect.set_options(timeout=PATIENCE_MS)
+    with browser.one_page() as page:
         yield page
-        browser.close()
 
 
 def shoot(page, name):
-    page.screenshot(path=OUTPUT / f"{name}.png")
+    page.screenshot(path=browser.OUTPUT / f"{name}.png")
 
 
 def log_in(lab, page, name):

@@ -4,42 +4,35 @@ Screenshots are left in tests/output.
 """
 
 import contextlib
-import shutil
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import TimeoutError, expect, sync_playwright
+from playwright.sync_api import TimeoutError, expect
 from tornado.web import create_signed_value
 
 from gpu_kernels.pool.service.feed import MOST_EACH
 from spawner.ports import free_port
+from tests.browser import OUTPUT, PATIENCE_MS, launched, needs_chromium
 from tests.pages.site import PREFIX, SECRET, Site, in_days
 from tests.pool.controller import Agent, ThreadedController, reserve, token
 from tests.provisioner.pool import wait_until
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 ROOT = Path(__file__).parents[2]
-OUTPUT = ROOT / "tests" / "output"
 AXE = ROOT / "hub_config" / "proxy" / "node_modules" / "axe-core" / "axe.min.js"
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-PATIENCE_MS = 100_000
 LOOKS = {"wide-light": (WIDE, "light"), "phone-dark": (PHONE, "dark")}
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here"),
+    needs_chromium,
     pytest.mark.timeout(600),
 ]
 
 
 @pytest.fixture(scope="module")
 def chromium():
-    OUTPUT.mkdir(exist_ok=True)
-    with sync_playwright() as playwright:
-        expect.set_options(timeout=PATIENCE_MS)
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -10,19 +10,17 @@ from pathlib import Path
 
 import psutil
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
+from tests.browser import OUTPUT, PATIENCE_MS, needs_chromium, one_page
 from tests.docs.documents import ROOT, code
 from tests.provisioner.pool import Pool, wait_until
 from tests.server.conftest import TOKEN, Server
 
 GUIDE = ROOT / "docs" / "how-to" / "use-tensorboard.md"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-OUTPUT = Path(__file__).parents[1] / "output"
-PATIENCE_MS = 100_000
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -131,19 +129,13 @@ def test_it_ends_with_its_server(tmp_path: Path, pool: Pool) -> None:
 
 @pytest.fixture
 def page() -> Iterator[Page]:
-    OUTPUT.mkdir(exist_ok=True)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.set_default_timeout(PATIENCE_MS)
-        expect.set_options(timeout=PATIENCE_MS)
+    with one_page() as page:
         yield page
-        browser.close()
 
 
 @pytest.mark.browser
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+@needs_chromium
 def test_one_click_in_the_launcher_shows_the_curve(ada: Server, page: Page) -> None:
     wait_until(lambda: "runs/digits" in runs(ada))
     page.goto(f"{ada.url}/lab?token={TOKEN}")
