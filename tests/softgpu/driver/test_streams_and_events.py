@@ -84,6 +84,25 @@ def test_the_legacy_stream_waits_for_blocking_streams_and_they_for_it(cuda, gate
     assert order == ["free", "legacy", "after legacy"]
 
 
+def test_a_wait_for_the_legacy_stream_comes_after_blocking_streams(cuda, gate):
+    blocking, order = stream(cuda), []
+    cuda.cuLaunchHostFunc(blocking, gate.callback, None)
+    cuda.cuLaunchHostFunc(blocking, in_order(cuda, order, "blocking"), None)
+    assert cuda.code("cuStreamQuery", 0) == raw.NOT_READY
+    threading.Timer(0.2, gate.opened.set).start()
+    cuda.cuStreamSynchronize(0)
+    assert order == ["blocking"]
+    assert cuda.code("cuStreamQuery", 0) == raw.SUCCESS
+
+
+def test_a_wait_for_the_legacy_stream_is_none_for_others(cuda, gate):
+    cuda.cuLaunchHostFunc(stream(cuda, raw.NON_BLOCKING), gate.callback, None)
+    cuda.cuStreamSynchronize(0)
+    assert cuda.code("cuStreamQuery", 0) == raw.SUCCESS
+    assert not gate.opened.is_set()
+    gate.opened.set()
+
+
 def test_the_per_thread_stream_is_one_a_thread(cuda):
     def identity(name: str, handle: int) -> int:
         out = ctypes.c_ulonglong()

@@ -50,7 +50,10 @@ CUresult cuStreamSynchronize(CUstream hStream) {
     return stream_call(hStream, [](Context& context, Stream& stream) {
         require_not_captured(stream);
         require_safe_in_captures();
-        context.driver.scheduler.wait(context.driver.scheduler.last(stream.queue), stream.queue);
+        Scheduler& scheduler = context.driver.scheduler;
+        const auto others = scheduler.before_legacy(stream.queue);
+        scheduler.wait(scheduler.last(stream.queue), stream.queue);
+        for (const CompletionRef& other : others) scheduler.wait(other, nullptr);
         return answer_of_wait(context.status());
     });
 }
@@ -59,7 +62,9 @@ CUresult cuStreamQuery(CUstream hStream) {
     return stream_call(hStream, [](Context& context, Stream& stream) {
         require_not_captured(stream);
         require_safe_in_captures();
-        return context.driver.scheduler.last(stream.queue) ? CUDA_ERROR_NOT_READY : context.status();
+        Scheduler& scheduler = context.driver.scheduler;
+        const bool busy = scheduler.last(stream.queue) || !scheduler.before_legacy(stream.queue).empty();
+        return busy ? CUDA_ERROR_NOT_READY : context.status();
     });
 }
 

@@ -256,6 +256,17 @@ CompletionRef Scheduler::last(const std::shared_ptr<Queue>& queue) {
     return queue->tail && !queue->tail->done() ? queue->tail : nullptr;
 }
 
+std::vector<CompletionRef> Scheduler::before_legacy(const std::shared_ptr<Queue>& queue) {
+    std::vector<CompletionRef> tails;
+    const Lock lock(mutex_);
+    if (queue != queue->group->legacy) return tails;
+    queue->group->busy.keep([&](const QueueRef& other) {
+        if (other->stays_busy() && other != queue && other->blocking) tails.push_back(other->tail);
+        return other->listed_busy;
+    });
+    return tails;
+}
+
 std::vector<CompletionRef> Scheduler::pending(const std::shared_ptr<QueueGroup>& group) {
     std::vector<CompletionRef> tails;
     const Lock lock(mutex_);

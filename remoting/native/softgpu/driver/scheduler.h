@@ -142,6 +142,8 @@ class Scheduler {
 
     // The completion of all that was submitted so far; null when nothing is under way.
     CompletionRef last(const std::shared_ptr<Queue>& queue);
+    // The same of the group's blocking queues, if `queue` is its legacy default stream: that comes after them.
+    std::vector<CompletionRef> before_legacy(const std::shared_ptr<Queue>& queue);
     // The ends of all that is under way in the group.
     std::vector<CompletionRef> pending(const std::shared_ptr<QueueGroup>& group);
     // Everything that is submitted to the group from now on starts after `completion`.
