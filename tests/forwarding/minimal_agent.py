@@ -5,6 +5,7 @@ The tests of the forwarding runtime use it, so that they need no controller and 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import secrets
@@ -17,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 
 from remoting.agent.slice_file import SliceFile
+from remoting.agent.ticket_office import TicketOffice
 from remoting.hello import SLICE_FILE
 
 HELLO = struct.Struct("<8sHHI16sQ40s32s16s")
@@ -150,10 +152,20 @@ class MinimalAgent:
                 if len(hello) == HELLO.size:
                     self._answer(connection, hello)
 
+    async def _give_for_a_ticket(self, connection: socket.socket, file: SliceFile) -> None:
+        with TicketOffice(file) as office:
+            text = office.text.encode()
+            connection.sendall(struct.pack("<II", OK, len(text)) + text)
+            async with asyncio.timeout(60):
+                await office.serve()
+
     def _answer(self, connection: socket.socket, hello: bytes) -> None:
         if HELLO.unpack(hello)[7] != self.secret:
             text = b"this lease is not known, or the secret is wrong"
             connection.sendall(struct.pack("<II", WRONG_SECRET, len(text)) + text)
+            return
+        if HELLO.unpack(hello)[2] == SLICE_FILE and self.tcp and self.file:
+            asyncio.run(self._give_for_a_ticket(connection, self.file))
             return
         if HELLO.unpack(hello)[2] == SLICE_FILE:
             files = [self.file.descriptor] if self.file else []

@@ -49,6 +49,19 @@ def test_processor_and_kernels_work_on_the_same_memory_without_copies(shared: Cl
     assert out == "0 0\n42 8 (0, 0)\n"
 
 
+def test_over_tcp_on_one_host_memory_is_mapped_too(tmp_path: Path, native: Build) -> None:
+    with sharing(tmp_path, native, tcp=True) as client:
+        out = client.check("""
+            c = Mapped()
+            address, words = c.here(4 * MB)
+            words[0] = 40
+            c.launch(c.kernel(c.library_of(TEXT), "add"), [U64(address), UINT(2)])
+            c.wait_in()
+            print(words[0], c.traffic()[:2])
+        """)
+    assert out == "42 (0, 0)\n"
+
+
 def test_copies_of_cuda_see_what_the_processor_wrote_and_are_counted(shared: Client) -> None:
     out = shared.check("""
         c = Mapped()
@@ -276,7 +289,7 @@ def test_a_forked_child_has_none_of_it(shared: Client) -> None:
 
 
 def test_memory_is_as_before_where_the_agent_shares_none(tmp_path: Path, native: Build) -> None:
-    for how in ({"shares": False}, {"tcp": True}):
+    for how in ({"shares": False}, {"shares": False, "tcp": True}):
         (folder := tmp_path / str(how)).mkdir()
         with sharing(folder, native, **how) as client:
             out = client.check("""
