@@ -29,7 +29,7 @@ lab.make_folders()
 c.JupyterHub.bind_url = lab.url
 c.JupyterHub.hub_bind_url = f"http://{lab.address}:{lab.hub_port}"
 c.ConfigurableHTTPProxy.api_url = f"http://{lab.address}:{lab.proxy_api_port}"
-c.ConfigurableHTTPProxy.command = services.tied(proxy_command())
+c.ConfigurableHTTPProxy.command = services.dying_with_parent(proxy_command())
 c.ConfigurableHTTPProxy.auth_token = accounts.token(lab.secrets, "proxy")
 c.ConfigurableHTTPProxy.pid_file = str(lab.state / "proxy.pid")
 
@@ -126,7 +126,7 @@ c.JupyterHub.services = [
     {
         "name": "gpu",
         "url": f"http://{lab.address}:{lab.controller_port}",
-        "command": services.kept(services.controller_command()),
+        "command": services.respawned(services.controller_command()),
         "environment": services.service_environment(lab),
         "cwd": str(lab.state),
         "display": False,
@@ -135,7 +135,7 @@ c.JupyterHub.services = [
         # The pages act for whoever looks at them: of these scopes, they get what that person holds.
         "name": services.PAGES_SERVICE,
         "url": f"http://{lab.address}:{lab.pages_port}",
-        "command": services.kept(services.pages_command()),
+        "command": services.respawned(services.pages_command()),
         "environment": services.service_environment(lab),
         "cwd": str(lab.state),
         "display": True,
@@ -161,7 +161,7 @@ c.GPULabMixin.gpu_slice_courses = list(accounts.COURSES)
 
 # --- servers --------------------------------------------------------------------------------------------
 
-c.Spawner.cmd = services.tied(services.server_command(), yields=lab.servers_yield)
+c.Spawner.cmd = services.dying_with_parent(services.server_command(), yields=lab.servers_yield)
 c.Spawner.args = ["--allow-root"] if os.geteuid() == 0 else []
 c.Spawner.default_url = "/lab"
 c.Spawner.environment = services.server_environment(lab)

@@ -12,7 +12,7 @@ from traitlets import Float, List, TraitError, Unicode, Union, default, validate
 from traitlets.config import LoggingConfigurable
 
 from gpu_kernels.client import AsyncPoolClient
-from gpu_kernels.client.ahead import load_ahead
+from gpu_kernels.client.preload import preload_httpx
 from gpu_kernels.pool.policy.properties import STARTS
 from gpu_kernels.pool.policy.roles import STUDENT, Patterns
 from spawner.courses import (
@@ -25,7 +25,7 @@ from spawner.courses import (
 )
 from spawner.slices import ServersSlices, slices_of_servers
 
-load_ahead()  # now, and not when the first server of a hub stops
+preload_httpx()  # now, and not when the first server of a hub stops
 
 RELEASE_TOKEN_S = 120
 """Life of the token with which the hub gives a stopped server's leases back; used within seconds."""

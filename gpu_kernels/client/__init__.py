@@ -11,8 +11,8 @@ subclass of its code; a controller that cannot be reached is ``PoolUnavailable``
 from gpu_kernels.client.aio import AsyncPoolClient
 from gpu_kernels.client.answers import AssignedLease, Assignment, Lease, LeaseSlice, Lost, Renewal, Slot
 from gpu_kernels.client.connection import TOKEN_VARIABLES
+from gpu_kernels.client.event_stream import Event
 from gpu_kernels.client.exchange import CONTROLLER_VARIABLE
-from gpu_kernels.client.following import Event
 from gpu_kernels.client.leased import Leased
 from gpu_kernels.client.threads import PoolClient
 

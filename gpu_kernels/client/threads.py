@@ -13,8 +13,8 @@ import httpx
 
 from gpu_kernels.client.answers import Lease, Slot
 from gpu_kernels.client.connection import Connection
+from gpu_kernels.client.event_stream import Event, EventStream
 from gpu_kernels.client.exchange import Reply, exchange
-from gpu_kernels.client.following import Event, Following
 from gpu_kernels.client.holding import Wish
 from gpu_kernels.client.requests import Pause, Request, Script
 from gpu_kernels.client.reservation import Reservation
@@ -98,7 +98,7 @@ class PoolClient(Connection):
         A stream that is interrupted goes on where it ended; a ``reset`` says that something was missed.
         Raises what is refused.
         """
-        following = Following(self._controllers, topics or ("leases",), after, self.timeout)
+        following = EventStream(self._controllers, topics or ("leases",), after, self.timeout)
         while True:
             failure: Exception | None = None
             try:

@@ -23,7 +23,7 @@ from gpu_kernels.provisioner.snapshot import snapshot
 from gpu_kernels.server import course
 from gpu_kernels.server.asking import Asker
 from gpu_kernels.server.streams import Streams, told
-from gpu_kernels.until_gone import UntilGone
+from gpu_kernels.streaming import StreamingHandler
 
 MAX_BODY = 4096
 HEARTBEAT_S = 15.0
@@ -135,7 +135,7 @@ class Change(Handler):
         self.finish(snapshot(attachment))
 
 
-class Events(UntilGone, Handler):
+class Events(StreamingHandler, Handler):
     """``kernels`` and a ``slice`` for each at the beginning, then ``slice`` when one has changed, and
     ``gone`` when one has ended.
     """
@@ -145,7 +145,7 @@ class Events(UntilGone, Handler):
     @authenticated
     @authorized
     async def get(self) -> None:
-        await self.until_gone(self._tell())
+        await self.stream(self._tell())
 
     async def _tell(self) -> None:
         stream = self.streams.open()

@@ -35,7 +35,7 @@ class Process:
         self.log = log
         with log.open("ab") as file:
             self._popen = subprocess.Popen(
-                [sys.executable, "-m", "hub_config.lab.tied", *command],
+                [sys.executable, "-m", "hub_config.lab.die_with_parent", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hub_config.lab import accounts
+from hub_config.lab.die_with_parent import YIELDING
 from hub_config.lab.settings import MARKER_VARIABLE, REPOSITORY, SETTINGS_VARIABLE, Settings, python
-from hub_config.lab.tied import YIELDING
 from remoting.paths import NATIVE_VARIABLE
 
 AGENT = "lab"
@@ -20,18 +20,18 @@ CONFIGURATION = REPOSITORY / "hub_config"
 HUB_CONFIGURATION = CONFIGURATION / "jupyterhub_config.py"
 
 
-def tied(command: list[str], *, yields: bool = False) -> list[str]:
+def dying_with_parent(command: list[str], *, yields: bool = False) -> list[str]:
     """The command, ending when the process that starts it ends.
 
     `yields`: it goes after hub, proxy and controller where processors are short. When a class begins dozens
     of servers start at once, and everybody waits for those three.
     """
-    return [python(), "-m", "hub_config.lab.tied", *([YIELDING] if yields else []), *command]
+    return [python(), "-m", "hub_config.lab.die_with_parent", *([YIELDING] if yields else []), *command]
 
 
-def kept(command: list[str]) -> list[str]:
-    """The command, tied, and started again when it dies."""
-    return [python(), "-m", "hub_config.lab.kept", *command]
+def respawned(command: list[str]) -> list[str]:
+    """The command, started again when it dies."""
+    return [python(), "-m", "hub_config.lab.respawn", *command]
 
 
 def hub_command(configuration: Path = HUB_CONFIGURATION) -> list[str]:

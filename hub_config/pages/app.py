@@ -21,7 +21,7 @@ from traitlets import Float, TraitError, Unicode, validate
 from traitlets.config import Application, Config
 
 from gpu_kernels import __version__
-from gpu_kernels.client.ahead import load_ahead
+from gpu_kernels.client.preload import preload_httpx
 from gpu_kernels.limits.descriptors import raise_soft_limit, shares
 from gpu_kernels.limits.front import USUAL, Front, Times
 from gpu_kernels.limits.logs import limit_rate
@@ -108,7 +108,7 @@ class LabPages(Application):
         handlers = [*self.log.handlers, *logging.getLogger().handlers]
         limit_rate([*handlers, *filter(None, [logging.lastResort])])
         # What takes a while, and is needed by every visitor, is done before there is one.
-        load_ahead()
+        preload_httpx()
         texts = Texts(Path(self.translations))
         texts.prepare()
         gc.collect()

@@ -100,7 +100,7 @@ def test_services_end_when_their_supervisor_is_killed(tmp_path):
     assert not alive
 
 
-KEPT = [sys.executable, "-m", "hub_config.lab.kept"]
+KEPT = [sys.executable, "-m", "hub_config.lab.respawn"]
 
 
 def test_a_kept_command_that_cannot_start_is_given_up_with_its_status():
@@ -120,7 +120,7 @@ def test_a_kept_command_is_stopped_by_a_signal(tmp_path):
 
 def test_a_kept_command_that_is_killed_comes_back(tmp_path):
     keep_at_once = (
-        "import sys; from hub_config.lab import kept; kept.SETTLED_S = 0.0; kept.main(sys.argv[1:])"
+        "import sys; from hub_config.lab import respawn; respawn.SETTLED_S = 0.0; respawn.main(sys.argv[1:])"
     )
     process = start(tmp_path, [sys.executable, "-c", keep_at_once, *SLEEP])
     wait_up(process)

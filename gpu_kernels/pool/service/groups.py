@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import httpx
 
-from gpu_kernels.client.ahead import load_ahead
+from gpu_kernels.client.preload import preload_httpx
 from gpu_kernels.errors import AuthenticationUnavailable, PoolError
 from gpu_kernels.pool.ledger import groups
 from gpu_kernels.pool.ledger.groups import Properties
@@ -60,7 +60,7 @@ class HubGroups:
     @classmethod
     def from_environment(cls) -> HubGroups:
         """As the hub tells its service. Raises ``KeyError`` outside of a hub."""
-        load_ahead()
+        preload_httpx()
         return cls(os.environ["JUPYTERHUB_API_URL"], os.environ["JUPYTERHUB_API_TOKEN"], _internal_tls())
 
     async def read(self) -> Mapping[str, Properties]:

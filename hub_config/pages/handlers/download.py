@@ -13,7 +13,7 @@ from tornado.iostream import StreamClosedError
 from gpu_kernels.client.exchange import Controllers, Try, client_arguments, unreachable
 from gpu_kernels.client.requests import Request
 from gpu_kernels.errors import NotActive, PoolError, from_json
-from gpu_kernels.until_gone import UntilGone
+from gpu_kernels.streaming import StreamingHandler
 from hub_config.pages.handlers.base import TIMEOUT_S, PageHandler
 
 log = logging.getLogger("hub_config.pages")
@@ -21,12 +21,12 @@ FLUSH_WITHIN_S = 60.0
 """A visitor who takes nothing for so long is let go."""
 
 
-class Download(UntilGone, PageHandler):
+class Download(StreamingHandler, PageHandler):
     async def pass_on(self, request: Request[str], name: str) -> None:
         """Answer with what the controller answers to ``request``, as a file called ``name``. One that breaks
         off in the middle ends the connection: what came must not look whole.
         """
-        await self.until_gone(self._pass_on(request, name))
+        await self.stream(self._pass_on(request, name))
 
     async def _pass_on(self, request: Request[str], name: str) -> None:
         try:

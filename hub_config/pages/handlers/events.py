@@ -13,9 +13,9 @@ import logging
 import httpx
 from tornado.iostream import StreamClosedError
 
+from gpu_kernels.client.event_stream import Event, EventStream
 from gpu_kernels.client.exchange import Controllers, client_arguments, unreachable
-from gpu_kernels.client.following import Event, Following
-from gpu_kernels.until_gone import UntilGone
+from gpu_kernels.streaming import StreamingHandler
 from hub_config.pages.handlers.base import TIMEOUT_S, PageHandler
 
 log = logging.getLogger("hub_config.pages")
@@ -23,7 +23,7 @@ MOST_TOPICS = 400
 FLUSH_WITHIN_S = 30.0
 
 
-class Events(UntilGone, PageHandler):
+class Events(StreamingHandler, PageHandler):
     @property
     def wants_parts(self) -> bool:
         """It is a script that asks, never a person."""
@@ -33,10 +33,10 @@ class Events(UntilGone, PageHandler):
         topics = self.get_query_argument("topics", "leases")[:MOST_TOPICS]
         last = self.request.headers.get("Last-Event-ID", "")
         after = int(last) if last.isascii() and last.isdigit() and len(last) < 19 else None
-        following = Following(Controllers(self.lab.controller), (topics,), after, TIMEOUT_S)
-        await self.until_gone(self._pass_on(following))
+        following = EventStream(Controllers(self.lab.controller), (topics,), after, TIMEOUT_S)
+        await self.stream(self._pass_on(following))
 
-    async def _pass_on(self, following: Following) -> None:
+    async def _pass_on(self, following: EventStream) -> None:
         arguments = client_arguments({"Authorization": f"token {self.token}"}, verify=True)
         try:
             async with (

@@ -10,14 +10,14 @@ from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application
 
-from gpu_kernels.until_gone import UntilGone
+from gpu_kernels.streaming import StreamingHandler
 
 
-class Endless(UntilGone):
+class Endless(StreamingHandler):
     broken_off = asyncio.Event()
 
     async def get(self) -> None:
-        await self.until_gone(self._tell())
+        await self.stream(self._tell())
 
     async def _tell(self) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Answers that last for as long as somebody reads them: streams of events, long tables."""
+"""Streaming responses, cancelled when their reader disconnects: events, long tables."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from tornado.web import RequestHandler
 
 
-class UntilGone(RequestHandler):
-    """Base of a tornado handler whose answer may last, and ends when its reader has gone."""
+class StreamingHandler(RequestHandler):
+    """Base of a tornado handler with a streaming response."""
 
     _answer: asyncio.Task[None] | None = None
 
-    async def until_gone(self, answer: Coroutine[Any, Any, None]) -> None:
+    async def stream(self, answer: Coroutine[Any, Any, None]) -> None:
         """Run ``answer`` to its end, or cancel it when the connection closes. Called in ``get``."""
         self._answer = asyncio.ensure_future(answer)
         try:

@@ -1,4 +1,4 @@
-"""Following the pool's changes: reading server-sent events and going on after an interruption, sans-io."""
+"""EventStream the pool's changes: reading server-sent events and going on after an interruption, sans-io."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Event:
     data: dict[str, Any]
 
 
-class Following:
+class EventStream:
     """One follower: which controller to ask, from which event on, and what the lines mean."""
 
     def __init__(

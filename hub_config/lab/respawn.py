@@ -1,4 +1,4 @@
-"""Runs a command and starts it again when it dies: `python -m hub_config.lab.kept COMMAND...`.
+"""Runs a command and starts it again when it dies: `python -m hub_config.lab.respawn COMMAND...`.
 
 For the controller under a hub: the hub itself looks after a service every 30 seconds only, which is most of a
 lease's life. A command that ends well, or dies within its first seconds (a taken port, a broken
@@ -14,13 +14,13 @@ import sys
 import time
 from types import FrameType
 
-from hub_config.lab.tied import tie_to_parent
+from hub_config.lab.die_with_parent import die_with_parent
 
 SETTLED_S = 5.0
 
 
 def main(command: list[str]) -> int:
-    tie_to_parent(os.getppid())
+    die_with_parent(os.getppid())
     child: subprocess.Popen[bytes] | None = None
     stopping = False
 
@@ -35,7 +35,7 @@ def main(command: list[str]) -> int:
     status = 0
     while not stopping:
         begun = time.monotonic()
-        child = subprocess.Popen([sys.executable, "-m", "hub_config.lab.tied", *command])
+        child = subprocess.Popen([sys.executable, "-m", "hub_config.lab.die_with_parent", *command])
         if stopping:  # the signal came while the child was being made
             child.terminate()
         status = child.wait()

@@ -1,4 +1,4 @@
-"""Loads what httpx would load at its first request: for processes whose event loop must not stand still.
+"""Preloads what httpx imports at its first request: for processes whose event loop must not stand still.
 
 httpx imports its transport when the first client is made, and that one its sockets with the first connection:
 a tenth of a second of a server that many people use, in the middle of somebody's request.
@@ -12,7 +12,7 @@ from contextlib import suppress
 LATER = ("httpcore", "anyio.streams.tls", "anyio._backends._asyncio")
 
 
-def load_ahead() -> None:
+def preload_httpx() -> None:
     """Call it where a process starts. What is not there under that name is loaded when it is needed."""
     for name in LATER:
         with suppress(ImportError):

@@ -1,4 +1,5 @@
-"""Runs a command that ends when its parent ends: `python -m hub_config.lab.tied [--yielding] COMMAND...`.
+"""Runs a command that ends when its parent ends:
+`python -m hub_config.lab.die_with_parent [--yielding] COMMAND...`.
 
 The kernel sends SIGTERM to the process when the thread that started it dies, whatever killed it. The command
 replaces this interpreter (exec), so that process ids, signals and exit codes are the command's own.
@@ -18,7 +19,7 @@ YIELDING = "--yielding"
 NICENESS = 10
 
 
-def tie_to_parent(parent: int) -> None:
+def die_with_parent(parent: int) -> None:
     """Asks for SIGTERM at the death of `parent`, and ends now if that has already happened."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0) != 0:
@@ -30,8 +31,8 @@ def tie_to_parent(parent: int) -> None:
 def main(command: list[str]) -> None:
     yields, command = command[:1] == [YIELDING], command[command[:1] == [YIELDING] :]
     if not command:
-        sys.exit("usage: python -m hub_config.lab.tied [--yielding] COMMAND...")
-    tie_to_parent(os.getppid())
+        sys.exit("usage: python -m hub_config.lab.die_with_parent [--yielding] COMMAND...")
+    die_with_parent(os.getppid())
     if yields:
         yield_processors(NICENESS)
     os.execvp(command[0], command)  # noqa: S606
