@@ -58,23 +58,6 @@ def test_no_tracked_file_has_both_sides_of_a_merge():
     assert both == []
 
 
-CODE = {".py", ".cpp", ".h", ".c", ".hpp", ".ts", ".tsx", ".js", ".mjs", ".css"}
-RECORDS = "gpu_kernels/pool/ledger/stores/migrations/versions/"
-"""Migrations are written once, and never again."""
-LIMIT = 450
-
-
-def test_modules_stay_small_enough_to_read():
-    long = {
-        str(path.relative_to(ROOT)): lines
-        for path in tracked_files()
-        if path.suffix in CODE
-        and not str(path.relative_to(ROOT)).startswith(RECORDS)
-        and (lines := len(path.read_text().splitlines())) > LIMIT
-    }
-    assert long == {}
-
-
 def test_only_the_documented_targets_are_public_in_the_makefile():
     text = (ROOT / "Makefile").read_text()
     phony = re.search(r"^\.PHONY:(.*)$", text, re.M)
