@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
+from importlib.util import find_spec
 from typing import Any
 
 from gpu_kernels import attach
@@ -40,11 +41,13 @@ class Report:
     remarks: list[str] = field(default_factory=list)
     used: tuple[int, int] | None = None
     """Memory used and total, in MiB, for the bar."""
+    first: list[str] = field(default_factory=list)
+    """Lines between the headline and the table."""
 
     def __repr__(self) -> str:
         width = max((len(name) for name, _ in self.rows), default=0)
         table = [f"  {name.ljust(width)}  {value}" for name, value in self.rows]
-        return "\n".join([self.headline, *table, *self.remarks])
+        return "\n".join([self.headline, *self.first, *table, *self.remarks])
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -52,15 +55,19 @@ class Report:
             f'<td style="text-align:left">{escape(value)}{self._bar(name)}</td></tr>'
             for name, value in self.rows
         )
-        remarks = "".join(f"<div>{escape(remark)}</div>" for remark in self.remarks)
         table = f"<table>{rows}</table>" if rows else ""
-        return f"<div><strong>{escape(self.headline)}</strong>{table}{remarks}</div>"
+        headline = f"<strong>{escape(self.headline)}</strong>"
+        return f"<div>{headline}{_divs(self.first)}{table}{_divs(self.remarks)}</div>"
 
     def _bar(self, name: str) -> str:
         if name != "memory" or self.used is None:
             return ""
         used, total = self.used
         return f' <meter min="0" max="{total}" high="{total * 9 // 10}" value="{used}"></meter>'
+
+
+def _divs(lines: list[str]) -> str:
+    return "".join(f"<div>{escape(line)}</div>" for line in lines)
 
 
 def look(environ: Mapping[str, str] | None = None) -> Report:
@@ -98,7 +105,7 @@ def _without_lease(environ: Mapping[str, str]) -> Report:
         return Report("This kernel was restarted without a GPU.", remarks=[*refusal.splitlines(), TRY_AGAIN])
     if environ.get("GPU_KERNELS_DEVICE") == "software":
         headline = "This process runs straight on a software GPU of its own; no pool is involved."
-        return Report(headline, remarks=_of_pytorch("software"))
+        return Report(headline, first=_of_pytorch("software"))
     return Report(NO_GPU[0], remarks=list(NO_GPU[1:]))
 
 
@@ -150,16 +157,18 @@ def _fill(report: Report, environ: Mapping[str, str], lease: Lease | None, slice
         if left := _time_left(lease):
             rows.append(("time left", left))
         rows.append(("lease", _lease_text(lease)))
-    report.remarks = _of_pytorch(slices[0].device if slices else "") + report.remarks
+    report.first = _of_pytorch(slices[0].device if slices else environ.get("GPU_KERNELS_DEVICE", ""))
     if course := (lease.course if lease is not None else environ.get("GPU_KERNELS_COURSE")):
         rows.append(("course", course))
 
 
 def _of_pytorch(device: str) -> list[str]:
-    """What a program that has imported PyTorch has to know where its GPU is of this kind."""
+    """What a program of PyTorch has to know where its GPU is of this kind, before it imports it too."""
+    if device != "software" or find_spec("torch") is None:
+        return []
     torch = sys.modules.get("torch")
-    served = torch is not None and getattr(torch.version, "cuda", None) is not None
-    return [WHAT_RUNS_WHERE] if served and device == "software" else []
+    without_cuda = torch is not None and getattr(getattr(torch, "version", None), "cuda", None) is None
+    return [] if without_cuda else [WHAT_RUNS_WHERE]
 
 
 def _gpu_text(part: SliceStatus) -> str:

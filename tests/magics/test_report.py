@@ -85,6 +85,13 @@ def test_nothing_that_others_wrote_is_html_in_the_notebook():
     assert '<meter min="0" max="100"' in html
 
 
+def test_lines_that_come_first_are_under_the_headline_in_both_forms():
+    report = Report("A slice", rows=[("memory", "1 MiB")], remarks=["last"], first=["<first>"])
+    assert [line.split()[0] for line in repr(report).splitlines()] == ["A", "<first>", "memory", "last"]
+    html = report._repr_html_()
+    assert html.index("&lt;first&gt;") < html.index("memory") < html.index("last")
+
+
 def test_ipython_loads_it_and_it_runs_on_another_thread(monkeypatch):
     monkeypatch.delenv("GPU_KERNELS_LEASE", raising=False)
     shell = InteractiveShell()

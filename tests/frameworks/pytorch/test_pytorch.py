@@ -167,9 +167,11 @@ def test_the_guides_program_learns(pytorch: str) -> None:
     assert done.stdout.startswith("learned: True on "), done.stderr
 
 
-def test_gpu_says_first_where_operators_run(pytorch: str) -> None:
-    asked = "import torch; from gpu_kernels.magics.report import look; print(look())"
-    done = places.run(pytorch, "straight", "-c", asked)
+@pytest.mark.parametrize("place", ["straight", "forwarded"])
+@pytest.mark.parametrize("imports", ["", "import torch; "])
+def test_gpu_says_first_where_operators_run(pytorch: str, place: str, imports: str) -> None:
+    asked = f"{imports}from gpu_kernels.magics.report import look; print(look())"
+    done = places.run(pytorch, place, "-c", asked)
     assert done.stdout.splitlines()[1] == WHAT_RUNS_WHERE, done.stderr
 
 
