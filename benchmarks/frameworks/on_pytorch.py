@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 
+import networks
 import torch
 from torch import nn
 
@@ -98,6 +99,10 @@ def main() -> None:
         "transformer_ms": seconds(step(transformer, torch.randn(32, 32, 128), labels), times) * 1e3,
     }
     figures |= counted(cnn_step, times)
+    images = torch.randn(32, 3, 32, 32)
+    for name, network in {"resnet": networks.resnet(), "inception": networks.inception()}.items():
+        took = seconds(step(network, images, labels), times)
+        figures[f"{name}_images_a_second"] = len(images) / took
     json.dump(figures, sys.stdout)
 
 

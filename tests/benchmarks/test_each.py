@@ -48,7 +48,7 @@ def test_a_benchmark_at_its_smallest_prints_its_figures(name: str) -> None:
     done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]
     figures = json.loads(done.stdout)
-    if name in FRAMEWORKS and "make frameworks" in done.stderr:
+    if name in FRAMEWORKS and not figures and "make frameworks" in done.stderr:
         pytest.skip(done.stderr.splitlines()[-1])
     assert figures
     for figure in figures:
