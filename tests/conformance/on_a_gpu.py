@@ -1,7 +1,8 @@
 """``python -m tests.conformance.on_a_gpu``: the suites on this machine's NVIDIA GPU, straight and forwarded.
 
-What a test does on the driver itself is the measure: forwarded, it must do the same. Without a GPU nothing is
-run and nothing is claimed. The report is written to docs/gpu/, named after the GPU and the driver.
+What a test does on the driver itself is the measure: forwarded, it must do the same. Networks of PyTorch,
+Keras and JAX are trained too, where they are installed. Without a GPU nothing is run and nothing is claimed.
+The report is written to docs/gpu/, named after the GPU and the driver.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from remoting.agent.gpus import Inventory, NoGpu, nvml_gpus
+from tests.frameworks.installed import NotInstalled
 
+from . import training
 from .__main__ import figures
 from .expectations import last_line
 from .places import PLACES
@@ -61,9 +64,27 @@ def main() -> int:
         seconds[place] = time.monotonic() - begun
         print(f"{place}: {figures(Counter(result.outcome for result in results[place]))}", flush=True)
     different = differences(results[STRAIGHT], results[FORWARDED])
-    path = write(suite, inventory, results, seconds, different)
-    print(f"{len(different)} tests did not do forwarded what they did straight; see {path.relative_to(ROOT)}")
-    return 1 if different else 0
+    networks, others = trainings()
+    path = write(suite, inventory, results, seconds, different, networks)
+    print(
+        f"{len(different)} tests and {others} networks did not do forwarded what they did straight; see "
+        f"{path.relative_to(ROOT)}"
+    )
+    return 1 if different or others else 0
+
+
+def trainings() -> tuple[list[str], int]:
+    """A row for each network, printed as it ends, and how many did not end forwarded as they did straight."""
+    listed, different = [], 0
+    for framework in training.PROGRAMS:
+        try:
+            more, others = training.rows(*training.train_in((STRAIGHT, FORWARDED), framework, smallest=False))
+        except NotInstalled as error:
+            more, others = [f"| {framework} | not run | {error} |"], 0
+        print("\n".join(more), flush=True)
+        listed += more
+        different += others
+    return listed, different
 
 
 def differences(straight: list[Result], forwarded: list[Result]) -> list[Difference]:
@@ -80,8 +101,9 @@ def write(
     results: dict[str, list[Result]],
     seconds: dict[str, float],
     different: list[Difference],
+    networks: list[str],
 ) -> Path:
-    """The report: what ran on what, the figures of both runs, and every difference."""
+    """The report: what ran on what, the figures of both runs, every difference, and how networks train."""
     gpu = inventory.gpus[0]
     today = datetime.datetime.now(datetime.UTC).date()
     version = f"{inventory.cuda_version // 1000}.{inventory.cuda_version % 1000 // 10}"
@@ -103,6 +125,8 @@ def write(
     if different:
         lines += ["| test | straight | forwarded | what it said |", "|---|---|---|---|"]
         lines += [difference.row() for difference in different]
+    lines += ["", "## Networks that were trained", "", "| network | straight | forwarded |", "|---|---|---|"]
+    lines += networks
     REPORTS.mkdir(parents=True, exist_ok=True)
     name = re.sub(r"[^a-z0-9.]+", "-", f"{gpu.name}-{inventory.driver_version}".lower()).strip("-")
     path = REPORTS / f"{name}.md"

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from remoting.agent.gpus import Gpu, Inventory, NoGpu
+from tests.frameworks.installed import NotInstalled
 
 from . import on_a_gpu
 from .runner import Result
 from .suite import Suite
+from .training import Training
 
 GPU = Gpu("GPU-1", 0, "V100", "nvidia", "Tesla V100-PCIE-32GB", 32768, 32000, "7.0", "00:04.0")
 SUITE = Suite(name="it", distribution="pytest", root=Path("/"), folders=(), counted=())
@@ -38,6 +40,7 @@ def test_the_report_names_gpu_driver_date_and_differences(tmp_path: Path, monkey
         runs,
         dict.fromkeys(runs, 60.0),
         on_a_gpu.differences(straight, forwarded),
+        ["| ResNet-50, images | 300 a second | 290 a second |"],
     )
     assert path.name == "tesla-v100-pcie-32gb-550.54.15.md"
     text = path.read_text()
@@ -46,6 +49,22 @@ def test_the_report_names_gpu_driver_date_and_differences(tmp_path: Path, monkey
     assert "| straight | 2 of 2 passed (100.0%) | 60 |" in text
     assert "| forwarded | 1 of 2 passed (50.0%), 1 failed | 60 |" in text
     assert r"| b | passed | failed | x \| y |" in text
+    assert text.endswith("|---|---|---|\n| ResNet-50, images | 300 a second | 290 a second |\n")
+
+
+def test_each_framework_is_trained_both_ways_or_said_to_be_missing(monkeypatch, capsys) -> None:
+    def train_in(places, framework, *, smallest):
+        assert (places, smallest) == ((on_a_gpu.STRAIGHT, on_a_gpu.FORWARDED), False)
+        if framework == "jax":
+            raise NotInstalled("jax is not here")
+        return [Training(framework, (2.0, 1.0), 10.0)], [Training(framework, failure="exit 1: no engine")]
+
+    monkeypatch.setattr(on_a_gpu.training, "train_in", train_in)
+    listed, different = on_a_gpu.trainings()
+    assert different == 2
+    assert listed[0] == "| pytorch | 10 a second, loss 2.0000 to 1.0000 | exit 1: no engine |"
+    assert listed[2] == "| jax | not run | jax is not here |"
+    assert capsys.readouterr().out.splitlines() == listed
 
 
 def test_without_a_gpu_it_says_so_and_claims_nothing(monkeypatch, capsys) -> None:
