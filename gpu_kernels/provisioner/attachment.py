@@ -67,10 +67,8 @@ class View:
 
 
 class Attachment:
-    """One for each kernel of ours. ``changed`` is called after each change, with nothing held, and is given
-    how the attachment stood then: who waits may have changed it again meanwhile.
-
-    ``keeps_size``: no other is asked for than the kernel is started with.
+    """One for each kernel of ours. ``changed`` is called after each change, with nothing held, and how it
+    stood then: who waits may have changed it again. ``keeps_size``: no other size is asked for later.
     """
 
     def __init__(
@@ -115,7 +113,7 @@ class Attachment:
             return self._view()
 
     def _view(self) -> View:
-        held, asking, error = self._held, self._asking, self._refusal
+        held, asking, error, lost = self._held, self._asking, self._refusal, self._loss is not None
         place = None if asking is None else _place(asking)
         size = self.wish.size if self.wish is not None else ""
         course = self._course or (self.wish.course if self.wish is not None else None) or ""
@@ -126,8 +124,7 @@ class Attachment:
             waiting_for = asking.lease if asking is not None else None
             return View("waiting", place.size, course, waiting_for, place, place.text, None, self._declined)
         if error is not None:
-            return View("refused", size, course, None, None, self._text, error, lost=self._loss is not None)
-        lost = self._loss is not None
+            return View("refused", size, course, None, None, self._text, error, lost=lost)
         return View("released", size, course, None, None, self._text, None, self._declined, lost)
 
     @property
