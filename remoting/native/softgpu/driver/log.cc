@@ -1,17 +1,15 @@
 #include "log.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
-#include <string>
+
+#include "log/line.h"
 
 namespace softgpu::driver {
 namespace {
-
-constexpr size_t kMaxLine = 4000;  // below PIPE_BUF, so that lines of several processes do not mix
 
 int open_log() {
     const char* where = std::getenv("GPU_KERNELS_SOFTGPU_LOG");
@@ -28,14 +26,9 @@ int open_log() {
 
 }  // namespace
 
-void log_line(std::string_view text) noexcept try {
+void log_line(std::string_view text) noexcept {
     static const int fd = open_log();
-    std::string line = "gpu-kernels: ";
-    for (const unsigned char c : text.substr(0, kMaxLine)) line += c < ' ' || c == 0x7f ? ' ' : char(c);
-    line += '\n';
-    // A log that cannot be written to is no reason to fail a program.
-    [[maybe_unused]] const ssize_t written = write(fd, line.data(), line.size());
-} catch (...) {
+    log_lines::write_line(fd, text);
 }
 
 }  // namespace softgpu::driver

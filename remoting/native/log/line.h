@@ -1,0 +1,40 @@
+// Lines for people, of every library that lies in a program's process: "gpu-kernels: TEXT".
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <string>
+#include <string_view>
+
+namespace log_lines {
+
+inline constexpr size_t kMaxText = 4000;  // below PIPE_BUF, so that lines of several processes do not mix
+
+// In one write(2). Control characters become spaces: a text may come from another machine, and a terminal
+// obeys them. Never fails: a line that is lost is no reason to fail a program.
+inline void write_line(int fd, std::string_view text) noexcept try {
+    std::string line = "gpu-kernels: ";
+    for (const unsigned char c : text.substr(0, kMaxText)) line += c < ' ' || c == 0x7f ? ' ' : char(c);
+    line += '\n';
+    [[maybe_unused]] const ssize_t written = write(fd, line.data(), line.size());
+} catch (...) {
+}
+
+// In the log that `target` names: `stderr`, or a file that is appended to; none where it is null or empty.
+// True when the line has gone to standard error. Opened for each line: a descriptor that is kept would be
+// closed or reused by programs that close all they do not know.
+inline bool append_line(const char* target, std::string_view text) noexcept {
+    if (!target || !*target) return false;
+    if (std::string_view(target) == "stderr") {
+        write_line(STDERR_FILENO, text);
+        return true;
+    }
+    const int fd = open(target, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) return false;
+    write_line(fd, text);
+    close(fd);
+    return false;
+}
+
+}  // namespace log_lines
