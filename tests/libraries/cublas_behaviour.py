@@ -46,6 +46,13 @@ def misfits() -> dict[str, int]:
     assert blas.status("cublasSgemmStridedBatched", *strided, long(4), 0) == 0
     said["step"] = blas.status("cublasSscal_v2", 4, address(one), at, 0)
     said["fill"] = blas.status("cublasSsyrk_v2", 5, 0, 2, 2, address(one), at, 2, address(one), at, 2)
+    # A symmetric product is not conjugated, and a Hermitian one not transposed alone.
+    pair, real = Value(1, "complex64"), address(one)
+    rank = (0, 2, 2, 2, address(pair), at, 2)
+    said["conjugated"] = blas.status("cublasCsyrk_v2", *rank, address(pair), at, 2)
+    said["conjugated, two"] = blas.status("cublasCsyr2k_v2", *rank, at, 2, address(pair), at, 2)
+    said["transposed"] = blas.status("cublasCherk_v2", 0, 1, 2, 2, real, at, 2, real, at, 2)
+    assert blas.status("cublasSsyrk_v2", 0, 2, 2, 2, real, at, 2, address(Value(0, "float32")), at, 2) == 0
     assert not buffer.get().any()
     return said
 
@@ -56,6 +63,7 @@ def unsupported() -> dict[str, int]:
     given = [0, 0, 2, 2, 2, address(one)]
     return {
         "types": blas.status("cublasGemmEx", *given, at, 28, 2, at, 28, 2, address(one), at, 28, 2, 68, -1),
+        "complex times real": blas.status("cublasScalEx", 4, address(Value(1j, "complex64")), 4, at, 0, 1, 0),
         "arrays": blas.status("cublasSgemmBatched", *given, at, 2, at, 2, address(one), at, 2, (1 << 20) + 1),
     }
 

@@ -1,5 +1,5 @@
-"""The end of library calls on a real GPU, without one: a library with the ABI of NVIDIA's cuBLAS stands in
-the worker, and writes down what it is given. It must be what the program passed."""
+"""The end of library calls on a real GPU, without one: libraries with the ABI of NVIDIA's stand in the
+worker, and write down what they are given. It must be what the program passed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,14 +22,30 @@ pytestmark = [pytest.mark.native, pytest.mark.timeout(300)]
 
 @pytest.fixture(scope="module")
 def native() -> Build:
-    return build_of_make("client_cuda", "gpu_worker", "recording_driver", "recording_cublas", "cublas13")
+    return build_of_make(
+        *("client_cuda", "gpu_worker", "recording_driver"),
+        *("recording_cublas", "recording_cublaslt", "cublas13", "cublasLt13"),
+    )
 
 
-def run(agent: MinimalAgent, native: Build, program: Path) -> subprocess.CompletedProcess[str]:
+@pytest.fixture
+def agent(native, tmp_path) -> Iterator[MinimalAgent]:
+    """Its worker finds the libraries that record, and they write into `log`."""
+    with MinimalAgent(
+        *(tmp_path, native.worker, native.recording_driver),
+        environment=os.environ | {"RECORDING_CUBLAS_LOG": str(tmp_path / "log")},
+        options=("--libraries", str(native.folder / "recording_cublas")),
+    ) as running:
+        yield running
+
+
+def run(
+    agent: MinimalAgent, native: Build, program: Path, library: str = "cublas"
+) -> subprocess.CompletedProcess[str]:
     environment = agent.client_environment(native.client) | {"PYTHONPATH": python_path()}
-    library = native.folder / "libraries/13/libcublas.so.13"
+    path = native.folder / f"libraries/13/lib{library}.so.13"
     return subprocess.run(
-        [sys.executable, program, library], env=environment, capture_output=True, text=True, timeout=200
+        [sys.executable, program, path], env=environment, capture_output=True, text=True, timeout=200
     )
 
 
@@ -37,20 +53,10 @@ def words(log: str, name: str) -> list[list[str]]:
     return [line.split()[1:] for line in log.splitlines() if line.split()[0] == name]
 
 
-def test_nvidias_library_is_given_what_the_program_passed(native, tmp_path) -> None:
-    log = tmp_path / "log"
-    options = ("--libraries", str(native.folder / "recording_cublas"))
-    with MinimalAgent(
-        *(tmp_path, native.worker, native.recording_driver),
-        environment=os.environ | {"RECORDING_CUBLAS_LOG": str(log)},
-        options=options,
-    ) as agent:
-        done = run(agent, native, HERE / "cublas_passing.py")
-        end = time.monotonic() + 60  # the session's end comes after the program's
-        while log.exists() and "destroy" not in log.read_text() and time.monotonic() < end:
-            time.sleep(0.05)
+def test_nvidias_library_is_given_what_the_program_passed(native, agent, tmp_path) -> None:
+    done = run(agent, native, HERE / "cublas_passing.py")
     assert done.returncode == 0, done.stdout + done.stderr
-    passed, recorded = json.loads(done.stdout), log.read_text()
+    passed, recorded = json.loads(done.stdout), (tmp_path / "log").read_text()
     for name in ("Sgemm64", "GemmStridedBatchedEx", "Dtrsm", "Zher2k", "CgetrsBatched", "Sdot"):
         assert words(recorded, name) == [passed[name]], name
     assert words(recorded, "Sgemm") == [passed["Sgemm"], passed["on the device"]]
@@ -69,8 +75,34 @@ def test_nvidias_library_is_given_what_the_program_passed(native, tmp_path) -> N
     # Memory outside the slice never comes there; what the library refuses is the next asked call's error.
     assert passed["outside"] == [0, INVALID_VALUE]
     assert passed["refused"] == [0, NOT_SUPPORTED]
-    # One handle for the session, which goes with it.
-    assert len(words(recorded, "create")) == len(words(recorded, "destroy")) == 1
+    # A handle that no call uses is the next one's: its end would wait for the work of other sessions.
+    assert len(words(recorded, "create")) == 1
+    assert words(recorded, "destroy") == []
+
+
+def test_streams_work_in_memory_of_their_own(native, agent, tmp_path) -> None:
+    done = run(agent, native, HERE / "cublas_streams.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    recorded = words((tmp_path / "log").read_text(), "workspace")
+    first, second, again, third = (place for place, _ in recorded)
+    assert again == first
+    assert len({first, second, third}) == 3 or third == first  # which a stream that ended has left
+    assert second not in (first, third)
+
+
+def test_nvidias_cublaslt_is_given_what_the_program_passed(native, agent, tmp_path) -> None:
+    done = run(agent, native, HERE / "lt_passing.py", "cublasLt")
+    assert done.returncode == 0, done.stdout + done.stderr
+    passed, recorded = json.loads(done.stdout), (tmp_path / "log").read_text()
+    for name, text in passed.items():
+        assert words(recorded, name)[0] == text.split(), name
+    # What its heuristic may take for granted, and the algorithm that it put first.
+    assert words(recorded, "Heuristic")[0] == [f"1={1 << 16}:8", "5=256:4", "6=256:4", "7=256:4", "8=256:4"]
+    assert words(recorded, "LtAlgorithm")[0] == ["1234"]
+    assert words(recorded, "LtStream")[0] == ["own"]
+    # Where the program gives no workspace, there is one of the stream's.
+    assert words(recorded, "LtWorkspace")[1][1] == str(4 << 20)
+    assert words(recorded, "Live") == [["4"]]
 
 
 def test_a_server_without_the_library_says_so_at_the_start(native, tmp_path) -> None:

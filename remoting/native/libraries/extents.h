@@ -57,6 +57,10 @@ constexpr Extent matrix(int64_t rows, int64_t columns, int64_t lead) {
     if (!fits || rows == 0 || columns == 0) return {fits, 0};
     return {true, sum(product(length(columns) - 1, length(lead)), length(rows))};
 }
+// By columns (order 0), or by rows (1).
+constexpr Extent ordered(int64_t order, int64_t rows, int64_t columns, int64_t lead) {
+    return order == 0 ? matrix(rows, columns, lead) : matrix(columns, rows, lead);
+}
 // A matrix of which the operation's result has these rows and columns.
 constexpr Extent factor(int64_t operation, int64_t rows, int64_t columns, int64_t lead) {
     return operation == 0 ? matrix(rows, columns, lead) : matrix(columns, rows, lead);

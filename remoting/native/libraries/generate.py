@@ -2,7 +2,7 @@
 
 ``generate.py LIBRARY FOLDER`` writes LIBRARY_messages.h, LIBRARY_exports.cc, LIBRARY_operands.cc,
 LIBRARY_cpu.inc, LIBRARY_families.inc and LIBRARY_nvidia.inc into FOLDER. functions.txt says at its head what
-its lines mean.
+its lines mean; C++ that its conditions and extents use beside extents.h lies in rules.h beside it, if any.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _TYPES = {
     **dict.fromkeys(("Z", "z", "Dz", "Zd"), "kC64"),
     "H": "kF16",
 }
-_INTEGERS = {"op", "fill", "side", "diag", "type", "compute", "number", "mode"}
 _LENGTHS = {"size", "count", "step", "lead"}  # of 64 bits in the form that has them
 _MEMORY = {"in": "kRead", "out": "kWrite", "change": "kChange", "optional": "kChange"}
 _PLACED = {"given": "kRead", "result": "kWrite", "state": "kChange"}
 _PARAMETER = re.compile(r"^(?P<kind>\w+)(?:\[(?P<type>[^\]]+)\])?:(?P<name>\w+)(?:=(?P<extent>.+))?$")
-_CHECKED = {"op", "fill", "side", "diag"}
+_CONDITIONS = ("valid(", "supported(")
+_CHECKED = {"op", "fill", "side", "diag", "order"}
 
 
 class ListError(Exception):
@@ -49,6 +49,13 @@ class Parameter:
     def is_pointer(self) -> bool:
         return self.kind in _MEMORY or self.kind in _PLACED or self.kind in ("arrays", "scalar", "info")
 
+    @property
+    def letter(self) -> str:
+        """In `fields_of`."""
+        if self.declared != "int64_t":
+            return "s" if self.kind == "scalar" else "a"
+        return {"type": "t", "compute": "c"}.get(self.kind, "o" if self.kind in _CHECKED else "n")
+
     def in_c(self, wide: bool) -> str:
         if self.is_pointer:
             return "void*" if self.kind != "scalar" else "const void*"
@@ -69,7 +76,8 @@ class Family:
     name: str
     functions: tuple[Function, ...]
     parameters: tuple[Parameter, ...]
-    conditions: tuple[str, ...]
+    valid: tuple[str, ...]  # conditions of a call that goes together
+    supported: tuple[str, ...]
 
     @property
     def sent(self) -> list[Parameter]:
@@ -77,8 +85,7 @@ class Family:
 
     @property
     def letters(self) -> str:
-        letters = {"Scalar": "s", "uint64_t": "a", "int64_t": "n"}
-        return "".join(letters[parameter.declared] for parameter in self.sent)
+        return "".join(parameter.letter for parameter in self.sent)
 
     def over(self, message: str, expression: str) -> str:
         """C++ over the fields of `message`."""
@@ -109,6 +116,10 @@ def _functions(text: str) -> list[Function]:
     return functions
 
 
+def _conditions(words: list[str], kind: str) -> tuple[str, ...]:
+    return tuple(word[len(kind) : -1] for word in words if word.startswith(kind))
+
+
 def read(text: str) -> list[Family]:
     families = []
     for line in text.splitlines():
@@ -116,9 +127,9 @@ def read(text: str) -> list[Family]:
         if not words:
             continue
         name, functions, *rest = words
-        conditions = [word[len("supported(") : -1] for word in rest if word.startswith("supported(")]
-        parameters = [_parameter(word) for word in rest if not word.startswith("supported(")]
-        families.append(Family(name, tuple(_functions(functions)), tuple(parameters), tuple(conditions)))
+        valid, supported = (_conditions(rest, word) for word in _CONDITIONS)
+        parameters = [_parameter(word) for word in rest if not word.startswith(_CONDITIONS)]
+        families.append(Family(name, tuple(_functions(functions)), tuple(parameters), valid, supported))
     return families
 
 
@@ -128,7 +139,10 @@ def _numbered(families: list[Family]) -> list[tuple[int, Family, Function]]:
 
 
 def messages(library: str, families: list[Family]) -> str:
-    lines = [_BANNER.format(library), '#pragma once\n#include "operands.h"\n\n']
+    lines = [_BANNER.format(library), '#pragma once\n#include "operands.h"\n']
+    if (_HERE / library / "rules.h").exists():
+        lines.append(f'#include "{library}/rules.h"\n')
+    lines.append("\n")
     lines.append(f"namespace maths::{library} {{\n\nenum Function : uint16_t {{\n")
     lines += [f"    k_{function.name} = {number},\n" for number, _, function in _numbered(families)]
     lines.append(f"    kFunctions = {len(_numbered(families))},\n}};\n\n")
@@ -138,7 +152,10 @@ def messages(library: str, families: list[Family]) -> str:
         lines.append("};\n")
     lines.append("\n// Null for a number that no function has.\n")
     lines.append("const char* name_of(uint16_t function);\n\n")
-    lines.append("// What the arguments of a function are, a letter each: a address, n number, s scalar.\n")
+    lines.append(
+        "// What the arguments of a function are, a letter each: a address, s scalar, c compute type,\n"
+    )
+    lines.append("// o of a few values (operation, fill, side, diagonal, order), t type, n another number.\n")
     lines.append("const char* fields_of(uint16_t function);\n\n")
     lines.append("// Shows the operands of a call to `look`. `arguments`: the structure of its family.\n")
     lines.append("Fit look_at(uint16_t function, void* arguments, size_t bytes, Look& look);\n\n")
@@ -152,9 +169,19 @@ def _look(family: Family) -> str:
     lines.append("    [[maybe_unused]] constexpr Type integer = kI32;\n")
     known = [f"is_{p.kind}(m.{p.name})" for p in family.parameters if p.kind in _CHECKED]
     known += [f"m.{p.name} >= 0" for p in family.parameters if p.kind == "size"]
+    # An end that takes an int gets what was checked, whoever sends the call.
+    for parameter in family.sent:
+        if parameter.declared != "int64_t" or parameter.kind in _CHECKED or parameter.kind == "stride":
+            continue
+        wide = "look.wide() || " if parameter.kind in _LENGTHS else ""
+        known.append(f"({wide}is_int(m.{parameter.name}))" if wide else f"is_int(m.{parameter.name})")
+    known += [f"({family.over('m', condition)})" for condition in family.valid]
     if known:
-        lines.append(f"    if (!({' && '.join(known)})) return Fit::invalid;\n")
-    for condition in family.conditions:
+        holds = "\n          && ".join(known)
+        lines.append(f"    if (!({holds})) return Fit::invalid;\n")
+    if any(parameter.kind in _PLACED for parameter in family.parameters):
+        lines.append("    if (!look.scalars_on_device()) return Fit::invalid;\n")
+    for condition in family.supported:
         holds = family.over("m", condition)
         lines.append(f"    if (!({holds})) return Fit::unsupported;\n")
     # Values first: what of the others is looked at depends on them.
@@ -203,7 +230,8 @@ def operands(library: str, families: list[Family]) -> str:
     lines.append("    switch (function) {\n")
     for _, family, function in _numbered(families):
         lines.append(f"        case k_{function.name}:\n")
-        lines.append(f"            if (bytes != sizeof({family.name})) return Fit::invalid;\n")
+        wide = "" if function.wide else " || look.wide()"
+        lines.append(f"            if (bytes != sizeof({family.name}){wide}) return Fit::invalid;\n")
         called = f"look_at(*static_cast<{family.name}*>(arguments), {function.type}, look)"
         lines.append(f"            return {called};\n")
     lines.append("        default:\n            return Fit::invalid;\n    }\n}\n\n")

@@ -58,6 +58,13 @@ constexpr bool is_number(int64_t type) {
     return type == kF32 || type == kF64 || type == kF16 || type == kB16 || type == kC32 || type == kC64;
 }
 
+constexpr bool is_complex(int64_t type) {
+    return type == kC32 || type == kC64;
+}
+constexpr bool is_int(int64_t value) {
+    return value >= INT32_MIN && value <= INT32_MAX;
+}
+
 // cublasComputeType_t. In 32 bits there are five, of which three may be faster and less exact.
 enum Compute : int32_t {
     kCompute16F = 64,
@@ -113,6 +120,10 @@ constexpr bool is_side(int64_t value) {
     return value == 0 || value == 1;
 }
 constexpr bool is_diag(int64_t value) {
+    return value == 0 || value == 1;
+}
+// By columns or by rows: of the orders that cuBLASLt has these are done.
+constexpr bool is_order(int64_t value) {
     return value == 0 || value == 1;
 }
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <cstring>
 
-#include "cublas_messages.h"
 #include "handlers.h"
+#include "libraries/messages.h"
 #include "nvidia_libraries.h"
 
 namespace worker {
@@ -24,11 +24,12 @@ using Arguments = std::array<std::byte, kGkMostCallBytes>;
 
 // A client of ours has looked at this before it sent the call. `to`: the arguments, aligned.
 bool is_sound(const GkLibraryCall& head, std::span<const std::byte> arguments, Arguments& to) {
-    if (head.library != kGkCublas || arguments.size() > to.size()) return false;
+    const maths::Library* const library = maths::library_of(head.library);
+    if (!library || arguments.size() > to.size()) return false;
     if (head.wide > 1 || head.scalars_on_device > 1) return false;
     std::memcpy(to.data(), arguments.data(), arguments.size());
     SizesAlone look(head.wide != 0, head.scalars_on_device != 0);
-    return maths::cublas::look_at(head.function, to.data(), arguments.size(), look) == maths::Fit::fits;
+    return library->look_at(head.function, to.data(), arguments.size(), look) == maths::Fit::fits;
 }
 
 }  // namespace

@@ -7,17 +7,16 @@
 #include "cublas_messages.h"
 #include "handlers.h"
 #include "libraries/cublas/status.h"
+#include "libraries/messages.h"
+#include "nvidia_cublaslt.h"
 
 namespace worker {
 namespace {
 
 constexpr size_t kWorkspace = 4 << 20;  // what cuBLAS takes by default on most GPUs
 
-constexpr const char* kNames[] = {"cublas"};
-static_assert(std::size(kNames) == kGkLibraries);
-
 std::string file_of(uint16_t library, uint8_t major) {
-    return std::string("lib") + kNames[library] + ".so." + std::to_string(major);
+    return std::string("lib") + maths::library_of(library)->file + ".so." + std::to_string(major);
 }
 
 CUresult meaning(int status) {
@@ -58,6 +57,14 @@ class InSlice final : public maths::Look {
         accessible_ &= need_not_be || context_.accessible(operand.address, bytes);
     }
 
+    // It stays where it is.
+    bool fetch(const char*, maths::Scalar& scalar, maths::Type type) override {
+        uint64_t address;
+        std::memcpy(&address, scalar.bytes, sizeof address);
+        accessible_ &= context_.accessible(address, maths::bytes_of(type));
+        return false;
+    }
+
     const Context& context_;
     bool accessible_ = true;
 };
@@ -82,8 +89,7 @@ struct Calling {
 };
 
 // Memory of the slice like any other of the session, with which it goes.
-CUresult own_workspace(Context& context, uint64_t& address) {
-    if (address) return CUDA_SUCCESS;
+CUresult allocate_workspace(Context& context, uint64_t& address) {
     Worker& worker = context.worker();
     const uint64_t charge = MemoryLedger::charge_of(kWorkspace);
     if (!worker.room.take(context.session(), context.device(), charge)) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -96,6 +102,25 @@ CUresult own_workspace(Context& context, uint64_t& address) {
     worker.memory.add({memory, kWorkspace, charge, &context.session(), context.device()});
     address = memory;
     return CUDA_SUCCESS;
+}
+
+const char* create_of(uint16_t library) {
+    return library == kGkCublasLt ? "cublasLtCreate" : "cublasCreate_v2";
+}
+
+// As the program has set its own.
+int set_up_cublas(void* library, void* handle, CUstream stream, const GkLibraryCall& head,
+                  const NvidiaLibraries::Workspace& workspace) {
+    int status = cublas::kSuccess;
+    const auto set = [&](const char* name, auto... values) {
+        if (status == cublas::kSuccess) status = invoke_named(library, name, handle, values...);
+    };
+    set("cublasSetStream_v2", stream);
+    set("cublasSetWorkspace_v2", reinterpret_cast<void*>(workspace.address), static_cast<size_t>(workspace.bytes));
+    set("cublasSetPointerMode_v2", static_cast<int>(head.scalars_on_device));
+    set("cublasSetMathMode", static_cast<int>(head.math));
+    set("cublasSetAtomicsMode", static_cast<int>(head.atomics));
+    return status;
 }
 
 }  // namespace
@@ -141,67 +166,88 @@ CUresult NvidiaLibraries::look(Session& session, uint16_t library, uint8_t major
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-std::shared_ptr<NvidiaLibraries::Handle> NvidiaLibraries::handle_of(Context& context, const GkLibraryCall& head,
-                                                                    CUresult& result) {
-    void* const library = open(head.library, head.major);
-    result = library ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
-    if (!library) return nullptr;
-    const std::lock_guard lock(mutex_);
-    std::shared_ptr<Handle>& handle =
-        handles_[{&context.session(), context.device(), head.library, head.major}];
-    if (!handle) handle = std::make_shared<Handle>(library);
+// Those of one device serve whoever calls there: nothing that a call has set is left to the next one.
+void* NvidiaLibraries::borrow(const Kind& kind, void* library, int& status) {
+    {
+        const std::lock_guard lock(mutex_);
+        std::vector<void*>& idle = idle_[kind];
+        if (!idle.empty()) {
+            void* const handle = idle.back();
+            idle.pop_back();
+            return handle;
+        }
+    }
+    void* handle = nullptr;
+    status = invoke_named(library, create_of(std::get<1>(kind)), &handle);
     return handle;
 }
 
-// As the program has set its own. Without a workspace of the program's the library works in one that the slice is
-// charged for, and takes none of its own.
-CUresult NvidiaLibraries::prepare(Context& context, Handle& handle, CUstream stream, const GkLibraryCall& head) {
-    int status = cublas::kSuccess;
-    if (!handle.handle) status = invoke_named(handle.library, "cublasCreate_v2", &handle.handle);
-    if (status != cublas::kSuccess) return meaning(status);
-    uint64_t workspace = head.workspace, bytes = head.workspace_bytes;
-    if (workspace == 0 || !context.accessible(workspace, bytes)) {
-        if (CUresult error = own_workspace(context, handle.workspace)) return error;
-        workspace = handle.workspace, bytes = kWorkspace;
+void NvidiaLibraries::give_back(const Kind& kind, void* handle) {
+    const std::lock_guard lock(mutex_);
+    idle_[kind].push_back(handle);
+}
+
+// The program's, where it has set one; else one of the stream's own, which the slice is charged for. The library takes
+// none of its own.
+CUresult NvidiaLibraries::workspace_for(Context& context, CUstream stream, const GkLibraryCall& head,
+                                        Workspace& workspace) {
+    workspace = {head.workspace, head.workspace_bytes};
+    if (workspace.address && workspace.bytes && context.accessible(workspace.address, workspace.bytes)) {
+        return CUDA_SUCCESS;
     }
-    const auto set = [&](const char* name, auto... values) {
-        if (status == cublas::kSuccess) status = invoke_named(handle.library, name, handle.handle, values...);
-    };
-    set("cublasSetStream_v2", stream);
-    set("cublasSetWorkspace_v2", reinterpret_cast<void*>(workspace), static_cast<size_t>(bytes));
-    set("cublasSetPointerMode_v2", static_cast<int>(head.scalars_on_device));
-    set("cublasSetMathMode", static_cast<int>(head.math));
-    set("cublasSetAtomicsMode", static_cast<int>(head.atomics));
-    return meaning(status);
+    const bool of_thread = stream == CU_STREAM_PER_THREAD;
+    const Place place{&context.session(), context.device(), stream,
+                      of_thread ? std::this_thread::get_id() : std::thread::id{}};
+    // Held meanwhile, so that two lanes that begin with one stream get one workspace.
+    const std::lock_guard lock(workspaces_mutex_);
+    uint64_t& own = workspaces_[place];
+    if (own && !context.accessible(own, kWorkspace)) own = 0;  // a program has freed what it never got
+    const CUresult result = own ? CUDA_SUCCESS : allocate_workspace(context, own);
+    workspace = {own, kWorkspace};
+    return result;
 }
 
 CUresult NvidiaLibraries::call(Context& context, CUstream stream, const GkLibraryCall& head, void* arguments,
                                size_t bytes) {
     InSlice look(context, head);
-    if (maths::cublas::look_at(head.function, arguments, bytes, look) != maths::Fit::fits) return kMalformed;
+    const maths::Library* const of = maths::library_of(head.library);
+    if (!of || of->look_at(head.function, arguments, bytes, look) != maths::Fit::fits) return kMalformed;
     if (!look.accessible()) return CUDA_ERROR_INVALID_VALUE;
-    CUresult result;
-    const auto handle = handle_of(context, head, result);
-    if (!handle) return result;
-    const std::lock_guard lock(handle->mutex);
-    if (CUresult error = prepare(context, *handle, stream, head)) return error;
-    const Calling call{handle->library, handle->handle, head.wide != 0, head.scalars_on_device != 0};
-    return meaning(maths::cublas::invoke_function(head.function, arguments, call));
+    void* const library = open(head.library, head.major);
+    if (!library) return CUDA_ERROR_NOT_SUPPORTED;
+    Workspace workspace;
+    if (CUresult error = workspace_for(context, stream, head, workspace)) return error;
+    const Kind kind{context.device(), head.library, head.major};
+    int status = cublas::kSuccess;
+    void* const handle = borrow(kind, library, status);
+    if (!handle) return meaning(status);
+    if (head.library == kGkCublasLt) {
+        status = invoke_cublaslt(head.function, arguments,
+                                 {library, handle, stream, head.scalars_on_device != 0, workspace.address, workspace.bytes});
+    } else if ((status = set_up_cublas(library, handle, stream, head, workspace)) == cublas::kSuccess) {
+        const Calling call{library, handle, head.wide != 0, head.scalars_on_device != 0};
+        status = maths::cublas::invoke_function(head.function, arguments, call);
+    }
+    give_back(kind, handle);
+    return meaning(status);
+}
+
+uint64_t NvidiaLibraries::take_workspace(const Session& session, CUstream stream) {
+    const std::lock_guard lock(workspaces_mutex_);
+    for (auto place = workspaces_.begin(); place != workspaces_.end(); ++place) {
+        if (std::get<0>(place->first) != &session || std::get<2>(place->first) != stream) continue;
+        const uint64_t address = place->second;
+        workspaces_.erase(place);
+        return address;
+    }
+    return 0;
 }
 
 void NvidiaLibraries::forget(const Session& session, uint8_t device) {
-    std::vector<std::shared_ptr<Handle>> ended;
-    {
-        const std::lock_guard lock(mutex_);
-        std::erase_if(handles_, [&](auto& entry) {
-            const bool its_own = std::get<0>(entry.first) == &session && std::get<1>(entry.first) == device;
-            if (its_own) ended.push_back(std::move(entry.second));
-            return its_own;
-        });
-    }
-    for (const auto& handle : ended) {
-        if (handle->handle) invoke_named(handle->library, "cublasDestroy_v2", handle->handle);
-    }
+    const std::lock_guard lock(workspaces_mutex_);
+    std::erase_if(workspaces_, [&](const auto& entry) {
+        return std::get<0>(entry.first) == &session && std::get<1>(entry.first) == device;
+    });
 }
 
 }  // namespace worker

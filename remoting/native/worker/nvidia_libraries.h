@@ -4,9 +4,9 @@
 
 #include <cstddef>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -29,28 +29,32 @@ class NvidiaLibraries {
     CUresult look(Session& session, uint16_t library, uint8_t major);
     // `arguments` was looked at, and goes together.
     CUresult call(Context& context, CUstream stream, const GkLibraryCall& head, void* arguments, size_t bytes);
-    // Its handles end. The session's work has ended, and the device's context is current.
+    // The memory that the stream's calls worked in, which the caller frees; 0 where there is none. The stream ends.
+    uint64_t take_workspace(const Session& session, CUstream stream);
+    // All that it had on the device; its memory is freed as the session's other.
     void forget(const Session& session, uint8_t device);
 
-  private:
-    // A session's handle on a device: calls that use it come one at a time.
-    struct Handle {
-        explicit Handle(void* library) : library(library) {}
-        void* const library;
-        std::mutex mutex;
-        void* handle = nullptr;  // made at the first call
-        uint64_t workspace = 0;
+    struct Workspace {
+        uint64_t address, bytes;
     };
-    using Key = std::tuple<const Session*, uint8_t, uint16_t, uint8_t>;
+
+  private:
+    // Of a handle of NVIDIA's: its device, library and major version.
+    using Kind = std::tuple<uint8_t, uint16_t, uint8_t>;
+    // A stream of a session on a device; the thread, where it is the thread's own.
+    using Place = std::tuple<const Session*, uint8_t, CUstream, std::thread::id>;
 
     void* open(uint16_t library, uint8_t major);
-    static CUresult prepare(Context& context, Handle& handle, CUstream stream, const GkLibraryCall& head);
-    std::shared_ptr<Handle> handle_of(Context& context, const GkLibraryCall& head, CUresult& result);
+    void* borrow(const Kind& kind, void* library, int& status);
+    void give_back(const Kind& kind, void* handle);
+    CUresult workspace_for(Context& context, CUstream stream, const GkLibraryCall& head, Workspace& workspace);
 
     std::vector<std::string> folders_;
     std::mutex mutex_;
     std::map<std::pair<uint16_t, uint8_t>, void*> opened_;  // null: it is not here
-    std::map<Key, std::shared_ptr<Handle>> handles_;
+    std::map<Kind, std::vector<void*>> idle_;               // never ended: that would wait for the work of all
+    std::mutex workspaces_mutex_;
+    std::map<Place, uint64_t> workspaces_;
 };
 
 }  // namespace worker

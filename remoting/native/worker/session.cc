@@ -92,6 +92,7 @@ void Session::free(const Allocation& allocation) {
 }
 
 void Session::reset(uint8_t device) {
+    NvidiaLibraries::get().forget(*this, device);
     for (const auto& stream : streams.take_if([&](const auto& s) { return s.device == device; })) {
         worker_.ending_frees.stream_ends(stream.handle);
         invoke(worker_.driver.cuStreamDestroy_v2, stream.handle);
@@ -109,7 +110,20 @@ void Session::reset(uint8_t device) {
 
 void Session::stream_ends(CUstream stream) {
     own_work.stream_ends(stream);
+    free_workspace(stream);
     worker_.ending_frees.stream_ends(stream);
+}
+
+// When the stream has come to its end.
+void Session::free_workspace(CUstream stream) {
+    const uint64_t address = NvidiaLibraries::get().take_workspace(*this, stream);
+    const auto workspace = address ? worker_.memory.take(address, this) : std::nullopt;
+    if (!workspace) return;
+    if (invoke(worker_.driver.cuMemFreeAsync, static_cast<CUdeviceptr>(address), stream) == CUDA_SUCCESS) {
+        worker_.ending_frees.add(workspace->device, stream, *workspace);
+    } else {
+        worker_.memory.add(*workspace);  // until the session ends
+    }
 }
 
 uint64_t Session::weight() {
@@ -176,7 +190,6 @@ void Session::free_all() {
     worker_.shared_streams.forget(*this);
     for (size_t i = 0; i < worker_.devices.size(); ++i) {
         invoke(worker_.driver.cuCtxSetCurrent, worker_.devices[i].context);
-        NvidiaLibraries::get().forget(*this, static_cast<uint8_t>(i));
         reset(static_cast<uint8_t>(i));
         worker_.limits.forget(worker_, this, static_cast<uint8_t>(i));
         libraries.take_if([&](const auto& library) { return library->device == i; });

@@ -198,6 +198,7 @@ class Session : public std::enable_shared_from_this<Session> {
     bool end_if_abandoned();
 
   private:
+    void free_workspace(CUstream stream);
     // No lane's client is there.
     bool abandoned();
     void reset(uint8_t device);

@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "blake2b.h"
-#include "cublas_messages.h"
 #include "graph_wire.h"
 #include "handlers.h"
 #include "hostile_values.h"
-#include "libraries/call.h"
+#include "libraries/messages.h"
 
 namespace hostile {
 
@@ -122,23 +121,37 @@ inline void Frames::launch(wire::Writer& to) {
 
 // Sizes that go together now and then, and memory that is there.
 inline void Frames::library_call(wire::Writer& to) {
-    constexpr int64_t kSizes[] = {0, 1, 1, 2, 4, 4, 4, 4, 68};
+    constexpr int64_t kSizes[] = {0, 1, 1, 2, 4, 4, 4, 4};
+    // In single and double precision: 0, 1, -1, infinity, no number.
+    constexpr uint64_t kScalars[] = {0, 0, 0x3f800000, 0xbf800000, 0x7f800000, 0x7fc00000,
+                                     0x3ff0000000000000, 0x7ff0000000000000};
     to.put(data_.coin() ? 0 : value());
     GkLibraryCall head{};
-    head.library = data_.in_range<uint16_t>(0, data_.in_range<int>(0, 31) ? 0 : kGkLibraries);
-    head.function = data_.in_range<uint16_t>(0, maths::cublas::kFunctions);
+    head.library = data_.in_range<uint16_t>(0, data_.in_range<int>(0, 31) ? kGkLibraries - 1 : kGkLibraries);
+    const maths::Library* const library = maths::library_of(head.library);
+    head.function = data_.in_range<uint16_t>(0, library ? library->functions : UINT16_MAX);
     head.wide = data_.in_range<int>(0, 7) == 0;
     head.scalars_on_device = data_.in_range<int>(0, 3) == 0;
     to.put(head);
-    const char* fields = maths::cublas::fields_of(head.function);
+    const char* fields = library ? library->fields_of(head.function) : nullptr;
+    const auto scalar = [&] { return data_.in_range<int>(0, 7) ? data_.one_of(kScalars) : value(); };
     for (const char field : std::string_view(fields ? fields : "")) {
-        if (field == 'a') {
-            to.put(data_.in_range<int>(0, 15) ? address() : value());
-        } else if (field == 'n') {
-            to.put(data_.in_range<int>(0, 15) ? static_cast<uint64_t>(data_.one_of(kSizes)) : value());
+        const bool is_wild = data_.in_range<int>(0, 31) == 0;
+        if (field == 's') {
+            to.put(head.scalars_on_device && !is_wild ? address() : scalar());
+            to.put(scalar());
+        } else if (is_wild) {
+            to.put(value());
+        } else if (field == 'a') {
+            to.put(address());
+        } else if (field == 't') {
+            to.put(data_.in_range<int>(0, 3) ? uint64_t{0} : data_.in_range<uint64_t>(0, 16));
+        } else if (field == 'c') {
+            to.put(data_.in_range<int>(0, 3) ? uint64_t{68} : data_.in_range<uint64_t>(64, 77));
+        } else if (field == 'o') {
+            to.put(data_.in_range<uint64_t>(0, data_.coin() ? 0 : 2));
         } else {
-            to.put(head.scalars_on_device ? address() : value());
-            to.put(data_.coin() ? 0 : value());
+            to.put(static_cast<uint64_t>(data_.one_of(kSizes)));
         }
     }
 }

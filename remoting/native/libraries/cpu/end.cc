@@ -7,7 +7,9 @@
 
 #include "blas.h"
 #include "call.h"
+#include "cublasLt_cpu.h"
 #include "cublas_cpu.h"
+#include "messages.h"
 
 namespace maths {
 namespace {
@@ -72,13 +74,9 @@ class LookUp final : public Look {
     std::list<std::vector<uint64_t>> arrays_;
 };
 
-struct Library {
-    const char* (*name_of)(uint16_t);
-    Fit (*look_at)(uint16_t, void*, size_t, Look&);
-    CUresult (*run)(uint16_t, void*, Work&);
-};
-constexpr Library kLibraries[] = {{cublas::name_of, cublas::look_at, cublas::run_function}};
-static_assert(std::size(kLibraries) == kGkLibraries);
+// By GkLibrary.
+constexpr CUresult (*kRun[])(uint16_t, void*, Work&) = {cublas::run_function, cublasLt::run_function};
+static_assert(std::size(kRun) == kGkLibraries);
 
 CUresult run(const void* call, size_t bytes, const GkSlice& slice) {
     GkLibraryCall head;
@@ -87,19 +85,18 @@ CUresult run(const void* call, size_t bytes, const GkSlice& slice) {
     std::memcpy(&head, call, sizeof head);
     bytes -= sizeof head;
     std::memcpy(arguments.data(), static_cast<const std::byte*>(call) + sizeof head, bytes);
-    if (head.library >= kGkLibraries) return CUDA_ERROR_INVALID_VALUE;
-    const Library& library = kLibraries[head.library];
-    const char* name = library.name_of(head.function);
+    const Library* const library = library_of(head.library);
+    const char* const name = library ? library->name_of(head.function) : nullptr;
     if (!name) return CUDA_ERROR_INVALID_VALUE;
     Work work(slice, name, head.wide != 0);
     LookUp look(head, work);
-    switch (library.look_at(head.function, arguments.data(), bytes, look)) {
+    switch (library->look_at(head.function, arguments.data(), bytes, look)) {
         case Fit::invalid:
             return CUDA_ERROR_INVALID_VALUE;
         case Fit::unsupported:
             return CUDA_ERROR_NOT_SUPPORTED;
         default:
-            return library.run(head.function, arguments.data(), work);
+            return kRun[head.library](head.function, arguments.data(), work);
     }
 }
 

@@ -6,19 +6,10 @@
 #include "blas.h"
 #include "cublas_cpu.h"
 #include "number.h"
+#include "product.h"
 
-namespace maths::cublas {
+namespace maths {
 namespace {
-
-// One product of a batch: by columns, of types that product_types knows.
-struct Product {
-    int64_t op_a, op_b, m, n, k;
-    const void *a, *b;
-    void* c;
-    int64_t lda, ldb, ldc;
-    Type type, result, scalars;
-    const Scalar &alpha, &beta;
-};
 
 // So many operations between two looks whether the work was interrupted: some tenths of a second.
 constexpr double kPiece = 4e9;
@@ -30,7 +21,7 @@ int64_t columns_of(const Product& p) {
 }
 
 template <typename T>
-void multiply(const Product& p, const Work& work) {
+void multiply_by_blas(const Product& p, const Work& work, Finish* finish) {
     const T alpha = value<T>(p.alpha), beta = value<T>(p.beta);
     const auto* a = static_cast<const T*>(p.a);
     const auto* b = static_cast<const T*>(p.b);
@@ -41,6 +32,9 @@ void multiply(const Product& p, const Work& work) {
         const T* from = k == 0 ? b : b + (p.op_b == 0 ? j * p.ldb : j);
         Blas<T>::gemm(kColumns, op_of(p.op_a), op_of(p.op_b), p.m, std::min(most, p.n - j), k, by(alpha), a, p.lda,
                       from, p.ldb, by(beta), c + j * p.ldc, p.ldc);
+    }
+    if constexpr (!kIsComplex<T>) {
+        for (int64_t j = 0; j < p.n && finish && !work.stopped(); ++j) finish->column(c + j * p.ldc, 0, p.m, j);
     }
 }
 
@@ -90,8 +84,8 @@ constexpr int64_t kBlock = 256;
 template <typename Sum>
 class Converted {
   public:
-    explicit Converted(const Product& p)
-        : p_(p), a_(kBlock * kBlock), b_(kBlock * kBlock), sums_(kBlock * kBlock),
+    Converted(const Product& p, Finish* finish)
+        : p_(p), finish_(finish), a_(kBlock * kBlock), b_(kBlock * kBlock), sums_(kBlock * kBlock),
           alpha_(scalar_of<Sum>(p.alpha, p.scalars)), beta_(scalar_of<Sum>(p.beta, p.scalars)) {}
 
     void run(const Work& work) {
@@ -130,43 +124,45 @@ class Converted {
     void put_back(int64_t i, int64_t j) {
         for (int64_t column = 0; column < columns_; ++column) {
             const int64_t begin = (j + column) * p_.ldc + i;
+            Sum* const results = sums_.data() + column * kBlock;
             for (int64_t row = 0; row < rows_; ++row) {
-                Sum result = alpha_ == 0 ? Sum(0) : alpha_ * sums_[static_cast<size_t>(column * kBlock + row)];
-                if (beta_ != 0) result += beta_ * loaded<Sum>(p_.result, p_.c, begin + row);
-                store(p_.result, p_.c, begin + row, result);
+                if (alpha_ != 0) results[row] *= alpha_;
+                if (beta_ != 0) results[row] += beta_ * loaded<Sum>(p_.result, p_.c, begin + row);
             }
+            if (finish_) finish_->column(results, i, rows_, j + column);
+            for (int64_t row = 0; row < rows_; ++row) store(p_.result, p_.c, begin + row, results[row]);
         }
     }
 
     const Product& p_;
+    Finish* const finish_;
     std::vector<Sum> a_, b_, sums_;
     const Sum alpha_, beta_;
     int64_t rows_ = 0, columns_ = 0;
 };
 
-CUresult multiply_any(const Product& p, const Work& work) {
-    if (p.m == 0 || p.n == 0) return CUDA_SUCCESS;
-    if (p.type == p.result && of_type(p.type, [&]<typename T>(T) { multiply<T>(p, work); }) == CUDA_SUCCESS) {
-        return CUDA_SUCCESS;
-    }
+}  // namespace
+
+void multiply(const Product& p, const Work& work, Finish* finish) {
+    if (p.m == 0 || p.n == 0) return;
+    const auto by_blas = [&]<typename T>(T) { multiply_by_blas<T>(p, work, finish); };
+    if (p.type == p.result && of_type(p.type, by_blas) == CUDA_SUCCESS) return;
     if (p.result == kI32) {
-        Converted<double>(p).run(work);
+        Converted<double>(p, finish).run(work);
     } else {
-        Converted<float>(p).run(work);
+        Converted<float>(p, finish).run(work);
     }
-    return CUDA_SUCCESS;
 }
+
+}  // namespace maths
+
+namespace maths::cublas {
+namespace {
 
 template <typename Message>
 Product product_of(const Message& m, Type type, Type result, Type scalars) {
     return {m.transa, m.transb, m.m,   m.n,  m.k,    at<void>(m.A), at<void>(m.B), at<void>(m.C),
             m.lda,    m.ldb,    m.ldc, type, result, scalars,       m.alpha,       m.beta};
-}
-
-// The i-th of operands that lie `stride` elements apart; null where none is looked at.
-void* behind(uint64_t address, int64_t i, int64_t stride, Type type) {
-    const uint64_t apart = static_cast<uint64_t>(i) * static_cast<uint64_t>(stride) * bytes_of(type);
-    return address ? at<void>(address + apart) : nullptr;
 }
 
 template <typename Message>
@@ -175,7 +171,7 @@ CUresult run_strided(const Message& m, Product p, const Work& work) {
         p.a = behind(m.A, i, m.strideA, p.type);
         p.b = behind(m.B, i, m.strideB, p.type);
         p.c = behind(m.C, i, m.strideC, p.result);
-        multiply_any(p, work);
+        multiply(p, work);
     }
     return CUDA_SUCCESS;
 }
@@ -184,7 +180,7 @@ template <typename Message>
 CUresult run_batched(const Message& m, Product p, const Work& work) {
     for (int64_t i = 0; i < m.batch && m.C && !work.stopped(); ++i) {
         p.a = nth<void>(m.A, i), p.b = nth<void>(m.B, i), p.c = nth<void>(m.C, i);
-        multiply_any(p, work);
+        multiply(p, work);
     }
     return CUDA_SUCCESS;
 }
@@ -198,7 +194,7 @@ Product typed(const Message& m) {
 }  // namespace
 
 CUresult run(gemm& m, Type type, Work& work) {
-    return multiply_any(product_of(m, type, type, type), work);
+    return multiply(product_of(m, type, type, type), work), CUDA_SUCCESS;
 }
 
 CUresult run(gemm_strided& m, Type type, Work& work) {
@@ -210,7 +206,7 @@ CUresult run(gemm_batched& m, Type type, Work& work) {
 }
 
 CUresult run(gemm_ex& m, Type, Work& work) {
-    return multiply_any(typed(m), work);
+    return multiply(typed(m), work), CUDA_SUCCESS;
 }
 
 CUresult run(gemm_ex_strided& m, Type, Work& work) {
@@ -222,7 +218,7 @@ CUresult run(gemm_ex_batched& m, Type, Work& work) {
 }
 
 CUresult run(gemm_typed& m, Type type, Work& work) {
-    return multiply_any(product_of(m, as_type(m.Atype), as_type(m.Ctype), type), work);
+    return multiply(product_of(m, as_type(m.Atype), as_type(m.Ctype), type), work), CUDA_SUCCESS;
 }
 
 }  // namespace maths::cublas

@@ -212,29 +212,10 @@ CUBLAS_EXPORT Status cublasGetProperty(int part, int* value) {
 }
 
 CUBLAS_EXPORT const char* cublasGetStatusName(Status status) {
-    switch (status) {
-        case kSuccess:
-            return "CUBLAS_STATUS_SUCCESS";
-        case kNotInitialized:
-            return "CUBLAS_STATUS_NOT_INITIALIZED";
-        case kAllocFailed:
-            return "CUBLAS_STATUS_ALLOC_FAILED";
-        case kInvalidValue:
-            return "CUBLAS_STATUS_INVALID_VALUE";
-        case kArchMismatch:
-            return "CUBLAS_STATUS_ARCH_MISMATCH";
-        case kMappingError:
-            return "CUBLAS_STATUS_MAPPING_ERROR";
-        case kExecutionFailed:
-            return "CUBLAS_STATUS_EXECUTION_FAILED";
-        case kNotSupported:
-            return "CUBLAS_STATUS_NOT_SUPPORTED";
-        default:
-            return "CUBLAS_STATUS_INTERNAL_ERROR";
-    }
+    return name_of(status);
 }
 
 CUBLAS_EXPORT const char* cublasGetStatusString(Status status) {
     return status == kNotSupported ? "this function of cuBLAS is not there on a slice of a GPU"
-                                   : cublasGetStatusName(status);
+                                   : name_of(status);
 }

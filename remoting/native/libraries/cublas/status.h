@@ -39,4 +39,27 @@ constexpr Status meaning(CUresult result) {
     }
 }
 
+constexpr const char* name_of(Status status) {
+    switch (status) {
+        case kSuccess:
+            return "CUBLAS_STATUS_SUCCESS";
+        case kNotInitialized:
+            return "CUBLAS_STATUS_NOT_INITIALIZED";
+        case kAllocFailed:
+            return "CUBLAS_STATUS_ALLOC_FAILED";
+        case kInvalidValue:
+            return "CUBLAS_STATUS_INVALID_VALUE";
+        case kArchMismatch:
+            return "CUBLAS_STATUS_ARCH_MISMATCH";
+        case kMappingError:
+            return "CUBLAS_STATUS_MAPPING_ERROR";
+        case kExecutionFailed:
+            return "CUBLAS_STATUS_EXECUTION_FAILED";
+        case kNotSupported:
+            return "CUBLAS_STATUS_NOT_SUPPORTED";
+        default:
+            return "CUBLAS_STATUS_INTERNAL_ERROR";
+    }
+}
+
 }  // namespace cublas

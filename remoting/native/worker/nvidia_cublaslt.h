@@ -1,0 +1,23 @@
+// A call of NVIDIA's cuBLASLt: its descriptors are made from the message, and end with the call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda_abi.h"
+
+namespace worker {
+
+// What a call works with beside its message. The workspace is the slice's.
+struct LtCall {
+    void* library;
+    void* handle;
+    CUstream stream;
+    bool scalars_on_device;
+    uint64_t workspace, workspace_bytes;
+};
+
+// `arguments` was looked at; a status of cuBLAS. The algorithm is the one that NVIDIA's heuristic puts first.
+int invoke_cublaslt(uint16_t function, const void* arguments, const LtCall& call);
+
+}  // namespace worker

@@ -1,0 +1,143 @@
+"""cuBLASLt of our own: results against NumPy's, and how it behaves beside them, straight and forwarded."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from remoting.paths import native_build
+from tests.conformance.places import PLACES
+from tests.native_build import python_path
+
+HERE = Path(__file__).parent
+INVALID_VALUE, NOT_SUPPORTED = 7, 15
+ILLEGAL_ADDRESS = 700
+pytestmark = [pytest.mark.native, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module", params=["straight", "forwarded"])
+def environment(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
+    with PLACES[request.param](1) as process, process() as env:
+        yield env | {"PYTHONPATH": python_path()}
+
+
+def run(
+    environment: dict[str, str], program: str, what: str, major: int = 13
+) -> tuple[dict[str, float], str]:
+    """What the program printed, and what it said."""
+    library = native_build().libraries / f"libcublasLt.so.{major}"
+    done = subprocess.run(
+        [sys.executable, HERE / program, what, library],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout), done.stderr
+
+
+def behaviour(environment: dict[str, str], what: str) -> tuple[dict[str, float], str]:
+    return run(environment, "lt_behaviour.py", what)
+
+
+def tolerance(name: str) -> float:
+    """By the precision of the result."""
+    if name.startswith(("float16-float32", "float32", "complex64")):
+        return 1e-4
+    return 2e-2 if name.startswith("float16") else 1e-8
+
+
+@pytest.mark.parametrize(
+    ("group", "kinds"),
+    [
+        ("products", 7),
+        ("large", 2),
+        ("forward", 39),
+        ("backward", 24),
+        ("scalars_of_the_device", 1),
+        ("transforms", 4),
+    ],
+)
+def test_results_are_numpys(environment, group, kinds) -> None:
+    """Types, operations, orders, strides, batches, scalars, epilogues: the largest difference."""
+    worst, _ = run(environment, "lt_results.py", group)
+    assert len(worst) == kinds
+    assert {name: far for name, far in worst.items() if far > tolerance(name)} == {}
+
+
+def test_the_library_of_cuda_12_computes_the_same(environment) -> None:
+    worst, _ = run(environment, "lt_results.py", "large", 12)
+    assert {name: far for name, far in worst.items() if far > tolerance(name)} == {}
+
+
+def test_what_does_not_fit_is_refused_by_the_heuristic_and_the_call(environment) -> None:
+    said, _ = behaviour(environment, "misfits")
+    assert set(said.values()) == {INVALID_VALUE}
+    assert len(said) == 9
+
+
+def test_what_is_not_done_has_no_algorithm_and_is_refused_by_name(environment) -> None:
+    said, told = behaviour(environment, "unsupported")
+    assert said.pop("order") == INVALID_VALUE
+    assert set(said.values()) == {NOT_SUPPORTED}
+    for words in ("cublasLtMatmul", "with alpha as a vector", "with factors of its operands", "planes"):
+        assert words in told
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("outside", "cublasLtMatmul: A has "),
+        ("wrapping", "cublasLtMatmul: "),
+        ("foreign_bias", "cublasLtMatmul: bias has 16 bytes at "),
+        ("foreign_kept", "cublasLtMatmul: kept has "),
+        ("short_bias", "cublasLtMatmul: bias has 16 bytes at "),
+    ],
+)
+@pytest.mark.parametrize("place", ["straight", "forwarded"])
+def test_memory_that_is_not_the_slices_is_a_fault_and_one_line_says_whose(place, what, words) -> None:
+    with PLACES[place](1) as process, process() as env:  # a fault ends the worker
+        said, told = behaviour(env | {"PYTHONPATH": python_path()}, what)
+    assert said == {"status": 0, "after": ILLEGAL_ADDRESS}
+    assert words in told
+
+
+def test_descriptors_that_are_none_are_found_out(environment) -> None:
+    said, _ = behaviour(environment, "descriptors")
+    assert set(said.values()) == {INVALID_VALUE}
+
+
+def test_attributes_are_kept_and_the_one_algorithm_may_be_configured(environment) -> None:
+    said, _ = behaviour(environment, "attributes")
+    assert said == {
+        "asked": 0,
+        "bytes": 8,
+        "stride": 77,
+        "ids": 0,
+        "count": 1,
+        "init": 0,
+        "split": 3,
+        "check": 0,
+        "workspace": 0,
+    }
+
+
+def test_with_beta_0_there_need_be_no_c(environment) -> None:
+    assert behaviour(environment, "nothing_spreads")[0] == {"done": True, "finite": True}
+
+
+def test_a_handle_of_cublas_is_one_of_cublaslt(environment) -> None:
+    assert behaviour(environment, "of_cublas")[0] == {"status": 0}
+
+
+def test_a_captured_stream_refuses_in_words_and_works_afterwards(environment) -> None:
+    said, told = behaviour(environment, "captured")
+    assert (said["status"], said["again"], said["value"]) == (NOT_SUPPORTED, 0, 5)
+    assert said["end"] == 901  # the capture is invalid
+    assert "cuBLASLt in a captured stream is not supported" in told
