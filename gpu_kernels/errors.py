@@ -313,7 +313,7 @@ def from_json(status: int, body: object) -> PoolError:
     if not isinstance(error, dict) or not isinstance(error.get("message"), str):
         return PoolUnavailable(
             f"The GPU pool's address answered with HTTP {status}, but not as a pool controller does.\n"
-            "Check the controller's address, or ask whoever runs the hub.",
+            "Check the controller's address, or ask the hub's administrator.",
             details={"status": status},
         )
     known = BY_CODE.get(str(error.get("code")))

@@ -25,7 +25,7 @@ class Connection(Api):
         if not token or not token.isascii() or not token.isprintable():
             raise Unauthenticated(
                 f"There is no usable token for the GPU pool (read from {' or '.join(TOKEN_VARIABLES)}).\n"
-                "Start the server again from the hub, or ask whoever runs it."
+                "Start the server again from the hub, or ask the hub's administrator."
             )
         self.timeout = timeout
         self._headers = {"Authorization": f"token {token}"}
@@ -51,7 +51,7 @@ class Connection(Api):
         if not url:
             raise PoolUnavailable(
                 f"No GPU pool is configured here: {CONTROLLER_VARIABLE} is not set.\n"
-                "Choose 'Python 3' to work without a GPU, or ask whoever runs this installation."
+                "Choose 'Python 3' to work without a GPU, or ask the administrator of this installation."
             )
         token = next((values[name] for name in TOKEN_VARIABLES if values.get(name)), "")
         return cls(url, token, timeout)

@@ -21,7 +21,7 @@ NEW_LIFE = "gkNewLife"
 FAILED = 2
 """What ``gkLife`` calls a life in which every call fails: its slice was taken, or a kernel went wrong."""
 BEGINS_ANEW = (
-    "Your program had lost its GPU, and begins anew with the next CUDA call: what lay in the GPU's memory\n"
+    "Your program lost its GPU, and starts over with the next CUDA call: what lay in the GPU's memory\n"
     "is gone, your variables stay."
 )
 KEEP_THEIR_HANDLES = {"jax": "JAX", "tensorflow": "TensorFlow", "cupy": "CuPy", "triton": "Triton"}

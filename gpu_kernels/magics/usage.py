@@ -164,7 +164,7 @@ def _budget(spent: Mapping[str, Any], course: str) -> Budget:
     until = ""
     if spent["until"] is not None:
         when = f"{datetime.fromisoformat(spent['until']).astimezone():%a %d %b %H:%M}"
-        until = f"; begins anew {when}" if weekly else f"; more comes free from {when}"
+        until = f"; resets {when}" if weekly else f"; more comes free from {when}"
     period = "this week" if weekly else "of late"
     return Budget(f"{whose}, {period}", float(spent["spent"]), float(spent["most"]), until)
 

@@ -15,7 +15,7 @@ NOTHING_TO_GIVE_BACK = (
 )
 FAULT = (
     "Asking for a slice failed, and that is a fault of this installation; the server's log has more.\n"
-    "Try %gpu wait in a minute, or tell whoever runs this installation."
+    "Try %gpu wait in a minute, or tell the administrator of this installation."
 )
 
 

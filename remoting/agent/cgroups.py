@@ -28,7 +28,7 @@ DELEGATED = ("user.delegate", "trusted.delegate")
 
 
 class NoCgroups(Exception):
-    """Workers get no cgroups; the text says why, for whoever runs the server."""
+    """Workers get no cgroups; the text says why, for the server's administrator."""
 
 
 class Cgroup:

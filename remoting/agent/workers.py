@@ -32,7 +32,7 @@ from remoting.hello import Refusal, Status
 
 NO_WORKER = (
     "The GPU server could not start the program that serves this lease.\n"
-    "Try again in a minute; if it stays so, tell whoever runs the GPU servers."
+    "Try again in a minute; if it stays so, tell the administrator of the GPU servers."
 )
 ATTACKED = (
     ": the kernel ended it for a system call that no worker makes. Somebody may have taken it over; "

@@ -49,14 +49,14 @@ def test_nothing_is_lost_or_counted_twice_within_the_days_shown(slices, offset):
     assert abs(sum(used for _, used in by_day(rows, first, now)) - total) < 1e-6 * max(1.0, total)
 
 
-BUDGETS = [Budget("your share of ml101, this week", 3.5, 4, "; begins anew Mon 23 Nov 00:00")]
+BUDGETS = [Budget("your share of ml101, this week", 3.5, 4, "; resets Mon 23 Nov 00:00")]
 DAYS = [(date(2026, 11, 19), 0.5), (date(2026, 11, 20), 0.0), (date(2026, 11, 21), 3.0)]
 
 
 def test_the_text_says_how_much_of_what_and_until_when():
     text = repr(Usage(DAYS, BUDGETS, "ml101", plot=True)).splitlines()
     assert text[0] == "You used 3.5 GPU-hours in ml101 in the last 3 days."
-    assert text[1].endswith("3.5 of 4 GPU-hours spent; begins anew Mon 23 Nov 00:00")
+    assert text[1].endswith("3.5 of 4 GPU-hours spent; resets Mon 23 Nov 00:00")
     assert text[-1].endswith("3 " + "#" * 40)
     assert "#" not in text[-2]
 

@@ -42,7 +42,7 @@ def test_a_user_holds_no_more_leases_than_one_may(rig: Rig) -> None:
     for number in range(3):
         rig.reserve(f"{number}.ipynb", "0.001 V100")
     before = rows(rig, Lease)
-    with pytest.raises(TooMany, match="already have 3 leases, and nobody may have more than 3"):
+    with pytest.raises(TooMany, match="already have 3 leases, and the limit is 3"):
         rig.reserve("4.ipynb", "0.001 V100")
     assert rows(rig, Lease) == before
     rig.reserve("4.ipynb", "0.001 V100", user="bob")

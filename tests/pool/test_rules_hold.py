@@ -90,7 +90,7 @@ def test_a_budget_is_spent_by_what_ran_and_comes_back_on_monday(rig: MemoryRig) 
         rig.reserve("b.ipynb", wait=60)
     assert caught.value.message.startswith(
         "Your GPU budget in ml101 is used up: 0.5 of 0.5 GPU-hours this week.\n"
-        "It begins anew on Mon 18 Jan 2027, 00:00 (UTC)."
+        "It resets on Mon 18 Jan 2027, 00:00 (UTC)."
     )
     assert rig.state(lease) == "active", "nothing is taken from what runs"
     bob = rig.reserve("b.ipynb", "0.5 V100", user="bob")

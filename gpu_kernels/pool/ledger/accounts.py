@@ -298,7 +298,7 @@ def _check_within(tx: Transaction, name: str, limit: Mapping[str, int]) -> None:
             raise Forbidden(
                 f"{name} may not hold {thousandths_text(thousandths, gpu_class)}: what stands above it "
                 f"allows each course {thousandths_text(most, gpu_class)}.\n"
-                "Ask whoever runs the pool for more.",
+                "Ask the pool's administrator for more.",
                 details={"course": name, "gpu_class": gpu_class, "most": most},
             )
 

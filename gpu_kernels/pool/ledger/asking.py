@@ -81,7 +81,7 @@ def _check_living(tx: Transaction, user: str, *, but: bool) -> None:
     living = len(tx.book.living.of(user)) - but
     if living >= tx.caps.living:
         raise TooMany(
-            f"You already have {living} leases, and nobody may have more than {tx.caps.living} at once.\n"
+            f"You already have {living} leases, and the limit is {tx.caps.living} for each person.\n"
             "Shut down kernels that you do not need, or choose 'Python 3' to work without a GPU.",
             details={"held": living, "limit": tx.caps.living},
         )
@@ -93,7 +93,7 @@ def _check_queue(tx: Transaction, user: str) -> None:
     own = sum(lease.state == State.QUEUED for lease in tx.book.living.of(user).values())
     if own >= tx.caps.queued:
         raise TooMany(
-            f"You already wait for {own} leases, and nobody may for more than {tx.caps.queued} at once.\n"
+            f"You already wait for {own} leases, and the limit is {tx.caps.queued} for each person.\n"
             "Wait for one of them, or stop a kernel that is still starting.",
             retry_after=60.0,
             details={"queued": own, "limit": tx.caps.queued},

@@ -39,7 +39,7 @@ def check_booked(tx: Transaction, row: ClassHour, before: ClassHour | None = Non
         f"{row.course} would book {_hours(held + asked)} GPU-hours a week for class hours, and may book "
         f"{_hours(most)}: {whose}.\nOthers of its class hours have {_hours(held)} of that. "
         + (f"Ask for {fits} seats, for" if fits else "Ask for")
-        + " a smaller size, or for fewer or shorter meetings; whoever runs the pool may allow more.",
+        + " a smaller size, or for fewer or shorter meetings; the pool's administrator may allow more.",
         details={
             "wanted": row.seats,
             "fits": fits,

@@ -23,7 +23,7 @@ ASK_ANEW = (
 )
 """What whoever lost a slice reads after the reason, which is a line."""
 NOT_RENEWED = "Expired: it was not renewed in time."
-STOPPED_ASKING = "Left the queue: whoever asked stopped waiting."
+STOPPED_ASKING = "Left the queue: its client stopped waiting."
 NOTHING_FREE = "Left the queue: nothing came free in the time it was to wait."
 
 

@@ -60,7 +60,7 @@ def _check_tighter(tx: Transaction, name: str, rules: Mapping[str, Any]) -> None
         named.append(f"the own rules of {', '.join(users[:MOST_NAMED_USERS])}{more}")
     raise Forbidden(
         f"Of {name}, you may only tighten what is in force; these would allow more: {', '.join(named)}.\n"
-        "Nothing was changed. Leave them out or make them tighter, or ask whoever runs the pool for more.",
+        "Nothing was changed. Leave them out or make them tighter, or ask the pool's administrator for more.",
         details={"rules": too_much, "users": users},
     )
 

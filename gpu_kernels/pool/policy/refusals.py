@@ -107,7 +107,7 @@ def pool_is_full(size: Size, facts: Sequence[Fact]) -> PoolFull:
     if not gpus:
         return PoolFull(
             f"No GPU server with {name} answers at the moment ({_count(silent, 'server')} out of reach).\n"
-            "Whoever runs the pool can see this too.\n"
+            "The pool's administrator can see this too.\n"
             f"Try again in a few minutes, {WITHOUT_GPU}",
             retry_after=PATIENCE,
             details=details,
@@ -174,7 +174,7 @@ def unplaceable(size: Size, gpus: Sequence[Gpu]) -> Refused:
     if not classes:
         return NoSuchClass(
             "The pool has no GPU at the moment: no GPU server has joined it.\n"
-            "Whoever runs the pool can see this too.\n"
+            "The pool's administrator can see this too.\n"
             f"Try again later, {WITHOUT_GPU}",
             retry_after=PATIENCE,
             details={"classes": []},

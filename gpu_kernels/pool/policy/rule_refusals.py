@@ -94,7 +94,7 @@ def _spent(binds: RuleBinds, zone: ZoneInfo) -> str:
     lines = [f"{whose} is used up: {hours_text(binds.has)} of {hours_text(binds.most)} GPU-hours {span}."]
     if binds.until is not None:
         when = wall_clock(binds.until, zone)
-        renewed = "It begins anew on" if binds.window is None else "The first of it is back on"
+        renewed = "It resets on" if binds.window is None else "The first of it is back on"
         lines.append(f"{renewed} {when}.")
         lines.append(f"Try again then, ask your instructor for a larger one, {WITHOUT_GPU}")
     else:

@@ -101,7 +101,9 @@ def _when(verdict: Verdict, scene: Scene, starts_at: int | None) -> str:
         )
     full = [fact for fact in verdict.facts if isinstance(fact, TooFull)]
     if full and not any(fact.gpus for fact in full):
-        return f"Nobody can say yet when it is your turn. Ask whoever runs the pool, {refusals.WITHOUT_GPU}"
+        return (
+            f"Nobody can say yet when it is your turn. Ask the pool's administrator, {refusals.WITHOUT_GPU}"
+        )
     return (
         "Nobody can say yet when it is your turn: it depends on when others shut down their GPU kernels. "
         f"Choose a smaller size, {refusals.WITHOUT_GPU}"

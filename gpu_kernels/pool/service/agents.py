@@ -51,7 +51,7 @@ def address_refused(addresses: Addresses, name: str, address: str) -> AddressRef
         return None
     return AddressRefused(
         f"The GPU server {name} may not announce {address}: {wrong}.\n"
-        "Whoever runs the pool lists where its GPU servers are: PoolController.agent_networks.",
+        "The pool's administrator lists where its GPU servers are: PoolController.agent_networks.",
         details={"agent": name, "address": address},
     )
 

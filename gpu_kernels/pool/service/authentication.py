@@ -266,7 +266,7 @@ class Authenticator:
 def _unknown() -> Unauthenticated:
     return Unauthenticated(
         "The GPU pool does not know this token, or it has expired.\n"
-        "Start the server again from the hub, or ask whoever runs it."
+        "Start the server again from the hub, or ask the hub's administrator."
     )
 
 

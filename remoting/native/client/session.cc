@@ -31,7 +31,7 @@ using namespace std::chrono_literals;
 // What the person can do when this life is of no more use.
 const char* remedy() {
     return wire::has_attach_point()
-               ? "Variables and files are there. In a notebook '%gpu wait' begins anew on a working GPU."
+               ? "Variables and files are there. In a notebook '%gpu wait' starts over on a working GPU."
                : "Restart the kernel (or the program) to get a working GPU again.";
 }
 

@@ -213,7 +213,7 @@ def test_a_spent_week_says_when_the_next_begins() -> None:
     assert isinstance(error, BudgetSpent)
     assert error.message == (
         "Your GPU budget in ml101 is used up: 4 of 4 GPU-hours this week.\n"
-        "It begins anew on Mon 23 Nov 2026, 00:00 (Europe/Berlin).\n"
+        "It resets on Mon 23 Nov 2026, 00:00 (Europe/Berlin).\n"
         "Try again then, ask your instructor for a larger one, or choose 'Python 3' to work without a GPU."
     )
     assert error.details["until"] == "2026-11-22T23:00:00+00:00"

@@ -323,6 +323,6 @@ class TestServersOutOfService:
         text = told(pool, pool.ask("0.1 V100"))
         assert "out of reach" in text
         assert text.endswith(
-            "Nobody can say yet when it is your turn. Ask whoever runs the pool, "
+            "Nobody can say yet when it is your turn. Ask the pool's administrator, "
             "or choose 'Python 3' to work without a GPU."
         )

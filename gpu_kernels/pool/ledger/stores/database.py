@@ -66,7 +66,7 @@ def unavailable(why: str, log_message: str) -> LedgerUnavailable:
     """``why``: a few words for the user, such as "its disk is full"; may be empty."""
     return LedgerUnavailable(
         f"The GPU pool cannot write to its ledger now{f' ({why})' if why else ''}; nothing was changed.\n"
-        "Whoever runs the pool has to see to it.\n"
+        "The pool's administrator has to see to it.\n"
         "Try again in a minute, or choose 'Python 3' to work without a GPU.",
         log_message=f"ledger: {log_message}",
         retry_after=10.0,
