@@ -152,7 +152,7 @@ def _account(client: PoolClient, named: str | None) -> dict[str, Any]:
     except UnknownCourse:
         raise NoGradingAccount(
             f"{graded_course(name)} has no grading account.\n"
-            "Whoever runs the hub makes it with the property gpu_grading of the course's group, "
+            "The hub's administrator makes it with the property gpu_grading of the course's group, "
             "for example gpu_grading = V100: 0.1."
         ) from None
 

@@ -35,7 +35,7 @@ class Controllers:
             if parts.scheme not in ("http", "https") or not parts.netloc:
                 raise PoolUnavailable(
                     f"The GPU pool's address {url!r} is not an http or https URL.\n"
-                    f"Whoever runs this installation sets it in {CONTROLLER_VARIABLE}."
+                    f"The administrator of this installation sets it in {CONTROLLER_VARIABLE}."
                 )
         self.current = self.urls[0]
 

@@ -140,7 +140,7 @@ class Attachment:
             return self._changes
 
     def wait(self, changes: int, seconds: float) -> int:
-        """Blocks until it has changed oftener than ``changes``, or ``seconds`` are over; how often now."""
+        """Blocks until it has changed more often than ``changes``, or ``seconds`` are over; how often now."""
         with self._changed:
             self._changed.wait_for(lambda: self._changes != changes, seconds)
             return self._changes

@@ -11,7 +11,7 @@ bool stays(const Body& body, uint32_t value) {
     return value == kNoValue || (body.values[value].constant && !differs_by_block(body.values[value].init));
 }
 
-// One result, of operands in their fields, whoever runs it and when.
+// One result, of operands in their fields, independent of the thread and the time.
 bool is_movable(const Inst& inst) {
     return inst.defs == 1 << kD && inst.guard == kNoValue && inst.call == nullptr &&
            inst.extra_uses.empty() && inst.extra_defs.empty() && inst.kept == UINT32_MAX && is_pure(inst.fn);
