@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from gpu_kernels.client import PoolClient
-from gpu_kernels.pool.ledger import Caps, Job, Ledger, Timing, agents, asking
-from gpu_kernels.pool.ledger.states import IN_FORCE
+from gpu_kernels.pool.ledger import Caps, Job, Ledger, Timing
+from gpu_kernels.pool.ledger.commands import agent_reports, registration, release, renewal, reservation
+from gpu_kernels.pool.ledger.state.states import IN_FORCE
 from gpu_kernels.pool.ledger.stores import Store
 from gpu_kernels.pool.memory import count_references
 from gpu_kernels.units import parse_size
@@ -46,11 +47,13 @@ class LedgerRig:
             self._servers += 1
             name = f"gpu{self._servers}"
             offered = [
-                agents.OfferedGpu(f"{name}-{index}", index, "V100", "software", "Software GPU", MIB, MIB)
+                registration.OfferedGpu(
+                    f"{name}-{index}", index, "V100", "software", "Software GPU", MIB, MIB
+                )
                 for index in range(GPUS_EACH)
             ]
             self.ledger.write(
-                lambda tx, name=name, offered=offered: agents.register(  # type: ignore[misc]
+                lambda tx, name=name, offered=offered: registration.register(  # type: ignore[misc]
                     tx, name, owner="bench", boot_id="1", address="tcp://x:1",
                     version="1", gpus=offered,
                 )
@@ -65,10 +68,10 @@ class LedgerRig:
     def _reserving(self) -> Any:
         number = next(self._numbers)
         course = f"course{number % 20}"
-        wish = asking.Wish(
+        wish = reservation.Wish(
             f"user{number}", [course], course, parse_size(SIZE), str(number), "", str(number), "h", 0, {}
         )
-        return lambda tx: asking.reserve(tx, wish)
+        return lambda tx: reservation.reserve(tx, wish)
 
     def hold(self, leases: int) -> None:
         """Let so many leases be in force, on as many servers as that takes."""
@@ -86,14 +89,14 @@ class LedgerRig:
         """Release what was reserved since, and let the agents confirm it."""
         owners = {lease_id: self.ledger.book.leases[lease_id].user for lease_id in self._new}
         jobs = [
-            Job(lambda tx, lease=lease, user=user: asking.release(tx, user, lease, "h"))  # type: ignore[misc]
+            Job(lambda tx, lease=lease, user=user: release.release(tx, user, lease, "h"))  # type: ignore[misc]
             for lease, user in owners.items()
         ]
         self.ledger.run(jobs)
         self._new = []
         for agent in list(self.ledger.book.agents.values()):
             self.ledger.write(
-                lambda tx, agent=agent: agents.report(  # type: ignore[misc]
+                lambda tx, agent=agent: agent_reports.report(  # type: ignore[misc]
                     tx, agent.name, owner="bench", boot_id="1", done_seq=agent.target_seq, alive={},
                     counts_by=self.ledger.incarnation,
                 )
@@ -112,7 +115,7 @@ class LedgerRig:
         def renewing(of: list[str]) -> Any:
             def renew(tx: Any) -> None:
                 for user in of:
-                    assert not asking.renew(tx, user, by_user[user]).lost
+                    assert not renewal.renew(tx, user, by_user[user]).lost
 
             return renew
 

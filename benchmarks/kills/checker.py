@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.kills.worker import LAST, LAST_AT
-from gpu_kernels.pool.ledger.ending import NOT_RENEWED
-from gpu_kernels.pool.ledger.rows import Event, Gpu, Lease, Row, Slice
-from gpu_kernels.pool.ledger.states import FINAL, HOLDING
+from gpu_kernels.pool.ledger.commands.termination import NOT_RENEWED
+from gpu_kernels.pool.ledger.state.rows import Event, Gpu, Lease, Row, Slice
+from gpu_kernels.pool.ledger.state.states import FINAL, HOLDING
 
 ROUNDING_S = 0.002
 """The ledger's times are whole milliseconds, taken at the beginning of a decision."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.kills.checker import Checker, told, uses
 from benchmarks.kills.cluster import FENCES_AFTER, TERM_TTL, Cluster
-from gpu_kernels.pool.ledger.rows import TABLES
+from gpu_kernels.pool.ledger.state.rows import TABLES
 from gpu_kernels.pool.ledger.stores.sql import SqlStore, rows_of
 
 STOP_EVERY = 10

@@ -10,8 +10,11 @@ from benchmarks.simulation.controllers import LEASE_TTL, Pool
 from benchmarks.simulation.server import Report, Server
 from benchmarks.simulation.world import World
 from gpu_kernels.errors import AgentReplaced, NotActive, Refused, UnknownAgent
-from gpu_kernels.pool.ledger import Transaction, agents, asking, reading
-from gpu_kernels.pool.ledger.rows import Lease
+from gpu_kernels.pool.ledger import Transaction
+from gpu_kernels.pool.ledger.commands import agent_reports, registration, release, reservation
+from gpu_kernels.pool.ledger.commands.renewal import Renewal, keep_waiting, renew
+from gpu_kernels.pool.ledger.queries import agent_views
+from gpu_kernels.pool.ledger.state.rows import Lease
 from gpu_kernels.units import parse_size
 
 GIVE_UP = 5.0
@@ -106,7 +109,7 @@ class Agent(Caller):
 
     def _register(self, tx: Transaction, boot: str) -> None:
         server = self.server
-        agents.register(
+        registration.register(
             tx, server.name, owner="gpu-server", boot_id=boot,
             address=f"tcp://{server.name}:1", version="1", gpus=server.offered,
             fences_after=round(server.fences_after * 1000) or None,
@@ -118,7 +121,7 @@ class Agent(Caller):
             self.server.registered = True
             self.server.grants.forget_sequence()
 
-    def _told(self, report: Report, told: reading.Told | None, error: Exception | None) -> None:
+    def _told(self, report: Report, told: agent_views.Told | None, error: Exception | None) -> None:
         self._busy = False
         server = self.server
         if server.boot != report.boot:
@@ -143,12 +146,12 @@ class Agent(Caller):
         return self.server.serves(lease, epoch, self.clock())
 
 
-def take_report(tx: Transaction, report: Report) -> reading.Told:
-    agents.report(
+def take_report(tx: Transaction, report: Report) -> agent_views.Told:
+    agent_reports.report(
         tx, report.agent, owner="gpu-server", boot_id=report.boot, done_seq=report.target_seq,
         alive={item.id: item for item in report.alive}, counts_by=report.incarnation, epoch=report.epoch,
     )  # fmt: skip
-    return reading.agent_told(tx, report.agent, report.target_seq, report.incarnation, full=report.full)
+    return agent_views.agent_told(tx, report.agent, report.target_seq, report.incarnation, full=report.full)
 
 
 class Client(Caller):
@@ -184,7 +187,9 @@ class Client(Caller):
     def _ask_for(self, life: int, size: str, wait: int) -> None:
         path = f"{life % 3}.ipynb"
         key = f"{self.name}-{life}"
-        wish = asking.Wish(self.name, [self._course], None, parse_size(size), key, "", path, key, wait, {})
+        wish = reservation.Wish(
+            self.name, [self._course], None, parse_size(size), key, "", path, key, wait, {}
+        )
 
         def then(lease: Lease | None, error: Exception | None) -> None:
             if life != self._keys:
@@ -196,7 +201,7 @@ class Client(Caller):
             else:  # nobody knows: the same again
                 self.world.after(0.5, lambda: life == self._keys and self._ask_for(life, size, wait))
 
-        self.ask(lambda tx: asking.reserve(tx, wish), then)
+        self.ask(lambda tx: reservation.reserve(tx, wish), then)
 
     def _has(self, life: int, lease: Lease) -> None:
         if lease.state == "queued":
@@ -217,7 +222,7 @@ class Client(Caller):
             if life == self._keys:
                 self._has(life, found if found is not None else lease)
 
-        self.ask(lambda tx: asking.keep_waiting(tx, self.name, lease.id), then)
+        self.ask(lambda tx: keep_waiting(tx, self.name, lease.id), then)
 
     def _connect(self, life: int, lease: Lease) -> None:
         """The kernel's calls: they reach the server, and are made again when a worker is gone."""
@@ -235,7 +240,7 @@ class Client(Caller):
             return
         started = self.world.now
 
-        def then(renewal: asking.Renewal | None, error: Exception | None) -> None:
+        def then(renewal: Renewal | None, error: Exception | None) -> None:
             if life != self._keys:
                 return
             if renewal is not None and lease.id in renewal.renewed:
@@ -246,7 +251,7 @@ class Client(Caller):
                 return
             self.world.after(LEASE_TTL / 4, lambda: self._keep(life, lease, until))
 
-        self.ask(lambda tx: asking.renew(tx, self.name, [(lease.id, lease.epoch)]), then)
+        self.ask(lambda tx: renew(tx, self.name, [(lease.id, lease.epoch)]), then)
 
     def _release(self, life: int, lease: Lease) -> None:
         def then(result: Any, error: Exception | None) -> None:
@@ -257,4 +262,4 @@ class Client(Caller):
             else:
                 self._again(life)
 
-        self.ask(lambda tx: asking.release(tx, self.name, lease.id, lease.holder), then)
+        self.ask(lambda tx: release.release(tx, self.name, lease.id, lease.holder), then)

@@ -11,10 +11,10 @@ from benchmarks.simulation.faulty_store import Died, FaultyStore
 from benchmarks.simulation.world import World
 from gpu_kernels.errors import LedgerUnavailable, NotActive, PoolError
 from gpu_kernels.pool.ledger import Ledger, Timing, Transaction, Watch
-from gpu_kernels.pool.ledger.rows import Row
-from gpu_kernels.pool.ledger.stores import Change, Deposed, Leading
+from gpu_kernels.pool.ledger.commands.sweep import sweep
+from gpu_kernels.pool.ledger.state.rows import Change, Row
+from gpu_kernels.pool.ledger.stores import Deposed, Leading
 from gpu_kernels.pool.ledger.stores.memory import Disk, MemoryStore
-from gpu_kernels.pool.ledger.sweeping import sweep
 
 TERM_TTL = 10.0
 SWEEP_EVERY = 1.0

@@ -12,7 +12,8 @@ from enum import StrEnum
 from typing import Any
 
 from gpu_kernels.errors import LedgerUnavailable, OutcomeUnknown
-from gpu_kernels.pool.ledger.stores import Change, Leading, Loaded, Store
+from gpu_kernels.pool.ledger.state.rows import Change
+from gpu_kernels.pool.ledger.stores import Leading, Loaded, Store
 
 
 class Fault(StrEnum):

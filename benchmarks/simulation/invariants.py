@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpu_kernels.pool.ledger.rows import (
+from gpu_kernels.pool.ledger.state.rows import (
     Account,
     Agent,
     ClassHour,

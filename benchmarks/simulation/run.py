@@ -23,9 +23,9 @@ from benchmarks.simulation.invariants import (
 )
 from benchmarks.simulation.server import MIB, Server
 from benchmarks.simulation.world import Chances, World
-from gpu_kernels.pool.ledger import audit
-from gpu_kernels.pool.ledger.ending import NOT_RENEWED
-from gpu_kernels.pool.ledger.rows import TABLES, Event, Lease
+from gpu_kernels.pool.ledger.commands.termination import NOT_RENEWED
+from gpu_kernels.pool.ledger.queries import audit
+from gpu_kernels.pool.ledger.state.rows import TABLES, Event, Lease
 
 FLEET = (("one", 2, FENCES_AFTER), ("two", 1, FENCES_AFTER), ("three", 1, 0.0))
 USERS = 12

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gpu_kernels.client import AssignedLease, Assignment, LeaseSlice
-from gpu_kernels.pool.ledger.agents import Alive, OfferedGpu
-from gpu_kernels.pool.ledger.reading import Target, Told
+from gpu_kernels.pool.ledger.commands.agent_reports import Alive
+from gpu_kernels.pool.ledger.commands.registration import OfferedGpu
+from gpu_kernels.pool.ledger.queries.agent_views import Target, Told
 from remoting.agent.grants import Grants
 
 MIB = {"V100": 32768, "A100": 16384}

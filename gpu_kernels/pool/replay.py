@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gpu_kernels.pool.ledger.dumping import load
-from gpu_kernels.pool.ledger.explaining import explain, starts
-from gpu_kernels.pool.ledger.reading import iso
-from gpu_kernels.pool.ledger.scene import ask, scene_of
+from gpu_kernels.pool.ledger.queries.dump import load
+from gpu_kernels.pool.ledger.queries.explanation import explain, starts
+from gpu_kernels.pool.ledger.queries.scene import ask, scene_of
+from gpu_kernels.pool.ledger.queries.times import iso
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy.queue import decide
 

@@ -14,8 +14,8 @@ from traitlets.config import Application
 from gpu_kernels.errors import InvalidSize
 from gpu_kernels.limits.front import Times
 from gpu_kernels.pool.ledger import Caps, Timing
-from gpu_kernels.pool.ledger.house import House
-from gpu_kernels.pool.ledger.watch import PART_OF_TTL
+from gpu_kernels.pool.ledger.clock_guard import PART_OF_TTL
+from gpu_kernels.pool.ledger.state.house import House
 from gpu_kernels.pool.policy.addresses import PRIVATE, Addresses
 from gpu_kernels.pool.policy.fairness import Policy
 from gpu_kernels.pool.policy.placement import POLICIES, Catalogue

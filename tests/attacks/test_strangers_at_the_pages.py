@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from gpu_kernels.limits.front import Times
-from gpu_kernels.pool.ledger.rows import Event
+from gpu_kernels.pool.ledger.state.rows import Event
 from gpu_kernels.pool.service.feed import Told
 from gpu_kernels.pool.service.waiting import EVENTS
 from hub_config.pages.handlers import events

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from gpu_kernels.pool import ledger
-from gpu_kernels.pool.ledger.states import State
+from gpu_kernels.pool.ledger.state.states import State
 from hub_config.pages.views import calendar, changes, plots, servers, students
 from hub_config.pages.views.plots import Point
 

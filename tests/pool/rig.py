@@ -7,13 +7,23 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpu_kernels.pool.ledger import Ledger, Timing, Transaction, accounts, agents, asking, audit, reading
-from gpu_kernels.pool.ledger.agents import Alive, OfferedGpu, Outside
-from gpu_kernels.pool.ledger.rows import Event, Row
+from gpu_kernels.pool.ledger import Ledger, Timing, Transaction
+from gpu_kernels.pool.ledger.commands import (
+    agent_reports,
+    quotas,
+    registration,
+    release,
+    renewal,
+    reservation,
+)
+from gpu_kernels.pool.ledger.commands.agent_reports import Alive, Outside
+from gpu_kernels.pool.ledger.commands.registration import OfferedGpu
+from gpu_kernels.pool.ledger.commands.sweep import sweep
+from gpu_kernels.pool.ledger.queries import agent_views, audit, lease_views, leases, pool_views
+from gpu_kernels.pool.ledger.state.rows import Event, Row
 from gpu_kernels.pool.ledger.stores import Store
 from gpu_kernels.pool.ledger.stores.memory import Disk, MemoryStore
 from gpu_kernels.pool.ledger.stores.sql import SqlStore, rows_of
-from gpu_kernels.pool.ledger.sweeping import sweep
 from gpu_kernels.units import parse_size
 
 T = TypeVar("T")
@@ -85,7 +95,7 @@ class Rig:
             for index, uuid in enumerate(uuids or [f"GPU-{name}-{index}" for index in range(gpus)])
         ]
         self.write(
-            lambda tx: agents.register(
+            lambda tx: registration.register(
                 tx,
                 name,
                 owner=owner,
@@ -98,8 +108,8 @@ class Rig:
         )
         self.boots[name] = boot
 
-    def target(self, name: str = "gpu1") -> tuple[int, list[reading.Target]]:
-        return self.read(lambda tx: reading.agent_target(tx, name))
+    def target(self, name: str = "gpu1") -> tuple[int, list[agent_views.Target]]:
+        return self.read(lambda tx: agent_views.agent_target(tx, name))
 
     def report(
         self,
@@ -119,7 +129,7 @@ class Rig:
             for lease in alive
         }
         self.write(
-            lambda tx: agents.report(
+            lambda tx: agent_reports.report(
                 tx,
                 name,
                 owner="gpu-server",
@@ -145,9 +155,9 @@ class Rig:
         server: str = "",
         wait: float = 0,
         wait_for_course: bool = False,
-    ) -> asking.Wish:
+    ) -> reservation.Wish:
         key = f"{path} {size}" if key is None else key
-        return asking.Wish(
+        return reservation.Wish(
             user=user,
             groups=groups,
             course=course,
@@ -165,33 +175,33 @@ class Rig:
         wish = self.wish(path, size, **fields)
 
         def work(tx: Transaction) -> Lease:
-            return reading.lease_view(tx, asking.reserve(tx, wish))
+            return lease_views.lease_view(tx, reservation.reserve(tx, wish))
 
         return self.write(work)
 
     def lease(self, lease: Lease) -> Lease:
         """The lease as it is now."""
-        return self.read(lambda tx: reading.lease_view(tx, asking.owned(tx, lease["user"], lease["id"])))
+        return self.read(lambda tx: lease_views.lease_view(tx, leases.owned(tx, lease["user"], lease["id"])))
 
     def state(self, lease: Lease) -> str:
         return str(self.lease(lease)["state"])
 
     def leases(self, **fields: Any) -> list[Lease]:
-        return self.read(lambda tx: reading.leases(tx, **fields))
+        return self.read(lambda tx: lease_views.leases(tx, **fields))
 
     def release(self, lease: Lease, holder: str | None = None, user: str | None = None) -> None:
         who = holder or lease["holder"]
-        self.write(lambda tx: asking.release(tx, user or lease["user"], lease["id"], who) and None)
+        self.write(lambda tx: release.release(tx, user or lease["user"], lease["id"], who) and None)
 
-    def renew(self, *leases: Lease, user: str = "ada") -> asking.Renewal:
+    def renew(self, *leases: Lease, user: str = "ada") -> renewal.Renewal:
         pairs = [(lease["id"], lease["epoch"]) for lease in leases]
-        return self.write(lambda tx: asking.renew(tx, user, pairs))
+        return self.write(lambda tx: renewal.renew(tx, user, pairs))
 
     def keep_waiting(self, lease: Lease) -> None:
-        self.write(lambda tx: asking.keep_waiting(tx, lease["user"], lease["id"]) and None)
+        self.write(lambda tx: renewal.keep_waiting(tx, lease["user"], lease["id"]) and None)
 
     def set_limit(self, course: str, limit: dict[str, int]) -> None:
-        self.write(lambda tx: accounts.set_limit(tx, course, limit, actor="grace", create=True))
+        self.write(lambda tx: quotas.set_limit(tx, course, limit, actor="grace", create=True))
 
     def sweep(self) -> None:
         self.write(sweep)
@@ -206,7 +216,7 @@ class Rig:
         self.sweep()
 
     def used(self) -> list[tuple[int, int]]:
-        pool = self.read(reading.pool)
+        pool = self.read(pool_views.pool)
         return [(gpu["used_mib"], gpu["used_thousandths"]) for gpu in pool["gpus"]]
 
     def rows(self, kind: type[R]) -> list[R]:

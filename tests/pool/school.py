@@ -11,12 +11,16 @@ from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from gpu_kernels.errors import PoolError
-from gpu_kernels.pool.ledger import Ledger, Timing, Transaction, accounts, agents, asking, audit, class_hours
-from gpu_kernels.pool.ledger.agents import Alive, OfferedGpu
-from gpu_kernels.pool.ledger.rows import ClassHour, Event, Gpu, Lease, Seat, Window
-from gpu_kernels.pool.ledger.states import IN_FORCE
+from gpu_kernels.pool.ledger import Ledger, Timing, Transaction
+from gpu_kernels.pool.ledger.commands import accounts, agent_reports, registration, release, reservation
+from gpu_kernels.pool.ledger.commands.agent_reports import Alive
+from gpu_kernels.pool.ledger.commands.class_hours import bookings
+from gpu_kernels.pool.ledger.commands.registration import OfferedGpu
+from gpu_kernels.pool.ledger.commands.sweep import sweep
+from gpu_kernels.pool.ledger.queries import audit
+from gpu_kernels.pool.ledger.state.rows import ClassHour, Event, Gpu, Lease, Seat, Window
+from gpu_kernels.pool.ledger.state.states import IN_FORCE
 from gpu_kernels.pool.ledger.stores.memory import Disk, MemoryStore
-from gpu_kernels.pool.ledger.sweeping import sweep
 from gpu_kernels.pool.policy.agenda_model import FOREVER
 from gpu_kernels.units import parse_size
 
@@ -29,7 +33,7 @@ TTL = 20 * HOUR
 TIMING = Timing(
     lease_ttl=TTL, agent_ttl=30_000, queue_ttl=20 * HOUR, swap_rest=10 * MINUTE, longest_life=8 * HOUR
 )
-MORNING = class_hours.Pattern(
+MORNING = bookings.Pattern(
     course="ml101",
     size="0.1 V100",
     seats=10,
@@ -78,7 +82,7 @@ class School:
         ]
         self.boots[name] = "1"
         self.write(
-            lambda tx: agents.register(
+            lambda tx: registration.register(
                 tx, name, owner="server", boot_id="1", address=f"tcp://{name}:1",
                 version="1", gpus=offered,
             )
@@ -101,7 +105,7 @@ class School:
             if lease.agent_name == name
         }
         self.write(
-            lambda tx: agents.report(
+            lambda tx: agent_reports.report(
                 tx, name, owner="server", boot_id="1", done_seq=book.agents[name].target_seq, alive=alive,
                 counts_by=self.ledger.incarnation,
             )
@@ -135,7 +139,7 @@ class School:
     def class_hour(self, **fields: Any) -> ClassHour:
         pattern = replace(MORNING, **fields)
         self.now += 1  # no two are confirmed at the same time
-        return self.write(lambda tx: class_hours.create(tx, pattern, actor="grace"))
+        return self.write(lambda tx: bookings.create(tx, pattern, actor="grace"))
 
     def may_book(self, course: str, hours: float) -> None:
         """So many GPU-hours a week, whatever the pool has."""
@@ -143,10 +147,10 @@ class School:
         self.write(lambda tx: accounts.set_rules(tx, course, rules, actor="root") and None)
 
     def change(self, class_hour: ClassHour, **fields: Any) -> ClassHour:
-        return self.write(lambda tx: class_hours.change(tx, class_hour.id, fields, actor="grace"))
+        return self.write(lambda tx: bookings.change(tx, class_hour.id, fields, actor="grace"))
 
     def cancel(self, class_hour: ClassHour) -> ClassHour:
-        return self.write(lambda tx: class_hours.cancel(tx, class_hour.id, actor="grace"))
+        return self.write(lambda tx: bookings.cancel(tx, class_hour.id, actor="grace"))
 
     def ask(
         self,
@@ -160,7 +164,7 @@ class School:
     ) -> Lease:
         """``wait`` is in seconds."""
         self.keys += 1
-        wish = asking.Wish(
+        wish = reservation.Wish(
             user=user,
             groups=[course],
             course=course,
@@ -173,7 +177,7 @@ class School:
             labels={},
             preemptible=preemptible,
         )
-        return self.write(lambda tx: asking.reserve(tx, wish))
+        return self.write(lambda tx: reservation.reserve(tx, wish))
 
     def refused(self, user: str, size: str = "0.1 V100", **fields: Any) -> PoolError:
         try:
@@ -183,7 +187,7 @@ class School:
         raise AssertionError(f"{user} got {lease}")
 
     def release(self, lease: Lease) -> None:
-        self.write(lambda tx: asking.release(tx, lease.user, lease.id, "kernel") and None)
+        self.write(lambda tx: release.release(tx, lease.user, lease.id, "kernel") and None)
 
     # What is there
 

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from gpu_kernels.errors import Conflict, Forbidden, InvalidRequest, UnknownAccount, UnknownCourse
-from gpu_kernels.pool.ledger import account_views, accounts, entitlements, groups, teaching
-from gpu_kernels.pool.ledger.rows import Account, Quota
+from gpu_kernels.pool.ledger.commands import accounts, group_properties, instructor_rules, quotas
+from gpu_kernels.pool.ledger.queries import account_views
+from gpu_kernels.pool.ledger.state.indexes import entitlements
+from gpu_kernels.pool.ledger.state.rows import Account, Quota
 from gpu_kernels.pool.policy.quota import Limits
 from gpu_kernels.pool.policy.rules import GPU_HOUR, read_rules
 from tests.pool.rig import MemoryRig, Rig
@@ -37,7 +39,7 @@ def put(rig: Rig, name: str, **fields: Any) -> Account:
 
 
 def quota(rig: Rig, name: str, gpu_class: str = V100, **amounts: Any) -> Quota:
-    return rig.write(lambda tx: accounts.put_quota(tx, name, gpu_class, Limits(**amounts), actor="adam"))
+    return rig.write(lambda tx: quotas.put_quota(tx, name, gpu_class, Limits(**amounts), actor="adam"))
 
 
 def room(rig: Rig, course: str) -> int:
@@ -143,7 +145,7 @@ def test_a_limit_below_what_is_held_takes_nothing_away(uni: Rig) -> None:
 
 
 def teach(uni: Rig, rules: dict[str, Any]) -> None:
-    uni.write(lambda tx: teaching.teach(tx, "ml101", rules, actor="grace"))
+    uni.write(lambda tx: instructor_rules.teach(tx, "ml101", rules, actor="grace"))
 
 
 def test_who_teaches_may_only_tighten_what_stands_above(uni: Rig) -> None:
@@ -175,7 +177,7 @@ def test_who_teaches_does_not_lift_what_was_said_of_the_course_itself(uni: Rig) 
 
 def test_what_a_group_property_says_is_changed_in_the_hub_alone(uni: Rig) -> None:
     told = {"ml101": {"gpu_limit": "0.3", "gpu_max_leases": "2", "gpu_parent": "science"}}
-    assert uni.write(lambda tx: groups.apply(tx, told)) == 0
+    assert uni.write(lambda tx: group_properties.apply(tx, told)) == 0
     where = "The property gpu_limit of the group ml101 sets this for ml101: V100: 0.3."
     with pytest.raises(Conflict) as caught:
         uni.set_limit("ml101", {V100: 80})

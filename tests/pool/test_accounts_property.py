@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_kernels.errors import PoolError
-from gpu_kernels.pool.ledger import Transaction, accounts, groups
-from gpu_kernels.pool.ledger.entitlements import Entitlements
-from gpu_kernels.pool.ledger.groups import Properties
+from gpu_kernels.pool.ledger import Transaction
+from gpu_kernels.pool.ledger.commands import accounts, group_properties, quotas
+from gpu_kernels.pool.ledger.commands.group_properties import Properties
+from gpu_kernels.pool.ledger.state.indexes.entitlements import Entitlements
 from gpu_kernels.pool.policy.quota import COURSE, FACULTY, INSTITUTION, Limits
 from tests.pool.rig import MemoryRig
 
@@ -49,11 +50,11 @@ def carry_out(rig: MemoryRig, edit: tuple[Any, ...]) -> None:
             case "drop", name:
                 accounts.drop_account(tx, name, actor="x")
             case "quota", name, gpu_class, amounts:
-                accounts.put_quota(tx, name, gpu_class, amounts, actor="x")
+                quotas.put_quota(tx, name, gpu_class, amounts, actor="x")
             case "no quota", name, gpu_class:
-                accounts.drop_quota(tx, name, gpu_class, actor="x")
+                quotas.drop_quota(tx, name, gpu_class, actor="x")
             case "limit", name, amounts:
-                accounts.set_limit(tx, name, amounts, actor="x", create=True)
+                quotas.set_limit(tx, name, amounts, actor="x", create=True)
 
     match edit:
         case "lease", name, size:
@@ -130,7 +131,7 @@ def settle(rig: MemoryRig, told: dict[str, Properties]) -> None:
     """Tell the same until nothing changes any more: a fault's text may look at what came after it."""
     before = None
     for _ in range(4):
-        faulty = rig.write(lambda tx: groups.apply(tx, told))
+        faulty = rig.write(lambda tx: group_properties.apply(tx, told))
         rig.read(check_tree)
         now = state(rig)
         assert faulty == sum(row.fault is not None for row in now[2].values())

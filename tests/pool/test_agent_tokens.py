@@ -16,7 +16,7 @@ from gpu_kernels.errors import (
     Unauthenticated,
     UnknownAgentToken,
 )
-from gpu_kernels.pool.ledger.agent_tokens import MOST_OF_ONE
+from gpu_kernels.pool.ledger.commands.agent_tokens import MOST_OF_ONE
 from gpu_kernels.pool.service.authentication import TokenFile, TokenSource
 from gpu_kernels.pool.service.identity import Identity
 from tests.pool.controller import Agent, ControllerProcess, ThreadedController, reserve, token

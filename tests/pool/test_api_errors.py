@@ -173,7 +173,7 @@ def test_a_fault_has_a_name_that_stands_in_the_log(
     def broken(tx: object) -> None:
         raise ZeroDivisionError("secret of the house")
 
-    monkeypatch.setattr("gpu_kernels.pool.ledger.reading.pool", broken)
+    monkeypatch.setattr("gpu_kernels.pool.ledger.queries.pool_views.pool", broken)
     headers = {"Authorization": f"token {token('ada')}"}
     response = httpx.get(f"{controller.url}/api/v1/pool", headers=headers)
     error = error_of(response)
@@ -186,7 +186,8 @@ def test_a_fault_has_a_name_that_stands_in_the_log(
 def test_in_tests_an_answer_unlike_its_schema_is_a_fault(
     controller: ThreadedController, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpu_kernels.pool.ledger.reading.pool", lambda tx: {"gpus": [], "queued": "many"})
+    broken = {"gpus": [], "queued": "many"}
+    monkeypatch.setattr("gpu_kernels.pool.ledger.queries.pool_views.pool", lambda tx: broken)
     headers = {"Authorization": f"token {token('ada')}"}
     assert httpx.get(f"{controller.url}/api/v1/pool", headers=headers).status_code == 500
     assert "Pool.get answers 200 otherwise than its schema says" in caplog.text

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from gpu_kernels.errors import LedgerUnavailable, OutcomeUnknown, PoolFull
-from gpu_kernels.pool.ledger import Job, Transaction, asking, reading
-from gpu_kernels.pool.ledger.book import Book
-from gpu_kernels.pool.ledger.rows import TABLES, Lease, Row, key_of
-from gpu_kernels.pool.ledger.stores import Change, Deposed
+from gpu_kernels.pool.ledger import Job, Transaction
+from gpu_kernels.pool.ledger.commands import release, reservation
+from gpu_kernels.pool.ledger.commands.outage import SPREAD
+from gpu_kernels.pool.ledger.queries import pool_views
+from gpu_kernels.pool.ledger.state.book import Book
+from gpu_kernels.pool.ledger.state.rows import TABLES, Change, Lease, Row, key_of
+from gpu_kernels.pool.ledger.stores import Deposed
 from gpu_kernels.pool.ledger.stores.memory import MemoryStore
-from gpu_kernels.pool.ledger.sweeping import SPREAD
 from tests.pool.rig import TTL, MemoryRig, Rig
 
 pytestmark = pytest.mark.quick
@@ -70,7 +72,7 @@ def rig_on(kind: type[Faulty]) -> tuple[MemoryRig, Any]:
 
 def reserving(rig: Rig, path: str, size: str = "0.02 V100", **fields: Any) -> Job:
     wish = rig.wish(path, size, **fields)
-    return Job(lambda tx: asking.reserve(tx, wish).id)
+    return Job(lambda tx: reservation.reserve(tx, wish).id)
 
 
 def everything(book: Book) -> dict[str, Any]:
@@ -90,7 +92,7 @@ def test_a_job_that_raises_is_undone_and_the_others_stand() -> None:
     rig, _ = rig_on(Faulty)
 
     def broken(tx: Transaction) -> None:
-        asking.reserve(tx, rig.wish("broken.ipynb"))
+        reservation.reserve(tx, rig.wish("broken.ipynb"))
         raise ZeroDivisionError
 
     batch = rig.ledger.run(
@@ -125,7 +127,7 @@ def test_a_job_that_tears_an_index_harms_no_other() -> None:
 
 def test_readers_see_what_the_batch_has_committed() -> None:
     rig, _ = rig_on(Faulty)
-    batch = rig.ledger.run([Job(reading.pool, reads=True), reserving(rig, "a.ipynb")])
+    batch = rig.ledger.run([Job(pool_views.pool, reads=True), reserving(rig, "a.ipynb")])
     assert batch.outcomes[0].get()["gpus"][0]["used_thousandths"] == 20
 
 
@@ -133,7 +135,7 @@ def test_a_reader_that_changes_something_is_undone() -> None:
     rig, _ = rig_on(Faulty)
     before = everything(rig.ledger.book)
     with pytest.raises(AssertionError, match="a reader changed the book"):
-        rig.ledger.read(lambda tx: asking.reserve(tx, rig.wish()))
+        rig.ledger.read(lambda tx: reservation.reserve(tx, rig.wish()))
     assert everything(rig.ledger.book) == before
 
 
@@ -175,7 +177,7 @@ def test_rows_that_the_store_does_not_take_undo_only_their_own_job() -> None:
 def test_readers_are_answered_while_nothing_can_be_written() -> None:
     rig, store = rig_on(NoLock)
     store.on = True
-    batch = rig.ledger.run([reserving(rig, "a.ipynb"), Job(reading.pool, reads=True)])
+    batch = rig.ledger.run([reserving(rig, "a.ipynb"), Job(pool_views.pool, reads=True)])
     assert type(batch.outcomes[0].error) is LedgerUnavailable
     assert batch.outcomes[1].get()["gpus"][0]["used_thousandths"] == 0
 
@@ -202,9 +204,9 @@ def test_a_controller_whose_term_is_over_decides_and_tells_nothing_any_more() ->
     rig.open()
     for _ in range(2):
         with pytest.raises(Deposed):
-            old.write(lambda tx: asking.release(tx, "ada", lease["id"], "kernel-1"))
+            old.write(lambda tx: release.release(tx, "ada", lease["id"], "kernel-1"))
         with pytest.raises(Deposed):
-            old.read(reading.pool)
+            old.read(pool_views.pool)
     assert rig.state(lease) == "reserved"
 
 

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_kernels.errors import PoolError
-from gpu_kernels.pool.ledger import Job, Transaction, agents, asking
-from gpu_kernels.pool.ledger.book import Book
-from gpu_kernels.pool.ledger.copying import changed
-from gpu_kernels.pool.ledger.indexes import Due, Groups, Ordered, Unique
-from gpu_kernels.pool.ledger.rows import TABLES, Lease
-from gpu_kernels.pool.ledger.sweeping import sweep
+from gpu_kernels.pool.ledger import Job, Transaction
+from gpu_kernels.pool.ledger.commands import agent_reports, release, renewal, reservation
+from gpu_kernels.pool.ledger.commands.sweep import sweep
+from gpu_kernels.pool.ledger.state.book import Book
+from gpu_kernels.pool.ledger.state.indexes.generic import Due, Groups, Ordered, Unique
+from gpu_kernels.pool.ledger.state.rows import TABLES, Lease, changed
 from tests.pool.rig import TTL, MemoryRig
 
 pytestmark = pytest.mark.quick
@@ -100,7 +100,7 @@ class Mess:
             key=f"k{pick.randrange(6)}",
             wait=pick.choice([0, 60]),
         )
-        return lambda tx: asking.reserve(tx, wish)
+        return lambda tx: reservation.reserve(tx, wish)
 
     def some(self) -> Lease | None:
         leases = sorted(self.rig.ledger.book.leases.values(), key=lambda lease: lease.id)
@@ -108,11 +108,11 @@ class Mess:
 
     def end(self) -> Any:
         lease = self.some()
-        return lambda tx: lease and asking.release(tx, lease.user, lease.id, lease.holder)
+        return lambda tx: lease and release.release(tx, lease.user, lease.id, lease.holder)
 
     def renew(self) -> Any:
         lease = self.some()
-        return lambda tx: lease and asking.renew(tx, lease.user, [(lease.id, lease.epoch)])
+        return lambda tx: lease and renewal.renew(tx, lease.user, [(lease.id, lease.epoch)])
 
     def report(self) -> Any:
         name = self.random.choice(["gpu1", "gpu2"])
@@ -121,7 +121,7 @@ class Mess:
 
         def report(tx: Transaction) -> None:
             agent = tx.book.agents[name]
-            agents.report(
+            agent_reports.report(
                 tx,
                 name,
                 owner="gpu-server",

@@ -14,9 +14,10 @@ import pytest
 
 from gpu_kernels.client import PoolClient
 from gpu_kernels.errors import InvalidRequest, LedgerUnavailable, TooMany
-from gpu_kernels.pool.ledger import Caps, keeping
-from gpu_kernels.pool.ledger.keeping import prune
-from gpu_kernels.pool.ledger.rows import Event, Lease
+from gpu_kernels.pool.ledger import Caps
+from gpu_kernels.pool.ledger.commands import retention
+from gpu_kernels.pool.ledger.commands.retention import prune
+from gpu_kernels.pool.ledger.state.rows import Event, Lease
 from gpu_kernels.pool.ledger.stores.memory import MemoryStore
 from gpu_kernels.pool.service import history as history_module
 from gpu_kernels.pool.service.desk import MOST_EACH as MOST_JOBS
@@ -237,7 +238,7 @@ async def test_a_users_flood_of_requests_is_refused_and_nobody_elses(
 
 
 def test_pruning_goes_on_until_nothing_old_is_left(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "PRUNE_BATCH", 2)
+    monkeypatch.setattr(retention, "PRUNE_BATCH", 2)
     for number in range(7):
         rig.release(rig.reserve(f"{number}.ipynb", "0.001 V100"))
     rig.report()
@@ -250,7 +251,7 @@ def test_pruning_goes_on_until_nothing_old_is_left(rig: Rig, monkeypatch: pytest
 
 
 def test_the_audit_trail_is_bounded_in_number(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "MOST_EVENTS", 3)
+    monkeypatch.setattr(retention, "MOST_EVENTS", 3)
     for number in range(5):
         rig.reserve(f"{number}.ipynb", "0.001 V100")
     rig.write(lambda tx: prune(tx, 0))

@@ -13,8 +13,8 @@ from gpu_kernels.errors import (
     TooMany,
     UnknownCourse,
 )
-from gpu_kernels.pool.ledger import accounts
-from gpu_kernels.pool.ledger.states import IN_FORCE
+from gpu_kernels.pool.ledger.commands import accounts
+from gpu_kernels.pool.ledger.state.states import IN_FORCE
 from tests.pool.school import HOUR, School, at, students
 
 # Confirming

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from gpu_kernels.errors import Forbidden, InvalidRequest, TooMany
-from gpu_kernels.pool.ledger import accounts, class_hours, teaching
+from gpu_kernels.pool.ledger.commands import accounts, instructor_rules
+from gpu_kernels.pool.ledger.commands.class_hours import bookings
 from tests.pool.school import MORNING, School
 
 pytestmark = pytest.mark.quick
@@ -23,8 +24,8 @@ def school() -> School:
     return made
 
 
-def book(school: School, pattern: class_hours.Pattern) -> str:
-    return school.write(lambda tx: class_hours.create(tx, pattern, actor="grace")).id
+def book(school: School, pattern: bookings.Pattern) -> str:
+    return school.write(lambda tx: bookings.create(tx, pattern, actor="grace")).id
 
 
 def rule(school: School, **rules: object) -> None:
@@ -80,8 +81,10 @@ def test_who_stands_above_says_how_much(school: School) -> None:
     rule(school, class_hours_per_week=100)
     made = book(school, replace(WHOLE_DAYS, minutes=720))
     rule(school, class_hours_per_week=10)
-    school.write(lambda tx: class_hours.change(tx, made, {"minutes": 480}, actor="grace"))
+    school.write(lambda tx: bookings.change(tx, made, {"minutes": 480}, actor="grace"))
     with pytest.raises(TooMany):
-        school.write(lambda tx: class_hours.change(tx, made, {"minutes": 500}, actor="grace"))
+        school.write(lambda tx: bookings.change(tx, made, {"minutes": 500}, actor="grace"))
     with pytest.raises(Forbidden, match="class_hours_per_week"):
-        school.write(lambda tx: teaching.teach(tx, "ml101", {"class_hours_per_week": 5}, actor="grace"))
+        school.write(
+            lambda tx: instructor_rules.teach(tx, "ml101", {"class_hours_per_week": 5}, actor="grace")
+        )

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from gpu_kernels.errors import ClassHourFull, InvalidRequest, PoolError, Refused, TooMany
-from gpu_kernels.pool.ledger.rows import ClassHour, Lease
-from gpu_kernels.pool.ledger.states import IN_FORCE, Place
+from gpu_kernels.pool.ledger.state.rows import ClassHour, Lease
+from gpu_kernels.pool.ledger.state.states import IN_FORCE, Place
 from gpu_kernels.pool.policy.agenda_model import FOREVER
 from tests.pool.school import HOUR, MINUTE, TIMING, School
 

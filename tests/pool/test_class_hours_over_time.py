@@ -13,11 +13,13 @@ from gpu_kernels.errors import (
     Conflict,
     UnknownClassHour,
 )
-from gpu_kernels.pool.ledger import accounts, agents, class_hours, windows
-from gpu_kernels.pool.ledger.class_hours_reading import class_hour_view
-from gpu_kernels.pool.ledger.rows import Window
-from gpu_kernels.pool.ledger.states import IN_FORCE
-from gpu_kernels.pool.ledger.sweeping import shift, sweep
+from gpu_kernels.pool.ledger.commands import accounts, servers
+from gpu_kernels.pool.ledger.commands.class_hours import bookings, windows
+from gpu_kernels.pool.ledger.commands.outage import shift
+from gpu_kernels.pool.ledger.commands.sweep import sweep
+from gpu_kernels.pool.ledger.queries.class_hour_views import class_hour_view
+from gpu_kernels.pool.ledger.state.rows import Window
+from gpu_kernels.pool.ledger.state.states import IN_FORCE
 from gpu_kernels.pool.policy import calendar
 from tests.pool.school import HOUR, MINUTE, MORNING, at, students
 
@@ -191,14 +193,14 @@ def test_a_server_that_comes_and_goes_while_windows_are_planned(school, monkeypa
     before = dict(school.ledger.book.seats)
     for _ in range(6):
         school.sweep()
-    cordon = partial(agents.set_standing, name="gpu1", actor="root")
+    cordon = partial(servers.set_standing, name="gpu1", actor="root")
     school.server("gpu2")
     school.write(lambda tx: cordon(tx, standing="cordoned") and None)
     school.sweep()
     moved = {seat.gpu_id for seat in school.ledger.book.seats.values()}
     assert len(moved) == 2  # the first two meetings have moved
     school.write(lambda tx: cordon(tx, standing="open") and None)
-    school.write(lambda tx: agents.set_standing(tx, "gpu2", "cordoned", actor="root") and None)
+    school.write(lambda tx: servers.set_standing(tx, "gpu2", "cordoned", actor="root") and None)
     for _ in range(6):
         school.sweep()
     assert school.ledger.book.seats == before
@@ -209,7 +211,7 @@ def test_seats_move_off_a_server_that_is_to_be_drained(school):
     school.server("gpu2")
     class_hour = school.class_hour()
     name = school.ledger.book.gpus[school.seats(school.windows(class_hour)[0])[0].gpu_id].agent_name
-    school.write(lambda tx: agents.set_standing(tx, name, "cordoned", actor="root") and None)
+    school.write(lambda tx: servers.set_standing(tx, name, "cordoned", actor="root") and None)
     school.sweep()
     gpus = {seat.gpu_id for window in school.windows(class_hour) for seat in school.seats(window)}
     assert {school.ledger.book.gpus[gpu].agent_name for gpu in gpus} == {"gpu1", "gpu2"} - {name}
@@ -245,7 +247,7 @@ def test_a_course_that_is_removed_gives_its_seats_back(school):
 def test_class_hours_are_the_same_after_a_restart_on_a_database(rig):
     pattern = replace(MORNING, size="0.02 V100", except_dates=("2027-03-15",))
     pattern = replace(pattern, first_date="2027-02-01")
-    rig.write(lambda tx: class_hours.create(tx, pattern, actor="grace"))
+    rig.write(lambda tx: bookings.create(tx, pattern, actor="grace"))
     tables = ("class_hours", "windows", "seats")
     before = {name: dict(getattr(rig.ledger.book, name)) for name in tables}
     assert len(before["seats"]) == 120

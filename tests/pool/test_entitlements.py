@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_kernels.pool.ledger.book import Book
-from gpu_kernels.pool.ledger.entitlements import Entitlements
-from gpu_kernels.pool.ledger.rows import Account, Gpu, Lease, Quota, Row, Slice
+from gpu_kernels.pool.ledger.state.book import Book
+from gpu_kernels.pool.ledger.state.indexes.entitlements import Entitlements
+from gpu_kernels.pool.ledger.state.rows import Account, Gpu, Lease, Quota, Row, Slice
 from gpu_kernels.pool.policy.rules import GPU_HOUR, HOUR
 
 pytestmark = pytest.mark.quick

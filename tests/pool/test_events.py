@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from gpu_kernels.pool.ledger.rows import Event
+from gpu_kernels.pool.ledger.state.rows import Event
 from gpu_kernels.pool.service import events, feed
 from gpu_kernels.pool.service.feed import Feed, Told
 from gpu_kernels.pool.service.schemas.events import PoolEvent

@@ -11,11 +11,12 @@ import httpx
 import pytest
 
 from gpu_kernels.pool import replay
-from gpu_kernels.pool.ledger import Transaction, asking
-from gpu_kernels.pool.ledger.dumping import dump, load
-from gpu_kernels.pool.ledger.explaining import Explanation, explain, starts
-from gpu_kernels.pool.ledger.rows import Share
-from gpu_kernels.pool.ledger.scene import ask, scene_of
+from gpu_kernels.pool.ledger import Transaction
+from gpu_kernels.pool.ledger.commands import reservation
+from gpu_kernels.pool.ledger.queries.dump import dump, load
+from gpu_kernels.pool.ledger.queries.explanation import Explanation, explain, starts
+from gpu_kernels.pool.ledger.queries.scene import ask, scene_of
+from gpu_kernels.pool.ledger.state.rows import Share
 from gpu_kernels.pool.policy.queue import Decision, decide
 from tests.pool.controller import Agent, ThreadedController, reserve, token
 from tests.pool.rig import Lease, MemoryRig, Rig
@@ -140,7 +141,7 @@ class TestReplay:
     def test_a_dump_says_nothing_that_is_its_users_alone(self, rig: Rig) -> None:
         def labelled(tx: Transaction) -> None:
             wish = rig.wish("secret.ipynb", key="secret-key", holder="secret-holder")
-            lease = asking.reserve(tx, wish)
+            lease = reservation.reserve(tx, wish)
             tx.change(lease, labels={"secret": "secret"})
 
         rig.write(labelled)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpu_kernels.errors import LedgerUnavailable
-from gpu_kernels.pool.ledger.keeping import prune
-from gpu_kernels.pool.ledger.rows import Event, Gpu, Lease, Slice
+from gpu_kernels.pool.ledger.commands.retention import prune
+from gpu_kernels.pool.ledger.state.rows import Event, Gpu, Lease, Slice
 from tests.pool.rig import Rig
 
 DAY = 86_400_000

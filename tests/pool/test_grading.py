@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from gpu_kernels.errors import BudgetSpent, Conflict, CourseLimit, InvalidRequest, NotAMember
-from gpu_kernels.pool.ledger import account_views, accounts
+from gpu_kernels.pool.ledger.commands import accounts, quotas
+from gpu_kernels.pool.ledger.queries import account_views, courses
 from gpu_kernels.pool.policy.quota import Limits
 from gpu_kernels.pool.service.identity import ADMIN_QUOTA, Identity
 from tests.pool.rig import Lease, MemoryRig, Rig
@@ -99,8 +100,8 @@ def test_it_is_charged_where_it_is_named_and_never_by_default(hub: Hub) -> None:
     hub.type("ml101", gpu_grading="1")
     lease = hub.rig.reserve("s", user="iris", groups=TEACHES)
     assert lease["course"] == "ml101"
-    assert hub.rig.read(lambda tx: accounts.own_courses(tx, TEACHES)) == ["ml101", "ml101-grading"]
-    assert hub.rig.read(lambda tx: accounts.own_courses(tx, ["ml101"])) == ["ml101"]
+    assert hub.rig.read(lambda tx: courses.own_courses(tx, TEACHES)) == ["ml101", "ml101-grading"]
+    assert hub.rig.read(lambda tx: courses.own_courses(tx, ["ml101"])) == ["ml101"]
 
 
 def test_what_is_taken_away_leaves_the_account_without_a_share(hub: Hub) -> None:
@@ -134,7 +135,7 @@ def test_a_command_makes_it_too_and_only_where_there_is_the_course(hub: Hub) -> 
         rig.write(lambda tx: accounts.put_account(tx, "film-grading", actor="adam", kind="course"))
     rig.write(lambda tx: accounts.put_account(tx, "ml101-grading", actor="adam", kind="course"))
     limits = Limits(hard_limit=20)
-    rig.write(lambda tx: accounts.put_quota(tx, "ml101-grading", V100, limits, actor="adam"))
+    rig.write(lambda tx: quotas.put_quota(tx, "ml101-grading", V100, limits, actor="adam"))
     grade(rig)
     with pytest.raises(Conflict, match="Remove that first"):
         rig.write(lambda tx: accounts.drop_account(tx, "ml101", actor="adam"))
@@ -144,8 +145,8 @@ def test_what_the_property_sets_is_changed_in_the_hub_alone(hub: Hub) -> None:
     hub.type("ml101", gpu_grading="0.5")
     limits = Limits(hard_limit=1000)
     with pytest.raises(Conflict, match="gpu_grading of the group ml101 sets this for ml101-grading"):
-        hub.rig.write(lambda tx: accounts.put_quota(tx, "ml101-grading", V100, limits, actor="adam"))
-    hub.rig.write(lambda tx: accounts.put_quota(tx, "ml101", V100, limits, actor="adam"))
+        hub.rig.write(lambda tx: quotas.put_quota(tx, "ml101-grading", V100, limits, actor="adam"))
+    hub.rig.write(lambda tx: quotas.put_quota(tx, "ml101", V100, limits, actor="adam"))
 
 
 def test_a_bad_text_is_a_fault_of_its_property_and_the_last_good_one_stays(hub: Hub) -> None:

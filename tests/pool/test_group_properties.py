@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu_kernels.pool.ledger import accounts, groups
-from gpu_kernels.pool.ledger.groups import Properties
-from gpu_kernels.pool.ledger.house import House
-from gpu_kernels.pool.ledger.rows import Account, Event, GroupProperty, Quota
+from gpu_kernels.pool.ledger.commands import accounts, group_properties
+from gpu_kernels.pool.ledger.commands.group_properties import Properties
+from gpu_kernels.pool.ledger.state.house import House
+from gpu_kernels.pool.ledger.state.rows import Account, Event, GroupProperty, Quota
 from gpu_kernels.pool.policy.roles import Patterns
 from tests.pool.rig import MemoryRig, Rig
 
@@ -35,7 +35,7 @@ class Hub:
 
     def tell(self) -> int:
         told: dict[str, Properties] = dict(self.groups)
-        return self.rig.write(lambda tx: groups.apply(tx, told))
+        return self.rig.write(lambda tx: group_properties.apply(tx, told))
 
     def quota(self, account: str, gpu_class: str = V100) -> Quota | None:
         return self.rig.read(lambda tx: tx.book.quotas.get((account, gpu_class)))

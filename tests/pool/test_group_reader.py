@@ -14,7 +14,7 @@ from tornado.web import Application, RequestHandler
 
 from gpu_kernels.errors import AuthenticationUnavailable
 from gpu_kernels.pool.ledger import Ledger
-from gpu_kernels.pool.ledger.groups import Properties
+from gpu_kernels.pool.ledger.commands.group_properties import Properties
 from gpu_kernels.pool.ledger.stores.memory import MemoryStore
 from gpu_kernels.pool.service import groups
 from gpu_kernels.pool.service.desk import Desk

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import httpx
 import pytest
 
-from gpu_kernels.pool.ledger.rows import Slice
+from gpu_kernels.pool.ledger.state.rows import Slice
 from gpu_kernels.pool.service import usage
 from gpu_kernels.pool.service.accounting import Period, harmless, summed, table
 from tests.pool.controller import Agent, ThreadedController, error_of, reserve, token

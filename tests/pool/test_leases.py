@@ -14,10 +14,14 @@ from gpu_kernels.errors import (
     UnknownCourse,
     UnknownLease,
 )
-from gpu_kernels.pool.ledger import Transaction, asking, ending, reading
-from gpu_kernels.pool.ledger.rows import Lease, Slice
-from gpu_kernels.pool.ledger.states import FINAL, TABLE, IllegalTransition, State, Who, move
-from gpu_kernels.pool.ledger.sweeping import SPREAD, sweep
+from gpu_kernels.pool.ledger import Transaction
+from gpu_kernels.pool.ledger.commands import release, termination
+from gpu_kernels.pool.ledger.commands.outage import SPREAD
+from gpu_kernels.pool.ledger.commands.sweep import sweep
+from gpu_kernels.pool.ledger.commands.transitions import move
+from gpu_kernels.pool.ledger.queries import pool_views
+from gpu_kernels.pool.ledger.state.rows import Lease, Slice
+from gpu_kernels.pool.ledger.state.states import FINAL, TABLE, IllegalTransition, State, Who
 from tests.pool.rig import TTL, Rig
 
 pytestmark = pytest.mark.quick
@@ -138,7 +142,7 @@ class TestCourses:
     def test_configured_courses_are_taken_at_the_first_start_only(self, rig: Rig) -> None:
         rig.set_limit("ml101", {"V100": 500})
         rig.restart()
-        view = rig.read(lambda tx: reading.course(tx, "ml101"))
+        view = rig.read(lambda tx: pool_views.course(tx, "ml101"))
         assert view["limit"] == {"V100": {"thousandths": 500}}
 
     def test_a_lowered_limit_takes_nothing_away_and_lets_nothing_new_in(self, rig: Rig) -> None:
@@ -210,8 +214,8 @@ class TestEnding:
         assert rig.state(lease) == "reserved"
         rig.pass_time(1)
         ended = rig.lease(lease)
-        assert (ended["state"], ended["reason"]) == ("quarantined", ending.NOT_RENEWED)
-        assert rig.renew(lease).lost == ((lease["id"], "quarantined", ending.NOT_RENEWED),)
+        assert (ended["state"], ended["reason"]) == ("quarantined", termination.NOT_RENEWED)
+        assert rig.renew(lease).lost == ((lease["id"], "quarantined", termination.NOT_RENEWED),)
         rig.report()
         assert (rig.state(lease), rig.used()) == ("freed", [(0, 0)])
 
@@ -228,7 +232,7 @@ class TestEnding:
         mine = [rig.reserve(f"{n}.ipynb", server="lab") for n in range(2)]
         swapped = rig.reserve("0.ipynb", "0.01 V100", server="lab")
         others = [rig.reserve("a.ipynb", server=""), rig.reserve("a.ipynb", user="bob", server="lab")]
-        rig.write(lambda tx: len(asking.release_server(tx, "ada", "lab", "ada")))
+        rig.write(lambda tx: len(release.release_server(tx, "ada", "lab", "ada")))
         assert {rig.state(lease) for lease in [*mine, swapped]} == {"draining"}
         assert {rig.state(lease) for lease in others} == {"reserved"}
 
@@ -237,7 +241,7 @@ class TestEnding:
 
         def revoke(tx: Transaction) -> None:
             row = tx.book.leases[lease["id"]]
-            ending.revoke(tx, row, who=Who.ADMIN, actor="root", reason="Needed for the exam")
+            termination.revoke(tx, row, who=Who.ADMIN, actor="root", reason="Needed for the exam")
 
         rig.write(revoke)
         rig.report()

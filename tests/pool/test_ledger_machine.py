@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from gpu_kernels.errors import CourseLimit, KeyReused, PoolError, PoolFull
-from gpu_kernels.pool.ledger.states import FINAL, HOLDING, IN_FORCE
+from gpu_kernels.pool.ledger.state.states import FINAL, HOLDING, IN_FORCE
 from tests.pool.rig import TTL, Lease, Rig
 
 USERS = {"ada": "ml101", "bob": "ml101", "eve": "cv202"}
@@ -213,9 +213,9 @@ class LedgerMachine(RuleBasedStateMachine):
 
 
 def _pool(tx: Any) -> dict[str, Any]:
-    from gpu_kernels.pool.ledger import reading
+    from gpu_kernels.pool.ledger.queries import pool_views
 
-    return reading.pool(tx)
+    return pool_views.pool(tx)
 
 
 def _identity(lease: Lease) -> tuple[object, ...]:

@@ -12,8 +12,8 @@ import pytest
 
 from gpu_kernels.errors import PoolError
 from gpu_kernels.pool.ledger import Transaction
-from gpu_kernels.pool.ledger.dumping import dump, load
-from gpu_kernels.pool.ledger.scene import ask, scene_of
+from gpu_kernels.pool.ledger.queries.dump import dump, load
+from gpu_kernels.pool.ledger.queries.scene import ask, scene_of
 from gpu_kernels.pool.policy.queue import Decision, decide
 from tests.pool.rig import Lease, MemoryRig
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpu_kernels.errors import CourseLimit, NoSuchClass, PoolFull
-from gpu_kernels.pool.ledger.ending import NOTHING_FREE, STOPPED_ASKING
+from gpu_kernels.pool.ledger.commands.termination import NOTHING_FREE, STOPPED_ASKING
 from tests.pool.rig import TIMING, Lease, Rig
 
 pytestmark = pytest.mark.quick

@@ -9,8 +9,9 @@ import httpx
 import pytest
 
 from gpu_kernels.errors import AddressRefused, AgentElsewhere, AgentReplaced
-from gpu_kernels.pool.ledger import agents
-from gpu_kernels.pool.ledger.registrations import REMEMBERED, TOLD_EVERY, note_refused, refused_view
+from gpu_kernels.pool.ledger.commands import servers
+from gpu_kernels.pool.ledger.commands.registration import TOLD_EVERY, note_refused
+from gpu_kernels.pool.ledger.queries.agent_views import REMEMBERED, refused_view
 from tests.pool.controller import ADDRESS, Agent, ThreadedController, reserve, token
 from tests.pool.rig import TIMING, Rig
 
@@ -42,7 +43,7 @@ class TestInTheLedger:
             rig.report(boot="1", done=0)
 
     def test_a_server_of_which_an_admin_says_that_it_is_gone_may_be_elsewhere_at_once(self, rig: Rig) -> None:
-        rig.write(lambda tx: agents.declare_lost(tx, "gpu1", actor="root"))
+        rig.write(lambda tx: servers.declare_lost(tx, "gpu1", actor="root"))
         rig.agent(boot="2", address=ELSEWHERE)
 
     def test_a_controller_that_has_just_started_does_not_know_who_is_silent(self, rig: Rig) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpu_kernels.errors import BudgetSpent, SizeLimit, TooMany
-from gpu_kernels.pool.ledger import accounts
+from gpu_kernels.pool.ledger.commands import accounts
 from tests.pool.rig import TTL, MemoryRig
 
 pytestmark = pytest.mark.quick

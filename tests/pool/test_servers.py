@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from gpu_kernels.errors import AgentReplaced, Conflict, InvalidRequest, PoolFull, UnknownAgent
-from gpu_kernels.pool.ledger import agents, audit, reading
-from gpu_kernels.pool.ledger.agents import GONE
-from gpu_kernels.pool.ledger.rows import Event
-from gpu_kernels.pool.ledger.sweeping import FENCE_MARGIN_MS, LIFE_OVER, SERVER_LEAVES
+from gpu_kernels.pool.ledger.commands import servers
+from gpu_kernels.pool.ledger.commands.expiry import LIFE_OVER
+from gpu_kernels.pool.ledger.commands.servers import FENCE_MARGIN_MS, GONE, SERVER_LEAVES
+from gpu_kernels.pool.ledger.queries import agent_views, audit
+from gpu_kernels.pool.ledger.state.rows import Event
 from tests.pool.rig import TIMING, TTL, MemoryRig
 
 pytestmark = pytest.mark.quick
@@ -30,7 +31,7 @@ def rig() -> MemoryRig:
 
 
 def standing(rig: MemoryRig, name: str, state: str, **fields: Any) -> None:
-    rig.write(lambda tx: agents.set_standing(tx, name, state, actor="root", **fields))
+    rig.write(lambda tx: servers.set_standing(tx, name, state, actor="root", **fields))
 
 
 def expired(rig: MemoryRig) -> dict[str, Any]:
@@ -90,13 +91,13 @@ class TestLost:
     def test_an_admins_word_frees_everything_there(self, rig: MemoryRig) -> None:
         over, living = expired(rig), rig.reserve("b.ipynb", user="bob", wait=600)
         rig.report(alive=[over])
-        freed = rig.write(lambda tx: agents.declare_lost(tx, "gpu1", actor="root"))
+        freed = rig.write(lambda tx: servers.declare_lost(tx, "gpu1", actor="root"))
         assert (freed, rig.state(over), rig.state(living)) == (2, "freed", "freed")
         assert rig.lease(living)["reason"] == GONE
         assert rig.used() == []
 
     def test_its_agent_must_begin_anew_if_it_comes_back(self, rig: MemoryRig) -> None:
-        rig.write(lambda tx: agents.declare_lost(tx, "gpu1", actor="root"))
+        rig.write(lambda tx: servers.declare_lost(tx, "gpu1", actor="root"))
         with pytest.raises(AgentReplaced):
             rig.report()
         rig.agent(boot="2")
@@ -104,7 +105,7 @@ class TestLost:
 
     def test_one_that_is_not_there_is_said_so(self, rig: MemoryRig) -> None:
         with pytest.raises(UnknownAgent, match="no GPU server gpu9"):
-            rig.write(lambda tx: agents.declare_lost(tx, "gpu9", actor="root"))
+            rig.write(lambda tx: servers.declare_lost(tx, "gpu9", actor="root"))
 
 
 class TestLeaving:
@@ -178,7 +179,7 @@ class TestClaims:
 class TestTelling:
     def told(self, rig: MemoryRig, done: int, *, counts_by: str | None = None, full: bool = False) -> Any:
         by = rig.ledger.incarnation if counts_by is None else counts_by
-        return rig.read(lambda tx: reading.agent_told(tx, "gpu1", done, by, full=full))
+        return rig.read(lambda tx: agent_views.agent_told(tx, "gpu1", done, by, full=full))
 
     def test_an_agent_is_told_what_came_since_and_the_names_of_the_rest(self, rig: MemoryRig) -> None:
         first = rig.reserve("a.ipynb")

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_kernels.errors import CourseLimit, PoolError
-from gpu_kernels.pool.ledger.explaining import explain
-from gpu_kernels.pool.ledger.states import HOLDING
+from gpu_kernels.pool.ledger.queries.explanation import explain
+from gpu_kernels.pool.ledger.state.states import HOLDING
 from tests.pool.rig import TTL, Lease, Rig
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from gpu_kernels.errors import LedgerUnavailable
 from gpu_kernels.pool.app import PoolController
-from gpu_kernels.pool.ledger.sweeping import sweep
-from gpu_kernels.pool.ledger.watch import STEP_MS, Watch
+from gpu_kernels.pool.ledger.clock_guard import STEP_MS, Watch
+from gpu_kernels.pool.ledger.commands.sweep import sweep
 from gpu_kernels.pool.service.desk import Desk
 from gpu_kernels.pool.service.metrics import Metrics
 from gpu_kernels.pool.service.sweeper import Sweeper

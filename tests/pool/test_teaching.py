@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpu_kernels.client import PoolClient
 from gpu_kernels.errors import CoursePaused, SizeLimit, TooMany
-from gpu_kernels.pool.ledger import teaching
+from gpu_kernels.pool.ledger.commands.idle import end_idle
 from gpu_kernels.pool.service.accounting import Period, timeline
 from tests.pool.controller import Agent, ThreadedController, reserve
 from tests.pool.rig import MemoryRig
@@ -136,7 +136,7 @@ def test_only_what_lies_idle_is_ended() -> None:
         for lease in (busy, idle, other):
             rig.renew(lease, user=lease["user"])
         rig.report(done=0, alive=[{**busy, "launches": launches}, idle, other])
-    ended = rig.write(lambda tx: teaching.end_idle(tx, "ml101", 10 * MINUTE, actor="grace"))
+    ended = rig.write(lambda tx: end_idle(tx, "ml101", 10 * MINUTE, actor="grace"))
     assert [lease.path for lease in ended] == ["idle.ipynb"]
     assert "Taken back by grace: it had run nothing for 1" in (ended[0].reason or "")
     assert (rig.state(busy), rig.state(other)) == ("active", "active")

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from gpu_kernels.errors import LedgerUnavailable, OutcomeUnknown, PoolError
-from gpu_kernels.pool.ledger.accounts import add_first_courses
-from gpu_kernels.pool.ledger.book import Book
-from gpu_kernels.pool.ledger.granting import settle_queue
-from gpu_kernels.pool.ledger.house import House
-from gpu_kernels.pool.ledger.rows import Event
+from gpu_kernels.pool.ledger.clock_guard import Watch
+from gpu_kernels.pool.ledger.commands.outage import promote, shift
+from gpu_kernels.pool.ledger.commands.queue import settle_queue
+from gpu_kernels.pool.ledger.commands.quotas import add_first_courses
+from gpu_kernels.pool.ledger.state.book import Book
+from gpu_kernels.pool.ledger.state.house import House
+from gpu_kernels.pool.ledger.state.rows import Event
 from gpu_kernels.pool.ledger.stores import MOST_ROWS, Deposed, Store
-from gpu_kernels.pool.ledger.sweeping import promote, shift
 from gpu_kernels.pool.ledger.transaction import Caps, Changes, Setting, Timing, Transaction
-from gpu_kernels.pool.ledger.watch import Watch
 from gpu_kernels.pool.policy.rules import HOUR, LONGEST_WINDOW
 
 T = TypeVar("T")

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from gpu_kernels.pool.ledger.book import Book
-from gpu_kernels.pool.ledger.copying import changed
-from gpu_kernels.pool.ledger.house import House
-from gpu_kernels.pool.ledger.rows import Event, Row
+from gpu_kernels.pool.ledger.state.book import Book
+from gpu_kernels.pool.ledger.state.house import House
+from gpu_kernels.pool.ledger.state.rows import Event, Row, changed
 from gpu_kernels.pool.ledger.stores import Store
 
 R = TypeVar("R", bound=Row)

@@ -12,7 +12,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from gpu_kernels.errors import InvalidRequest
-from gpu_kernels.pool.ledger.rows import Slice
+from gpu_kernels.pool.ledger.state.rows import Slice
 from gpu_kernels.pool.policy.budget import week_of
 
 HOUR = 3_600_000

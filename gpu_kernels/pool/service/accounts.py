@@ -12,7 +12,8 @@ from gpu_kernels.errors import (
     NotFound,
     UnknownAccount,
 )
-from gpu_kernels.pool.ledger import account_views, accounts
+from gpu_kernels.pool.ledger.commands import accounts, quotas
+from gpu_kernels.pool.ledger.queries import account_views
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy.quota import Limits
 from gpu_kernels.pool.service.base import Handler
@@ -181,7 +182,7 @@ class AccountQuota(Handler):
 
         def change(tx: Transaction) -> dict[str, Any]:
             check_may_change(tx, identity, name)
-            accounts.put_quota(tx, name, gpu_class, limits, actor=identity.name)
+            quotas.put_quota(tx, name, gpu_class, limits, actor=identity.name)
             return account_views.quota(tx, name, gpu_class)
 
         self.answer(await self.service.desk.write(change))
@@ -198,7 +199,7 @@ class AccountQuota(Handler):
 
         def remove(tx: Transaction) -> dict[str, Any]:
             check_may_change(tx, identity, name)
-            accounts.drop_quota(tx, name, gpu_class, actor=identity.name)
+            quotas.drop_quota(tx, name, gpu_class, actor=identity.name)
             return account_views.account(tx, name)
 
         self.answer(await self.service.desk.write(remove))

@@ -12,9 +12,9 @@ import secrets
 from typing import Any
 
 from gpu_kernels.errors import Conflict, UnknownAgentToken
-from gpu_kernels.pool.ledger import agent_tokens
-from gpu_kernels.pool.ledger.reading import iso
-from gpu_kernels.pool.ledger.rows import AgentToken
+from gpu_kernels.pool.ledger.commands import agent_tokens
+from gpu_kernels.pool.ledger.queries.times import iso
+from gpu_kernels.pool.ledger.state.rows import AgentToken
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.service.agents import checked_name
 from gpu_kernels.pool.service.authentication import TokenSource

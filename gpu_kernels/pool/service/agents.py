@@ -19,8 +19,10 @@ from gpu_kernels.errors import (
     TooMany,
     UnknownAgent,
 )
-from gpu_kernels.pool.ledger import agents, reading, registrations
-from gpu_kernels.pool.ledger.agents import Alive, OfferedGpu, Outside
+from gpu_kernels.pool.ledger.commands import agent_reports, registration, servers
+from gpu_kernels.pool.ledger.commands.agent_reports import Alive, Outside
+from gpu_kernels.pool.ledger.commands.registration import OfferedGpu
+from gpu_kernels.pool.ledger.queries import agent_views
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy.addresses import Addresses
 from gpu_kernels.pool.service.accounting import instant
@@ -76,7 +78,7 @@ class Agents(Handler):
     @operation("List GPU servers", scope=ADMIN_POOL, answers={200: schemas.AgentList})
     async def get(self) -> None:
         """All agents, and how long each has been silent."""
-        self.answer({"agents": await self.service.desk.read(reading.agents)})
+        self.answer({"agents": await self.service.desk.read(agent_views.agents)})
 
 
 class OneAgent(AgentHandler):
@@ -107,7 +109,7 @@ class OneAgent(AgentHandler):
             refusal: PoolError | None = wrong
             if refusal is None:
                 try:
-                    return agents.register(
+                    return registration.register(
                         tx,
                         name,
                         owner=owner,
@@ -119,7 +121,7 @@ class OneAgent(AgentHandler):
                     ).target_seq
                 except AgentElsewhere as error:
                     refusal = error
-            registrations.note_refused(tx, name, owner=owner, address=body.address, why=refusal.code)
+            registration.note_refused(tx, name, owner=owner, address=body.address, why=refusal.code)
             return refusal
 
         done = await self.service.desk.write(register)
@@ -149,8 +151,8 @@ class Standing(Handler):
         drain_by, ends_at = instant("drain_by", body.drain_by), instant("ends_at", body.ends_at)
 
         def change(tx: Transaction) -> dict[str, Any]:
-            agents.set_standing(tx, name, body.standing, actor=actor, drain_by=drain_by, ends_at=ends_at)
-            return next(agent for agent in reading.agents(tx) if agent["name"] == name)
+            servers.set_standing(tx, name, body.standing, actor=actor, drain_by=drain_by, ends_at=ends_at)
+            return next(agent for agent in agent_views.agents(tx) if agent["name"] == name)
 
         self.answer(await self.service.desk.write(change))
 
@@ -170,7 +172,7 @@ class Lost(Handler):
         back registers anew.
         """
         actor = self.identity.name
-        freed = await self.service.desk.write(lambda tx: agents.declare_lost(tx, name, actor=actor))
+        freed = await self.service.desk.write(lambda tx: servers.declare_lost(tx, name, actor=actor))
         self.answer({"name": name, "leases": freed})
 
 
@@ -202,15 +204,15 @@ class Report(AgentHandler):
 
         outside = [Outside(item.gpu, item.mib) for item in body.outside]
 
-        def look(tx: Transaction) -> reading.Told:
-            agent = agents.reporting(tx, name, owner=owner, boot_id=boot_id)
+        def look(tx: Transaction) -> agent_views.Told:
+            agent = agent_reports.reporting(tx, name, owner=owner, boot_id=boot_id)
             if (wrong := address_refused(self.service.addresses, name, agent.address)) is not None:
                 raise wrong  # it registered before the setting was changed
-            return reading.agent_told(tx, name, target_seq, body.incarnation, full=body.full)
+            return agent_views.agent_told(tx, name, target_seq, body.incarnation, full=body.full)
 
-        def take(tx: Transaction) -> reading.Told:
+        def take(tx: Transaction) -> agent_views.Told:
             look(tx)
-            agents.report(
+            agent_reports.report(
                 tx,
                 name,
                 owner=owner,
@@ -251,7 +253,7 @@ class Report(AgentHandler):
         else:
             self.answer({**numbers, "changes": targets, "lives": [list(item) for item in told.lives]})
 
-    def _target(self, target: reading.Target) -> dict[str, object]:
+    def _target(self, target: agent_views.Target) -> dict[str, object]:
         return {
             "id": target.id,
             "epoch": target.epoch,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_kernels.pool.ledger.rows import Event
+from gpu_kernels.pool.ledger.state.rows import Event
 from gpu_kernels.pool.service.accounting import told
 from gpu_kernels.pool.service.base import Handler
 from gpu_kernels.pool.service.identity import ADMIN_POOL

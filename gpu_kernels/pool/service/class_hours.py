@@ -16,10 +16,10 @@ from gpu_kernels.errors import (
     UnknownClassHour,
     UnknownCourse,
 )
-from gpu_kernels.pool.ledger import class_hours
-from gpu_kernels.pool.ledger.class_hours_reading import class_hour_view
-from gpu_kernels.pool.ledger.class_hours_reading import class_hours as listed
-from gpu_kernels.pool.ledger.rows import ClassHour
+from gpu_kernels.pool.ledger.commands.class_hours import bookings
+from gpu_kernels.pool.ledger.queries.class_hour_views import class_hour_view
+from gpu_kernels.pool.ledger.queries.class_hour_views import class_hours as listed
+from gpu_kernels.pool.ledger.state.rows import ClassHour
 from gpu_kernels.pool.ledger.stores.cursors import read_cursor, write_cursor
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy import calendar, refusals
@@ -106,7 +106,7 @@ class ClassHours(ClassHourHandler):
         actor = self.identity.name
 
         def make(tx: Transaction) -> View:
-            row = class_hours.create(tx, _pattern(tx, body), actor=actor)
+            row = bookings.create(tx, _pattern(tx, body), actor=actor)
             return class_hour_view(tx, row)
 
         self.answer(await self.service.desk.write(make), status=201)
@@ -157,7 +157,7 @@ class OneClassHour(ClassHourHandler):
 
         def change(tx: Transaction) -> View:
             self.require_teacher(self.visible(tx, class_hour_id).course)
-            return class_hour_view(tx, class_hours.change(tx, class_hour_id, fields, actor=actor))
+            return class_hour_view(tx, bookings.change(tx, class_hour_id, fields, actor=actor))
 
         self.answer(await self.service.desk.write(change))
 
@@ -172,19 +172,19 @@ class OneClassHour(ClassHourHandler):
 
         def cancel(tx: Transaction) -> View:
             self.require_teacher(self.visible(tx, class_hour_id).course)
-            return class_hour_view(tx, class_hours.cancel(tx, class_hour_id, actor=actor))
+            return class_hour_view(tx, bookings.cancel(tx, class_hour_id, actor=actor))
 
         self.answer(await self.service.desk.write(cancel))
 
 
-def _pattern(tx: Transaction, body: schemas.NewClassHour) -> class_hours.Pattern:
+def _pattern(tx: Transaction, body: schemas.NewClassHour) -> bookings.Pattern:
     zone = body.time_zone or tx.house.zone.key or "UTC"
     minutes = body.minutes
     if body.end is not None:
         minutes = calendar.minutes_between(body.start, body.end)
     assert minutes is not None
     fields = body.model_dump(exclude={"end", "minutes", "time_zone", "first_date"})
-    return class_hours.Pattern(
+    return bookings.Pattern(
         **_fields(fields),
         minutes=minutes,
         time_zone=zone,

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from gpu_kernels.errors import TooMany
-from gpu_kernels.pool.ledger.book import Book
-from gpu_kernels.pool.ledger.rows import Event, Lease
+from gpu_kernels.pool.ledger.state.book import Book
+from gpu_kernels.pool.ledger.state.rows import Event, Lease
 from gpu_kernels.pool.ledger.stores import Store
 
 MOST_KEPT = 4096

@@ -19,8 +19,8 @@ import httpx
 
 from gpu_kernels.client.preload import preload_httpx
 from gpu_kernels.errors import AuthenticationUnavailable, PoolError
-from gpu_kernels.pool.ledger import groups
-from gpu_kernels.pool.ledger.groups import Properties
+from gpu_kernels.pool.ledger.commands import group_properties
+from gpu_kernels.pool.ledger.commands.group_properties import Properties
 from gpu_kernels.pool.service.desk import Desk
 
 log = logging.getLogger("gpu_kernels.pool")
@@ -202,7 +202,7 @@ class GroupReader:
             if known == self._known and self._faulty == 0:
                 self._read_at, self._fault = self._monotonic(), None
                 return 0
-            faulty = await self._desk.write(lambda tx: groups.apply(tx, told))
+            faulty = await self._desk.write(lambda tx: group_properties.apply(tx, told))
             self._known = known
             if self._fault is not None:
                 log.info("the hub's groups can be read again")

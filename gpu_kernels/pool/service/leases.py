@@ -17,9 +17,11 @@ from gpu_kernels.errors import (
     UnknownCourse,
     UnknownLease,
 )
-from gpu_kernels.pool.ledger import asking, ending, reading
-from gpu_kernels.pool.ledger.rows import Lease
-from gpu_kernels.pool.ledger.states import LIVE, Who
+from gpu_kernels.pool.ledger.commands import release, reservation, termination
+from gpu_kernels.pool.ledger.commands.renewal import keep_waiting, renew
+from gpu_kernels.pool.ledger.queries import lease_views, leases
+from gpu_kernels.pool.ledger.state.rows import Lease
+from gpu_kernels.pool.ledger.state.states import LIVE, Who
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.service.base import MAX_LONG_POLL, Handler
 from gpu_kernels.pool.service.identity import ADMIN_POOL, READ_USAGE, USE
@@ -99,17 +101,17 @@ class Leases(LeaseHandler):
         self.service.pace.take(self.identity.name)
 
         def reserve(tx: Transaction) -> tuple[View, bool]:
-            lease = asking.reserve(tx, wish)
+            lease = reservation.reserve(tx, wish)
             self.require(USE, course=lease.course, server=wish.server)
-            return reading.lease_view(tx, lease), lease.granted_at == tx.now
+            return lease_views.lease_view(tx, lease), lease.granted_at == tx.now
 
         view, is_new = await self.service.desk.write(reserve)
         if is_new and view["expires_in"] is not None:
             self.service.metrics.grants.labels(view["gpu_class"], view["course"]).inc()
         self.answer(self.with_secret(view), status=202 if view["state"] == "queued" else 201)
 
-    def _wish(self, body: schemas.Reserve) -> asking.Wish:
-        return asking.Wish(
+    def _wish(self, body: schemas.Reserve) -> reservation.Wish:
+        return reservation.Wish(
             user=self.identity.name,
             groups=self.identity.groups,
             course=body.course,
@@ -155,17 +157,17 @@ class OneLease(LeaseHandler):
         user = self.identity.name
 
         def look(tx: Transaction) -> View:
-            lease = asking.find(tx, lease_id)
+            lease = leases.find(tx, lease_id)
             if lease is None or not (lease.user == user or self.may_see(lease.course)):
-                raise asking.unknown(lease_id)
+                raise leases.unknown(lease_id)
             if not self.may_see(lease.course):
                 self.require(USE, course=lease.course, server=lease.server)
-            return reading.lease_view(tx, lease)
+            return lease_views.lease_view(tx, lease)
 
         view = await self.service.desk.read(look)
         if view["state"] == "queued" and view["user"] == user:
             view = await self.service.desk.write(
-                lambda tx: reading.lease_view(tx, asking.keep_waiting(tx, user, lease_id))
+                lambda tx: lease_views.lease_view(tx, keep_waiting(tx, user, lease_id))
             )
         return view
 
@@ -187,9 +189,7 @@ class Renew(LeaseHandler):
         def is_for(lease: Lease) -> bool:
             return identity.may(USE, course=lease.course, server=lease.server)
 
-        renewal = await self.service.desk.write(
-            lambda tx: asking.renew(tx, identity.name, wanted, is_for=is_for)
-        )
+        renewal = await self.service.desk.write(lambda tx: renew(tx, identity.name, wanted, is_for=is_for))
         self.answer(
             {
                 "renewed": [
@@ -219,12 +219,12 @@ class Release(LeaseHandler):
         """A release by another than the present holder changes nothing. Repeating it is harmless."""
         user = self.identity.name
 
-        def release(tx: Transaction) -> View:
-            lease = asking.owned(tx, user, lease_id)
+        def given_back(tx: Transaction) -> View:
+            lease = leases.owned(tx, user, lease_id)
             self.require(USE, course=lease.course, server=lease.server)
-            return reading.lease_view(tx, asking.release(tx, user, lease_id, body.holder))
+            return lease_views.lease_view(tx, release.release(tx, user, lease_id, body.holder))
 
-        self.answer(self.with_secret(await self.service.desk.write(release)))
+        self.answer(self.with_secret(await self.service.desk.write(given_back)))
 
 
 class ReleaseServer(LeaseHandler):
@@ -245,11 +245,11 @@ class ReleaseServer(LeaseHandler):
             self.require(ADMIN_POOL)
         actor = self.identity.name
 
-        def release(tx: Transaction) -> list[View]:
-            ended = asking.release_server(tx, user, server, actor)
-            return [reading.lease_view(tx, lease) for lease in ended]
+        def given_back(tx: Transaction) -> list[View]:
+            ended = release.release_server(tx, user, server, actor)
+            return [lease_views.lease_view(tx, lease) for lease in ended]
 
-        self.answer({"leases": await self.service.desk.write(release)})
+        self.answer({"leases": await self.service.desk.write(given_back)})
 
 
 class Revoke(LeaseHandler):
@@ -268,7 +268,7 @@ class Revoke(LeaseHandler):
         actor = identity.name
 
         def revoke(tx: Transaction) -> View:
-            lease = asking.find(tx, lease_id)
+            lease = leases.find(tx, lease_id)
             if not identity.may(ADMIN_POOL) and not (lease is not None and identity.teaches(lease.course)):
                 raise Forbidden(
                     f"{actor} may not take this lease back; instructors of its course may, and its owner may "
@@ -277,9 +277,9 @@ class Revoke(LeaseHandler):
             if lease is None:
                 raise UnknownLease(f"There is no lease {lease_id[:40]!r}.")
             if lease.state in LIVE:
-                lease = ending.revoke(
+                lease = termination.revoke(
                     tx, lease, who=Who.ADMIN, actor=actor, reason=f"Taken back: {body.reason}"
                 )
-            return reading.lease_view(tx, lease)
+            return lease_views.lease_view(tx, lease)
 
         self.answer(await self.service.desk.write(revoke))

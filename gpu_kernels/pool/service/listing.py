@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_kernels.pool.ledger import reading
-from gpu_kernels.pool.ledger.rows import Lease
-from gpu_kernels.pool.ledger.states import FINAL
+from gpu_kernels.pool.ledger.queries import lease_views
+from gpu_kernels.pool.ledger.state.rows import Lease
+from gpu_kernels.pool.ledger.state.states import FINAL
 from gpu_kernels.pool.ledger.stores import EndedLease, Page, Store
 from gpu_kernels.pool.ledger.stores.cursors import read_cursor, write_cursor
 from gpu_kernels.pool.ledger.transaction import Transaction
@@ -62,9 +62,9 @@ class Listing:
             and self.course in (None, lease.course)
             and (below is None or _key(lease) < below)
         )
-        positions = reading.queue_positions(tx)
+        positions = lease_views.queue_positions(tx)
         return [
-            (_key(lease), reading.lease_view(tx, lease, positions))
+            (_key(lease), lease_views.lease_view(tx, lease, positions))
             for lease in heapq.nlargest(most, wanted, key=_key)
         ]
 
@@ -77,4 +77,4 @@ def _key(lease: Lease) -> tuple[int, str]:
 
 
 def _views(tx: Transaction, ended: Sequence[EndedLease]) -> list[Keyed]:
-    return [(_key(item.lease), reading.lease_view(tx, item.lease, {}, item.slices)) for item in ended]
+    return [(_key(item.lease), lease_views.lease_view(tx, item.lease, {}, item.slices)) for item in ended]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from gpu_kernels.pool.ledger.reading import Sums
+from gpu_kernels.pool.ledger.queries.pool_views import Sums
 
 
 class Metrics:

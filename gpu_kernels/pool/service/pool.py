@@ -21,7 +21,8 @@ from gpu_kernels.errors import (
     Unauthenticated,
     UnknownCourse,
 )
-from gpu_kernels.pool.ledger import account_views, accounts, audit, reading
+from gpu_kernels.pool.ledger.commands import quotas
+from gpu_kernels.pool.ledger.queries import account_views, audit, courses, pool_views
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy import refusals
 from gpu_kernels.pool.service.accounts import may_change
@@ -42,7 +43,7 @@ class Pool(Handler):
         """GPU classes with the sizes on offer, and GPUs with what of them is in use. No user is named."""
         if not any(self.identity.may_somewhere(scope) for scope in (USE, READ_USAGE, AGENT)):
             self.require(USE)
-        state = await self.service.desk.read(reading.pool)
+        state = await self.service.desk.read(pool_views.pool)
         self.answer({"classes": self._classes(state["gpus"]), **state})
 
     def _classes(self, gpus: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -67,7 +68,7 @@ class Pool(Handler):
 def course_view(tx: Transaction, name: str, identity: Identity) -> dict[str, Any]:
     """A course as this asker sees it. Raises ``UnknownCourse``."""
     teaches = identity.teaches(name)
-    view = reading.course(tx, name)
+    view = pool_views.course(tx, name)
     return {
         **view,
         **account_views.of_course(tx, name, identity.name, teaches=teaches),
@@ -85,8 +86,8 @@ class Courses(Handler):
         sees_all = identity.may(READ_USAGE)
 
         def own(tx: Transaction) -> list[dict[str, Any]]:
-            names = accounts.CourseNames(tx.book.accounts)
-            own_names = names if sees_all else accounts.own_courses(tx, identity.groups)
+            names = courses.CourseNames(tx.book.accounts)
+            own_names = names if sees_all else courses.own_courses(tx, identity.groups)
             return [course_view(tx, name, identity) for name in sorted(own_names)]
 
         self.answer({"courses": await self.service.desk.read(own)})
@@ -137,7 +138,7 @@ class OneCourse(Handler):
 
         def change(tx: Transaction) -> dict[str, Any]:
             tighten = not may_change(tx, identity, name)
-            accounts.set_limit(tx, name, limit, actor=identity.name, create=create, tighten=tighten)
+            quotas.set_limit(tx, name, limit, actor=identity.name, create=create, tighten=tighten)
             return course_view(tx, name, identity)
 
         self.answer(await self.service.desk.write(change))
@@ -204,8 +205,8 @@ class MetricsPage(Handler):
     async def get(self) -> None:
         """Also answers without `/api/v1`."""
         await self.require_trusted(READ_USAGE)
-        sums: reading.Sums | None = None
+        sums: pool_views.Sums | None = None
         with suppress(NotActive):
-            sums = await self.service.desk.read(reading.sums)
+            sums = await self.service.desk.read(pool_views.sums)
         self.set_header("Content-Type", CONTENT_TYPE_LATEST)
         self.finish(self.service.metrics.text(sums))

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 
 from gpu_kernels.errors import LedgerUnavailable, NotActive
-from gpu_kernels.pool.ledger import audit
-from gpu_kernels.pool.ledger.keeping import prune
-from gpu_kernels.pool.ledger.sweeping import sweep
+from gpu_kernels.pool.ledger.commands.retention import prune
+from gpu_kernels.pool.ledger.commands.sweep import sweep
+from gpu_kernels.pool.ledger.queries import audit
 from gpu_kernels.pool.service.desk import Desk
 from gpu_kernels.pool.service.metrics import Metrics
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gpu_kernels.errors import Forbidden, UnknownCourse
-from gpu_kernels.pool.ledger import account_views, reading, teaching
+from gpu_kernels.pool.ledger.commands import idle, instructor_rules
+from gpu_kernels.pool.ledger.queries import account_views, lease_views
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.service.accounts import may_change
 from gpu_kernels.pool.service.base import Handler
@@ -44,7 +45,7 @@ class CourseRules(Handler):
 
         def change(tx: Transaction) -> dict[str, Any]:
             check_teaches(tx, identity, name)
-            teaching.teach(tx, name, body.model_dump(exclude_unset=True), actor=identity.name)
+            instructor_rules.teach(tx, name, body.model_dump(exclude_unset=True), actor=identity.name)
             return account_views.account(tx, name)
 
         self.answer(await self.service.desk.write(change))
@@ -67,7 +68,7 @@ class EndIdle(Handler):
         def end(tx: Transaction) -> list[dict[str, Any]]:
             if not identity.may(ADMIN_POOL):  # who may take any lease back
                 check_teaches(tx, identity, name)
-            ended = teaching.end_idle(tx, name, body.idle * 1000, actor=identity.name)
-            return [reading.lease_view(tx, lease) for lease in ended]
+            ended = idle.end_idle(tx, name, body.idle * 1000, actor=identity.name)
+            return [lease_views.lease_view(tx, lease) for lease in ended]
 
         self.answer({"leases": await self.service.desk.write(end)})

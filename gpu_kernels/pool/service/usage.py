@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tornado.iostream import StreamClosedError
 
 from gpu_kernels.errors import Forbidden, InvalidRequest, TooMany
-from gpu_kernels.pool.ledger.rows import Slice
+from gpu_kernels.pool.ledger.state.rows import Slice
 from gpu_kernels.pool.ledger.stores import MOST_ROWS, Page, Store
 from gpu_kernels.pool.service.accounting import Period, summed, table, timeline, told
 from gpu_kernels.pool.service.base import Handler

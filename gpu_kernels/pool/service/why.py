@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gpu_kernels.errors import TooMany, UnknownLease
-from gpu_kernels.pool.ledger import asking, dumping, explaining
-from gpu_kernels.pool.ledger.reading import iso
+from gpu_kernels.pool.ledger.queries import dump, explanation, leases
+from gpu_kernels.pool.ledger.queries.times import iso
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.service.base import Handler
 from gpu_kernels.pool.service.identity import ADMIN_POOL, USE
@@ -35,13 +35,13 @@ class Why(Handler):
 
         def look(tx: Transaction) -> dict[str, Any]:
             lease = (
-                asking.find(tx, lease_id) if everything else asking.owned(tx, self.identity.name, lease_id)
+                leases.find(tx, lease_id) if everything else leases.owned(tx, self.identity.name, lease_id)
             )
             if lease is None:
                 raise UnknownLease(f"There is no lease {lease_id[:40]!r}.")
             if not everything:
                 self.require(USE, course=lease.course, server=lease.server)
-            told = explaining.explain(tx, lease)
+            told = explanation.explain(tx, lease)
             return {
                 "id": lease.id,
                 "state": str(lease.state),
@@ -65,4 +65,4 @@ class State(Handler):
         and says why. It names users, and holds no secrets.
         """
         self.service.reads.take(self.identity.name)
-        self.answer(await self.service.desk.read(dumping.dump))
+        self.answer(await self.service.desk.read(dump.dump))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from benchmarks.kills.checker import Checker, Use
-from gpu_kernels.pool.ledger.ending import NOT_RENEWED
-from gpu_kernels.pool.ledger.rows import Event, Gpu, Lease, Slice
+from gpu_kernels.pool.ledger.commands.termination import NOT_RENEWED
+from gpu_kernels.pool.ledger.state.rows import Event, Gpu, Lease, Slice
 
 pytestmark = pytest.mark.quick
 

@@ -22,18 +22,13 @@ from benchmarks.simulation.invariants import (
     check_states,
 )
 from benchmarks.simulation.server import MIB
-from gpu_kernels.pool.ledger import (
-    Timing,
-    accounts,
-    agents,
-    asking,
-    audit,
-    class_hours,
-    reading,
-)
-from gpu_kernels.pool.ledger.ending import NOT_RENEWED
-from gpu_kernels.pool.ledger.rows import TABLES, Event
-from gpu_kernels.pool.ledger.sweeping import sweep
+from gpu_kernels.pool.ledger import Timing
+from gpu_kernels.pool.ledger.commands import quotas, release, servers
+from gpu_kernels.pool.ledger.commands.class_hours import bookings
+from gpu_kernels.pool.ledger.commands.sweep import sweep
+from gpu_kernels.pool.ledger.commands.termination import NOT_RENEWED
+from gpu_kernels.pool.ledger.queries import agent_views, audit
+from gpu_kernels.pool.ledger.state.rows import TABLES, Event
 
 TTL = 60_000
 ROUND = 5.0
@@ -102,7 +97,7 @@ class Checked(RuleBasedStateMachine):
     def check_what_agents_are_told(self) -> None:
         """Exactly what is in force, with the epoch that it has."""
         for name in self.tables.agents:
-            _, targets = self.look(partial(reading.agent_target, name=name))
+            _, targets = self.look(partial(agent_views.agent_target, name=name))
             served = [lease for lease in self.tables.leases.values() if lease.state in SERVED]
             assert sorted((target.id, target.epoch) for target in targets) == sorted(
                 (lease.id, lease.epoch) for lease in served if lease.agent_name == name
@@ -130,15 +125,15 @@ class Checked(RuleBasedStateMachine):
         self.store.heal()
         self.mail.clear()
         for name in sorted(self.tables.agents):
-            self.ask(partial(agents.set_standing, name=name, standing="open", actor="root"))
+            self.ask(partial(servers.set_standing, name=name, standing="open", actor="root"))
         for account in ALL_ACCOUNTS:
             for gpu_class in ("V100", "A100"):
-                self.ask(partial(accounts.drop_quota, name=account, gpu_class=gpu_class, actor="root"))
+                self.ask(partial(quotas.drop_quota, name=account, gpu_class=gpu_class, actor="root"))
         for course in ("ml101", "cv202"):
             limit = {"V100": 2500, "A100": 1000}
-            self.ask(partial(accounts.set_limit, name=course, limit=limit, actor="root", create=False))
+            self.ask(partial(quotas.set_limit, name=course, limit=limit, actor="root", create=False))
         for class_hour in sorted(self.tables.class_hours):
-            self.ask(partial(class_hours.cancel, class_hour=class_hour, actor="grace"))
+            self.ask(partial(bookings.cancel, class_hour=class_hour, actor="grace"))
         waited = {lease.id for lease in self.now_in("queued")}
         for _ in range(30):
             self.let_pass(ROUND)
@@ -150,7 +145,7 @@ class Checked(RuleBasedStateMachine):
             self.who_waits_goes_on_waiting()
             self.ask(sweep)
             for lease in self.now_in(*SERVED):
-                self.ask(partial(asking.release, user=lease.user, lease_id=lease.id, holder=lease.holder))
+                self.ask(partial(release.release, user=lease.user, lease_id=lease.id, holder=lease.holder))
         queued = [lease for lease in self.now_in("queued") if lease.id in waited]
         assert queued == [], f"these wait for ever: {queued}"
         gave_up = [lease for lease in self.now_in("expired") if lease.id in waited]

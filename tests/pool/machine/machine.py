@@ -24,21 +24,24 @@ from benchmarks.simulation.invariants import (
 )
 from benchmarks.simulation.server import Report, Server
 from gpu_kernels.errors import AgentReplaced, LedgerUnavailable, NotActive, PoolError, UnknownAgent
-from gpu_kernels.pool.ledger import (
-    Ledger,
-    Transaction,
-    Watch,
+from gpu_kernels.pool.ledger import Ledger, Transaction, Watch
+from gpu_kernels.pool.ledger.commands import (
     accounts,
-    agents,
-    asking,
-    class_hours,
-    reading,
+    agent_reports,
+    quotas,
+    registration,
+    release,
+    reservation,
+    servers,
 )
-from gpu_kernels.pool.ledger.ending import revoke
-from gpu_kernels.pool.ledger.rows import Lease
-from gpu_kernels.pool.ledger.states import Who
+from gpu_kernels.pool.ledger.commands.class_hours import bookings
+from gpu_kernels.pool.ledger.commands.renewal import Renewal, keep_waiting, renew
+from gpu_kernels.pool.ledger.commands.sweep import sweep
+from gpu_kernels.pool.ledger.commands.termination import revoke
+from gpu_kernels.pool.ledger.queries import agent_views
+from gpu_kernels.pool.ledger.state.rows import Lease
+from gpu_kernels.pool.ledger.state.states import Who
 from gpu_kernels.pool.ledger.stores import Deposed
-from gpu_kernels.pool.ledger.sweeping import sweep
 from gpu_kernels.pool.policy.quota import Limits
 from gpu_kernels.units import parse_size
 from tests.pool.machine.checked import (
@@ -185,7 +188,7 @@ class PoolMachine(Checked):
     def registers(self, server: Server) -> None:
         fences = None if not server.fences_after else round(server.fences_after * 1000)
         self.ask(
-            lambda tx: agents.register(
+            lambda tx: registration.register(
                 tx, server.name, owner="gpu-server", boot_id=server.boot or "",
                 address=f"tcp://{server.name}:1", version="1", gpus=server.offered, fences_after=fences,
             )
@@ -197,12 +200,12 @@ class PoolMachine(Checked):
         """The controller takes a report; the server hears the answer if it still is the one that asked."""
         alive = {item.id: item for item in report.alive}
 
-        def work(tx: Transaction) -> reading.Told:
-            agents.report(
+        def work(tx: Transaction) -> agent_views.Told:
+            agent_reports.report(
                 tx, report.agent, owner="gpu-server", boot_id=report.boot, done_seq=report.target_seq,
                 alive=alive, counts_by=report.incarnation, epoch=report.epoch,
             )  # fmt: skip
-            return reading.agent_told(
+            return agent_views.agent_told(
                 tx, report.agent, report.target_seq, report.incarnation, full=report.full
             )
 
@@ -256,12 +259,12 @@ class PoolMachine(Checked):
         else:
             server.is_killed()
             server.buries()
-            self.try_to(lambda tx: agents.declare_lost(tx, name, actor="root"))
+            self.try_to(lambda tx: servers.declare_lost(tx, name, actor="root"))
 
     @rule(name=names, standing=st.sampled_from(["open", "cordoned", "draining"]), soon=st.booleans())
     def a_server_is_cordoned_drained_or_opened(self, name: str, standing: str, soon: bool) -> None:
         drain_by = self.clock + 20_000 if soon and standing == "draining" else None
-        self.try_to(lambda tx: agents.set_standing(tx, name, standing, actor="root", drain_by=drain_by))
+        self.try_to(lambda tx: servers.set_standing(tx, name, standing, actor="root", drain_by=drain_by))
 
     # --- courses
 
@@ -274,12 +277,12 @@ class PoolMachine(Checked):
             lending_limit=data.draw(st.none() | amounts),
             hard_limit=data.draw(st.none() | amounts),
         )
-        self.try_to(lambda tx: accounts.put_quota(tx, account, gpu_class, limits, actor="root"))
+        self.try_to(lambda tx: quotas.put_quota(tx, account, gpu_class, limits, actor="root"))
 
     @rule(course=st.sampled_from(["ml101", "cv202"]), limit=st.sampled_from([0, 20, 300, 2500]))
     def an_instructor_sets_a_limit(self, course: str, limit: int) -> None:
         limits = {"V100": limit, "A100": 1000}
-        self.try_to(lambda tx: accounts.set_limit(tx, course, limits, actor="grace", create=True))
+        self.try_to(lambda tx: quotas.set_limit(tx, course, limits, actor="grace", create=True))
 
     # --- users
 
@@ -291,12 +294,12 @@ class PoolMachine(Checked):
         wait=st.sampled_from([0, 30, 600]),
     )
     def somebody_asks(self, user: str, path: str, size: str, key: int, wait: int) -> None:
-        wish = asking.Wish(
+        wish = reservation.Wish(
             user, [USERS[user]], None, parse_size(size), f"{path}{key}", "", path, f"kernel-{key}",
             wait * 1000, {},
         )  # fmt: skip
         try:
-            lease = self.ask(lambda tx: asking.reserve(tx, wish))
+            lease = self.ask(lambda tx: reservation.reserve(tx, wish))
         except (Unknown, PoolError):
             return
         assert (lease.user, lease.path, lease.live_key) == (user, path, f"{path}{key}")
@@ -316,12 +319,12 @@ class PoolMachine(Checked):
     @rule(seats=st.integers(1, 4), starts_in=st.integers(0, 40), course=st.sampled_from(["ml101", "cv202"]))
     def a_class_is_planned(self, seats: int, starts_in: int, course: str) -> None:
         begins = datetime.fromtimestamp(self.clock / 1000, UTC) + timedelta(minutes=starts_in)
-        pattern = class_hours.Pattern(
+        pattern = bookings.Pattern(
             course=course, size="0.25 V100", seats=seats, weekdays="1234567", start=f"{begins:%H:%M}",
             minutes=30, time_zone="UTC", first_date=f"{begins:%Y-%m-%d}",
             last_date=f"{begins + timedelta(days=2):%Y-%m-%d}",
         )  # fmt: skip
-        self.try_to(partial(class_hours.create, pattern=pattern, actor="grace"))
+        self.try_to(partial(bookings.create, pattern=pattern, actor="grace"))
 
     def drawn(self, data: st.DataObject, *states: str) -> Lease | None:
         """One of the leases in these states, in the order in which they were asked for."""
@@ -338,7 +341,7 @@ class PoolMachine(Checked):
         holder = lease.holder if right else "nobody"
 
         def work(tx: Transaction) -> Lease:
-            return asking.release(tx, lease.user, lease.id, holder)
+            return release.release(tx, lease.user, lease.id, holder)
 
         if how in ("later", "twice"):
             self.mail.append(("release", work))
@@ -362,8 +365,8 @@ class PoolMachine(Checked):
     def a_keeper_renews(self, user: str, how: str) -> None:
         pairs = [(lease.id, lease.epoch) for lease in self.now_in(*SERVED) if lease.user == user]
 
-        def work(tx: Transaction) -> asking.Renewal:
-            return asking.renew(tx, user, pairs)
+        def work(tx: Transaction) -> Renewal:
+            return renew(tx, user, pairs)
 
         if how in ("later", "twice"):
             self.mail.append(("renew", work))
@@ -380,7 +383,7 @@ class PoolMachine(Checked):
     @rule()
     def who_waits_goes_on_waiting(self) -> None:
         for lease in sorted(self.now_in("queued"), key=lambda lease: (lease.turn, lease.id)):
-            self.try_to(partial(asking.keep_waiting, user=lease.user, lease_id=lease.id))
+            self.try_to(partial(keep_waiting, user=lease.user, lease_id=lease.id))
 
     @rule(data=st.data())
     def a_kernel_uses_its_slice(self, data: st.DataObject) -> None:

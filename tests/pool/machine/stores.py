@@ -11,7 +11,7 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Protocol
 
-from gpu_kernels.pool.ledger.rows import TABLES, Event, Row
+from gpu_kernels.pool.ledger.state.rows import TABLES, Event, Row
 from gpu_kernels.pool.ledger.stores import Store
 from gpu_kernels.pool.ledger.stores.memory import Disk, MemoryStore
 from gpu_kernels.pool.ledger.stores.sql import SqlStore, rows_of

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from gpu_kernels.pool.ledger.rows import (
+from gpu_kernels.pool.ledger.state.rows import (
     Account,
     Agent,
     AgentToken,
+    Change,
     ClassHour,
     Event,
     Gpu,
@@ -22,7 +23,7 @@ from gpu_kernels.pool.ledger.rows import (
     TaughtRules,
     Window,
 )
-from gpu_kernels.pool.ledger.stores import Change, Store
+from gpu_kernels.pool.ledger.stores import Store
 
 T = 1_800_000_000_000
 AGENT = Agent(

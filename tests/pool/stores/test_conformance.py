@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gpu_kernels.errors import InvalidRequest
-from gpu_kernels.pool.ledger.rows import TABLES, Event, Row
-from gpu_kernels.pool.ledger.stores import Change, EndedLease, Store
+from gpu_kernels.pool.ledger.state.rows import TABLES, Change, Event, Row
+from gpu_kernels.pool.ledger.stores import EndedLease, Store
 from tests.pool.stores.examples import (
     AGENT,
     CLASS_HOUR,

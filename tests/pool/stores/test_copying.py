@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_kernels.pool.ledger.rows import TABLES
+from gpu_kernels.pool.ledger.state.rows import TABLES
 from gpu_kernels.pool.ledger.stores import Deposed
 from gpu_kernels.pool.ledger.stores.copying import NotEmpty, copy, main
 from gpu_kernels.pool.ledger.stores.sql import SqlStore, rows_of

@@ -17,7 +17,8 @@ import psycopg
 import pytest
 
 from gpu_kernels.errors import LedgerUnavailable, OutcomeUnknown
-from gpu_kernels.pool.ledger.stores import Change, Deposed, postgresql
+from gpu_kernels.pool.ledger.state.rows import Change
+from gpu_kernels.pool.ledger.stores import Deposed, postgresql
 from gpu_kernels.pool.ledger.stores.database import RowMissing
 from gpu_kernels.pool.ledger.stores.sql import SqlStore, UnknownDatabase
 from tests.pool.stores.examples import AGENT, GPU, POOL, change, event, write

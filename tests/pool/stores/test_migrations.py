@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from gpu_kernels.pool.ledger.rows import Account, Agent, Event, Gpu, GroupProperty, Lease, Quota, Slice
+from gpu_kernels.pool.ledger.state.rows import Account, Agent, Event, Gpu, GroupProperty, Lease, Quota, Slice
 from gpu_kernels.pool.ledger.stores import Deposed
 from gpu_kernels.pool.ledger.stores.database import Database
 from gpu_kernels.pool.ledger.stores.schema import NewerDatabase, migrating

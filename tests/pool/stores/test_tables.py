@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
-from gpu_kernels.pool.ledger.rows import TABLES, Row
+from gpu_kernels.pool.ledger.state.rows import TABLES, Row
 from gpu_kernels.pool.ledger.stores.sql import SqlStore
 from gpu_kernels.pool.ledger.stores.tables import BY_ROW, METADATA
 from tests.pool.stores.examples import GPU, ONE_OF_EACH, ended, granted, lease, part, write

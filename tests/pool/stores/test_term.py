@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gpu_kernels.pool.ledger.stores import Change, Deposed
+from gpu_kernels.pool.ledger.state.rows import Change
+from gpu_kernels.pool.ledger.stores import Deposed
 from gpu_kernels.pool.ledger.stores.sql import SqlStore
 from gpu_kernels.pool.ledger.stores.term import OtherKey
 from tests.pool.stores.examples import event, write

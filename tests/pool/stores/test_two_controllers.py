@@ -19,8 +19,8 @@ import pytest
 
 from gpu_kernels.client import PoolClient
 from gpu_kernels.errors import LedgerUnavailable, NotActive, PoolError, PoolUnavailable
-from gpu_kernels.pool.ledger.rows import Event, Gpu, Lease, Slice
-from gpu_kernels.pool.ledger.states import HOLDING
+from gpu_kernels.pool.ledger.state.rows import Event, Gpu, Lease, Slice
+from gpu_kernels.pool.ledger.state.states import HOLDING
 from gpu_kernels.pool.ledger.stores.sql import SqlStore
 from tests.pool.controller import Agent, ControllerProcess, error_of, reserve, token, until
 

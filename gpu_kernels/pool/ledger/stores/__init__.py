@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from gpu_kernels.errors import NotActive
-from gpu_kernels.pool.ledger.rows import Event, Lease, Row, Slice
+from gpu_kernels.pool.ledger.state.rows import Change, Event, Lease, Row, Slice
 
 MOST_ROWS = 5000
 """The longest page of history."""
@@ -48,15 +48,6 @@ class Loaded:
 
     rows: Iterable[Row]
     last_event: int
-
-
-class Change(NamedTuple):
-    """A row before and after: made (``before`` None), changed, or gone (``after`` None). Both are of one
-    table and key.
-    """
-
-    before: Row | None
-    after: Row | None
 
 
 @dataclass(frozen=True, slots=True)

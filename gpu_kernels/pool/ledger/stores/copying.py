@@ -10,8 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from gpu_kernels.errors import GPUKernelsError
-from gpu_kernels.pool.ledger.rows import TABLES
-from gpu_kernels.pool.ledger.stores import Change
+from gpu_kernels.pool.ledger.state.rows import TABLES, Change
 from gpu_kernels.pool.ledger.stores.sql import SqlStore
 
 CHUNK = 2000

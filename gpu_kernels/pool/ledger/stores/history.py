@@ -11,7 +11,7 @@ import queue
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpu_kernels.pool.ledger.rows import Event, Lease, Row, Slice
+from gpu_kernels.pool.ledger.state.rows import Event, Lease, Row, Slice
 from gpu_kernels.pool.ledger.stores import MOST_ROWS, EndedLease, Page
 from gpu_kernels.pool.ledger.stores.cursors import read_cursor, write_cursor
 from gpu_kernels.pool.ledger.stores.database import Connection, Database

@@ -9,9 +9,9 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from gpu_kernels.pool.ledger.rows import TABLES, Event, Key, Lease, Row, Slice, key_of
-from gpu_kernels.pool.ledger.states import FINAL
-from gpu_kernels.pool.ledger.stores import MOST_ROWS, Change, Deposed, EndedLease, Leading, Loaded, Page
+from gpu_kernels.pool.ledger.state.rows import TABLES, Change, Event, Key, Lease, Row, Slice, key_of
+from gpu_kernels.pool.ledger.state.states import FINAL
+from gpu_kernels.pool.ledger.stores import MOST_ROWS, Deposed, EndedLease, Leading, Loaded, Page
 from gpu_kernels.pool.ledger.stores.cursors import read_cursor, write_cursor
 
 

@@ -14,8 +14,8 @@ from typing import Any
 from sqlalchemy import make_url
 
 from gpu_kernels.errors import GPUKernelsError, LedgerUnavailable, OutcomeUnknown
-from gpu_kernels.pool.ledger.rows import TABLES, Event, Key, Lease, Row, Slice, key_of
-from gpu_kernels.pool.ledger.stores import Change, Leading, Loaded
+from gpu_kernels.pool.ledger.state.rows import TABLES, Change, Event, Key, Lease, Row, Slice, key_of
+from gpu_kernels.pool.ledger.stores import Leading, Loaded
 from gpu_kernels.pool.ledger.stores.database import Connection, Database
 from gpu_kernels.pool.ledger.stores.history import History
 from gpu_kernels.pool.ledger.stores.schema import upgrade

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from sqlalchemy import UniqueConstraint
 
-from gpu_kernels.pool.ledger.rows import TABLES, Row
-from gpu_kernels.pool.ledger.stores import Change
+from gpu_kernels.pool.ledger.state.rows import TABLES, Change, Row
 from gpu_kernels.pool.ledger.stores.tables import BY_ROW, is_json
 
 R = TypeVar("R")

@@ -36,8 +36,8 @@ from sqlalchemy import (
 from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeEngine
 
-from gpu_kernels.pool.ledger.rows import TABLES, Row
-from gpu_kernels.pool.ledger.states import FINAL, HOLDING, LIVE
+from gpu_kernels.pool.ledger.state.rows import TABLES, Row
+from gpu_kernels.pool.ledger.state.states import FINAL, HOLDING, LIVE
 
 NAMING = {
     "ix": "ix_%(column_0_label)s",

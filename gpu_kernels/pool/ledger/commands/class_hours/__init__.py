@@ -1,0 +1,1 @@
+"""Class hours: booked by people, opened and closed by the clock, sat on by members."""

@@ -1,0 +1,1 @@
+"""What the ledger answers: functions of a transaction that change nothing."""

@@ -1,0 +1,98 @@
+"""What is told of GPU servers, and what each server's agent is told to serve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_kernels.pool.ledger.queries.lease_views import slice_views
+from gpu_kernels.pool.ledger.queries.leases import in_force_of
+from gpu_kernels.pool.ledger.queries.times import iso
+from gpu_kernels.pool.ledger.state.rows import Lease
+from gpu_kernels.pool.ledger.transaction import Transaction
+
+REMEMBERED = 3_600_000
+
+
+def refused_view(tx: Transaction, name: str) -> dict[str, Any] | None:
+    """The last registration of this name that was refused, for an admin, if that is not long ago."""
+    last = tx.refused.get(name)
+    if last is None or last.at < tx.now - REMEMBERED:
+        return None
+    ago = max(0, tx.now - last.at) / 1000
+    return {"address": last.address, "why": last.why, "times": last.times, "ago": ago}
+
+
+def agents(tx: Transaction) -> list[dict[str, Any]]:
+    """Every agent, for an admin."""
+    heard_since = tx.now - tx.timing.agent_ttl
+    return [
+        {
+            "name": agent.name,
+            "address": agent.address,
+            "version": agent.version,
+            "boot_id": agent.boot_id,
+            "target_seq": agent.target_seq,
+            "reported_seq": agent.reported_seq,
+            "silent_for": max(0, tx.now - agent.reported_at) / 1000,
+            "answering": agent.reported_at > heard_since,
+            "standing": agent.standing,
+            "drain_by": None if agent.drain_by is None else iso(agent.drain_by),
+            "ends_at": None if agent.ends_at is None else iso(agent.ends_at),
+            "refused": refused_view(tx, agent.name),
+        }
+        for _, agent in sorted(tx.book.agents.items())
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A lease that an agent should serve, but for what proves it."""
+
+    id: str
+    epoch: int
+    expires_in: float
+    slices: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an agent is told to serve: ``targets``, and the ``lives`` that it has been told before, as (id,
+    epoch, seconds left); None where ``targets`` are all. What neither names is over.
+    """
+
+    target_seq: int
+    incarnation: str
+    targets: tuple[Target, ...]
+    lives: tuple[tuple[str, int, float], ...] | None
+
+
+def agent_target(tx: Transaction, name: str) -> tuple[int, list[Target]]:
+    """The agent's ``target_seq`` and everything that it should serve."""
+    agent = tx.book.agents[name]
+    return agent.target_seq, [_target(tx, lease) for lease in in_force_of(tx, agent)]
+
+
+def agent_told(tx: Transaction, name: str, done_seq: int, counts_by: str, *, full: bool) -> Told:
+    """What to tell an agent that has carried out ``done_seq`` of the ledger ``counts_by``: what came since
+    and the names of the rest, or everything where it counts by another ledger or asks for it.
+    """
+    agent = tx.book.agents[name]
+    if full or counts_by != tx.counts_by:
+        _, targets = agent_target(tx, name)
+        return Told(agent.target_seq, tx.counts_by, tuple(targets), None)
+    came, lives = [], []
+    for lease in in_force_of(tx, agent):
+        if (lease.start_seq or 0) > done_seq:
+            came.append(_target(tx, lease))
+        else:
+            lives.append((lease.id, lease.epoch, _left(tx, lease)))
+    return Told(agent.target_seq, tx.counts_by, tuple(came), tuple(lives))
+
+
+def _target(tx: Transaction, lease: Lease) -> Target:
+    return Target(lease.id, lease.epoch, _left(tx, lease), slice_views(tx, lease))
+
+
+def _left(tx: Transaction, lease: Lease) -> float:
+    return max(0, (lease.expires_at or 0) - tx.now) / 1000

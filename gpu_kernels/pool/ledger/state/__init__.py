@@ -1,0 +1,1 @@
+"""What the ledger holds: rows, the book of those in force with its indexes, the states of a lease."""
