@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 from gpu_kernels.pool.policy.model import (
     Ask,
@@ -12,18 +12,38 @@ from gpu_kernels.pool.policy.model import (
     Impossible,
     KeptByPromise,
     KeptBySeats,
+    Placement,
     QuotaBinds,
+    RuleBinds,
     ServerOut,
     TooFull,
 )
-from gpu_kernels.pool.policy.promises import held_back
+from gpu_kernels.pool.policy.promises import Hold, held_back
 from gpu_kernels.pool.policy.quota import COURSE, Level
+from gpu_kernels.pool.policy.scene import Scene
+from gpu_kernels.units import Slice
 
-if TYPE_CHECKING:
-    from gpu_kernels.pool.policy.queue import Pass
+
+class Deciding(Protocol):
+    """What is asked of the pass over the queue: see ``queue.Pass``."""
+
+    scene: Scene
+
+    @property
+    def holds(self) -> Sequence[Hold]: ...
+
+    def demands(self, ask: Ask) -> Mapping[str, int]: ...
+
+    def room(self, ask: Ask, gpu_class: str) -> int: ...
+
+    def pool_is_full(self, ask: Ask, gpu_class: str) -> bool: ...
+
+    def rule(self, ask: Ask) -> RuleBinds | None: ...
+
+    def place_beside(self, ask: Ask, held: Mapping[int, Slice]) -> Placement | None: ...
 
 
-def reasons(ask: Ask, deciding: Pass) -> tuple[Fact, ...]:
+def reasons(ask: Ask, deciding: Deciding) -> tuple[Fact, ...]:
     """What the pass found against the ask, as things stand in it now; nothing is changed."""
     demands = deciding.demands(ask)
     if not demands:
@@ -46,7 +66,7 @@ def reasons(ask: Ask, deciding: Pass) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
-def _quota(ask: Ask, gpu_class: str, deciding: Pass) -> QuotaBinds:
+def _quota(ask: Ask, gpu_class: str, deciding: Deciding) -> QuotaBinds:
     asked = deciding.demands(ask)[gpu_class]
     level = binding(ask, gpu_class, asked, deciding)
     free = max(0, (level.room or 0) + ask.replaces.get(gpu_class, 0))
@@ -64,7 +84,7 @@ def _quota(ask: Ask, gpu_class: str, deciding: Pass) -> QuotaBinds:
     )
 
 
-def binding(ask: Ask, gpu_class: str, asked: int, deciding: Pass) -> Level:
+def binding(ask: Ask, gpu_class: str, asked: int, deciding: Deciding) -> Level:
     """The account that leaves the least. The course itself comes first where it leaves too little: its limit
     would hold the ask back even if all others left more.
     """
@@ -76,7 +96,7 @@ def binding(ask: Ask, gpu_class: str, asked: int, deciding: Pass) -> Level:
     return next(level for level in levels if level.binding)
 
 
-def _full(ask: Ask, gpu_class: str, deciding: Pass) -> TooFull:
+def _full(ask: Ask, gpu_class: str, deciding: Deciding) -> TooFull:
     scene, until = deciding.scene, deciding.scene.now + ask.life
     here = [gpu for gpu in scene.index.gpus() if gpu.gpu_class == gpu_class and scene.answers(gpu)]
     best, empty = (0, 0, 0), Counter[str]()
@@ -95,7 +115,7 @@ def _full(ask: Ask, gpu_class: str, deciding: Pass) -> TooFull:
     )
 
 
-def _kept(ask: Ask, deciding: Pass) -> Iterator[Fact]:
+def _kept(ask: Ask, deciding: Deciding) -> Iterator[Fact]:
     """What it would have, were there no promises, or no class hours."""
     scene, until = deciding.scene, deciding.scene.now + ask.life
     seats = scene.agenda.held_for(scene.now, until, scene.stays)
@@ -112,7 +132,7 @@ def _kept(ask: Ask, deciding: Pass) -> Iterator[Fact]:
         yield KeptBySeats(tuple(gpu.id for gpu, _ in without_seats.parts))
 
 
-def _out(ask: Ask, deciding: Pass) -> Iterator[ServerOut]:
+def _out(ask: Ask, deciding: Deciding) -> Iterator[ServerOut]:
     """The servers with GPUs for it that take nothing, or nothing that lasts so long."""
     scene, until = deciding.scene, deciding.scene.now + ask.life
     demands = deciding.demands(ask)

@@ -14,9 +14,11 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
+from tornado.httputil import HTTPServerRequest
+from tornado.web import RequestHandler
 
 from gpu_kernels.errors import (
     AuthenticationUnavailable,
@@ -36,9 +38,6 @@ from gpu_kernels.pool.service.identity import ADMIN_POOL
 from gpu_kernels.pool.service.parsing import read_body, read_query
 from gpu_kernels.pool.service.schemas.base import Model, Query
 
-if TYPE_CHECKING:
-    from gpu_kernels.pool.service.base import Handler
-
 Method = TypeVar("Method", bound=Callable[..., Awaitable[None]])
 NEVER_IN_PART = (ADMIN_POOL,)
 """Rights that a filter makes into none: there is no part of the pool that they could be for."""
@@ -50,6 +49,20 @@ ALWAYS: tuple[type[PoolError], ...] = (
     PoolError,
 )
 """What any operation may answer."""
+
+
+class Asked(Protocol):
+    """What an operation needs of its handler: see ``base.Handler``."""
+
+    request: HTTPServerRequest
+
+    async def its_turn(self) -> None: ...
+
+    def require(self, scope: str) -> None: ...
+
+    def require_somewhere(self, scope: str) -> None: ...
+
+    def raw_body(self) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +121,7 @@ def operation(
         )  # fmt: skip
 
         @functools.wraps(method)
-        async def run(self: Handler, **path: str) -> None:
+        async def run(self: Asked, **path: str) -> None:
             await self.its_turn()
             if scope in NEVER_IN_PART:
                 self.require(scope)
@@ -129,12 +142,12 @@ def operation(
     return decorate
 
 
-def operation_of(handler: type[Handler], method: str | None) -> Operation | None:
+def operation_of(handler: type[RequestHandler], method: str | None) -> Operation | None:
     """The operation that a handler has for an HTTP method, if any."""
     return getattr(getattr(handler, (method or "").lower(), None), "operation", None)
 
 
-def operations_of(handler: type[Handler]) -> dict[str, Operation]:
+def operations_of(handler: type[RequestHandler]) -> dict[str, Operation]:
     """All operations of a handler by HTTP method."""
     found = {method: operation_of(handler, method) for method in ("GET", "POST", "PUT", "PATCH", "DELETE")}
     return {method: made for method, made in found.items() if made is not None}

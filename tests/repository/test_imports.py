@@ -1,0 +1,159 @@
+"""The import picture: within a package its modules and sub-packages import each other one way.
+
+Imports within functions count, and so do those for typing alone. What runs because Python runs the packages
+around a module first does not.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+import pytest
+
+from tests.repository.test_repository import ROOT, tracked_files
+
+pytestmark = pytest.mark.quick
+
+PACKAGES = ("gpu_kernels", "hub_config", "spawner", "remoting", "kernelspecs")
+CIRCLES = {
+    ("", "gpu_kernels, kernelspecs, remoting"): "the runtime speaks to the controller by the pool's client, "
+    "and the provisioner starts kernels under the runtime: one distribution",
+    ("gpu_kernels", "cli, grading"): "grading ends by the command's exit statuses, which are in `cli.exits`",
+    ("hub_config.pages", "course_forms, forms, handlers"): "forms refuse by `handlers.base.Refused`",
+    ("gpu_kernels.pytorch", "__init__, switch"): "PyTorch imports the package itself, as its entry point",
+}
+"""Circles at run time that are there: by package, its parts that are in one, and why."""
+CIRCLES_FOR_TYPING = {
+    (
+        "gpu_kernels.client",
+        "aio, api, async_reservation, connection, reservation, threads",
+    ): "a call's type says which client it is a method of",
+    ("gpu_kernels.provisioner", "attachment, snapshot"): "an attachment keeps what was last seen of its use",
+}
+LEDGER = ("state", "stores", "transaction", "queries", "commands", "ledger")
+"""Its rooms, each above those that it may import; see docs/design/pool.md."""
+
+Imports = Mapping[tuple[str, str], bool]
+"""Who imports whom, and whether for typing alone."""
+
+
+def modules() -> dict[str, str]:
+    """The sources of the project's modules by name; a package stands for its ``__init__``."""
+    paths = [path.relative_to(ROOT) for path in tracked_files() if path.suffix == ".py"]
+    return {
+        ".".join(path.with_suffix("").parts).removesuffix(".__init__"): (ROOT / path).read_text()
+        for path in paths
+        if path.parts[0] in PACKAGES
+    }
+
+
+def imported(node: ast.AST, known: Mapping[str, object], typing: bool = False) -> Iterator[tuple[str, bool]]:
+    if isinstance(node, ast.ImportFrom):
+        assert not node.level, "the project imports by full names"
+        for alias in node.names:
+            name = f"{node.module}.{alias.name}"
+            yield (name if name in known else str(node.module)), typing
+    elif isinstance(node, ast.Import):
+        yield from ((alias.name, typing) for alias in node.names)
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        for child in node.body:
+            yield from imported(child, known, True)
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from imported(child, known, typing)
+
+
+@cache
+def picture() -> Imports:
+    known, found = modules(), dict[tuple[str, str], bool]()
+    for module, source in known.items():
+        for other, typing in imported(ast.parse(source), known):
+            if other in known and other != module:
+                found[module, other] = typing and found.get((module, other), True)
+    return found
+
+
+def part(module: str, package: str) -> str | None:
+    """Which part of the package the module is in."""
+    if package and module == package:
+        return "__init__"
+    inside = module if not package else module.removeprefix(f"{package}.")
+    return inside.partition(".")[0] if not package or inside != module else None
+
+
+def parts_of(package: str, imports: Imports) -> dict[str, set[str]]:
+    """Which parts of a package import which; of the package "" all top-level ones."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for pair in imports:
+        one, other = (part(module, package) for module in pair)
+        if one is not None and other is not None and one != other:
+            found[one].add(other)
+    return found
+
+
+def circles(parts: Mapping[str, set[str]]) -> set[str]:
+    """The largest sets of parts that reach one another, each as a line."""
+
+    def reached(start: str) -> set[str]:
+        seen, left = set[str](), [start]
+        while left:
+            new = parts.get(left.pop(), set()) - seen
+            seen |= new
+            left += new
+        return seen
+
+    reach = {one: reached(one) for one in parts}
+    return {
+        ", ".join(sorted(other for other in reach[one] if one in reach.get(other, ())))
+        for one in parts
+        if one in reach[one]
+    }
+
+
+def all_circles(imports: Imports) -> set[tuple[str, str]]:
+    names = {name for pair in imports for name in pair}
+    packages = {"", *(name.rpartition(".")[0] for name in names)}
+    return {(package, circle) for package in packages for circle in circles(parts_of(package, imports))}
+
+
+def test_the_parts_of_a_package_import_each_other_one_way():
+    """Who has cut a circle takes it off the list; nobody adds one."""
+    at_run_time = {pair: typing for pair, typing in picture().items() if not typing}
+    assert all_circles(at_run_time) == CIRCLES.keys()
+
+
+def test_imports_for_typing_close_no_circle_either():
+    assert all_circles(picture()) == CIRCLES.keys() | CIRCLES_FOR_TYPING.keys()
+
+
+def test_the_rooms_of_the_ledger_import_those_below_them_alone():
+    found = parts_of("gpu_kernels.pool.ledger", picture())
+    del found["__init__"]
+    allowed = {room: set(LEDGER[:number]) for number, room in enumerate(LEDGER)}
+    allowed["ledger"].add("clock_guard")
+    assert {room: others - allowed[room] for room, others in found.items() if others - allowed[room]} == {}
+
+
+def test_policy_imports_nothing_of_the_controller():
+    outside = {
+        other
+        for module, other in picture()
+        if module.startswith("gpu_kernels.pool.policy.") and not other.startswith("gpu_kernels.pool.policy")
+    }
+    assert outside == {"gpu_kernels.errors", "gpu_kernels.units"}
+
+
+@pytest.mark.parametrize(
+    ("imports", "found"),
+    [
+        ({("p.a", "p.b"): False, ("p.b", "p.c"): False}, set()),
+        ({("p.a", "p.b"): False, ("p.b", "p.a"): True}, {("p", "a, b")}),
+        ({("p.a.x", "p.b"): False, ("p.b", "p.a.y"): False}, {("p", "a, b")}),
+        ({("p.a.x", "q.b"): False, ("q.b", "p.c"): False}, {("", "p, q")}),
+    ],
+)
+def test_a_circle_is_found(imports: Imports, found: set[tuple[str, str]]):
+    assert all_circles(imports) == found
