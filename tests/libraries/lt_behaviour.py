@@ -38,6 +38,10 @@ LEAD = (4, ctypes.c_int64)
 ROWS = (2, ctypes.c_uint64)
 
 
+class Nowhere:
+    pointer = None
+
+
 class Product:
     """One of 4 by 4 matrices, whose descriptors a test changes."""
 
@@ -96,6 +100,18 @@ def misfits() -> dict[str, int]:
     said["batch below"] = below.status()
     untouched = Product()
     assert (untouched.matrices[3].get() == 1).all()
+    return said
+
+
+def nulls() -> dict[str, int]:
+    """What must be there and is not: no end is asked, and nothing fails later."""
+    said = {}
+    for name, number in (("A", 0), ("B", 1), ("C", 2), ("D", 3)):
+        product = Product()
+        product.matrices[number] = Nowhere()
+        said[name] = product.call()
+    said["bias"] = Product().with_product({EPILOGUE: BIAS}).call()
+    said["kept"] = Product().with_product({EPILOGUE: RELU | KEPT, KEPT_LEAD: 128}).call()
     return said
 
 

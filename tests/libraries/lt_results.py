@@ -195,6 +195,23 @@ def backward(lt: Lt) -> Found:
             yield f"{kind}-{epilogue}-sums", apart(sums.get().reshape(batch, count), wanted)
 
 
+def many_sums(lt: Lt) -> Found:
+    """More sums than are done at a time; and of integers."""
+    rows, k = 70_000, 3
+    a, b = factor("float32", 0, 1, rows, k, BY_COLUMNS, 0), factor("float32", 0, 1, k, 1, BY_COLUMNS, 0)
+    sums = OnDevice(np.zeros(rows, "float32"))
+    d = Matrix(np.zeros((1, rows, 1), "float32"))
+    one, zero = Value(1, "float32"), Value(0, "float32")
+    attributes = {EPILOGUE: GRADIENT_A, BIAS_POINTER: int(sums.address)}
+    assert lt.matmul("float32", attributes, (one, zero), a, b, d, d) == 0
+    yield "float32-float32", apart(sums.get(), wide(a.values).sum(2)[0])
+    a, b = Matrix(np.full((1, 4, 8), 3, "int8")), Matrix(np.ones((1, 8, 4), "int8"))
+    d = Matrix(np.zeros((1, 4, 4), "float32"))
+    assert lt.matmul("float32", attributes, (one, zero), a, b, d, d) == 0
+    yield "float32-int8", apart(d.get(), np.full((1, 4, 4), 24.0))
+    yield "float32-int8-sums", apart(sums.get()[:4], np.full(4, 24.0))
+
+
 def scalars_of_the_device(lt: Lt) -> Found:
     a, b, c = (factor("float64", 0, 1, 5, 5, BY_COLUMNS, 0) for _ in range(3))
     alpha, beta = OnDevice(np.array([2.0])), OnDevice(np.array([-1.0]))
@@ -244,7 +261,8 @@ def transforms(lt: Lt) -> Found:
 
 
 GROUPS = {
-    each.__name__: each for each in (products, large, forward, backward, scalars_of_the_device, transforms)
+    each.__name__: each
+    for each in (products, large, forward, backward, many_sums, scalars_of_the_device, transforms)
 }
 
 

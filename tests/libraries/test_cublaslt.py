@@ -60,6 +60,7 @@ def tolerance(name: str) -> float:
         ("large", 2),
         ("forward", 39),
         ("backward", 24),
+        ("many_sums", 3),
         ("scalars_of_the_device", 1),
         ("transforms", 4),
     ],
@@ -80,6 +81,11 @@ def test_what_does_not_fit_is_refused_by_the_heuristic_and_the_call(environment)
     said, _ = behaviour(environment, "misfits")
     assert set(said.values()) == {INVALID_VALUE}
     assert len(said) == 9
+
+
+def test_what_is_not_there_at_all_is_refused_at_once(environment) -> None:
+    said, _ = behaviour(environment, "nulls")
+    assert said == dict.fromkeys(("A", "B", "C", "D", "bias", "kept"), INVALID_VALUE)
 
 
 def test_what_is_not_done_has_no_algorithm_and_is_refused_by_name(environment) -> None:

@@ -1,6 +1,7 @@
 // Lines for people, of every library that lies in a program's process: "gpu-kernels: TEXT".
 #pragma once
 
+#include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -11,13 +12,27 @@ namespace log_lines {
 
 inline constexpr size_t kMaxText = 4000;  // below PIPE_BUF, so that lines of several processes do not mix
 
-// In one write(2). Control characters become spaces: a text may come from another machine, and a terminal
-// obeys them. Never fails: a line that is lost is no reason to fail a program.
+// Whether a terminal would obey: the control characters of ASCII, and U+0080 to U+009F, by their second byte
+// in UTF-8.
+inline bool is_control(unsigned char before, unsigned char c) {
+    return c < ' ' || c == 0x7f || (before == 0xc2 && c >= 0x80 && c < 0xa0);
+}
+
+// In one write(2). Control characters become spaces, as a text may come from another machine. Never fails,
+// and leaves errno: a line that is lost is no reason to fail a program.
 inline void write_line(int fd, std::string_view text) noexcept try {
+    const int error = errno;
     std::string line = "gpu-kernels: ";
-    for (const unsigned char c : text.substr(0, kMaxText)) line += c < ' ' || c == 0x7f ? ' ' : char(c);
+    unsigned char before = 0;
+    for (const unsigned char c : text.substr(0, kMaxText)) {
+        const bool control = is_control(before, c);
+        if (control && c >= 0x80) line.back() = ' ';
+        line += control ? ' ' : static_cast<char>(c);
+        before = c;
+    }
     line += '\n';
     [[maybe_unused]] const ssize_t written = write(fd, line.data(), line.size());
+    errno = error;
 } catch (...) {
 }
 

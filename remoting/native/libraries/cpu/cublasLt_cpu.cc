@@ -103,27 +103,46 @@ int64_t place(int64_t order, int64_t lead, int64_t row, int64_t column) {
     return order == 0 ? column * lead + row : row * lead + column;
 }
 
-// Sums along k: of the rows of op(A), or the columns of op(B).
-std::vector<double> sums_along(const matmul& m, int64_t i, const Work& work) {
+// So many sums at a time: they lie in memory that no slice is charged for.
+constexpr int64_t kMostSums = 1 << 16;
+
+// Of a gradient that comes with a product, whose rows are summed as its columns come.
+void require_few_sums(const matmul& m, const Work& work) {
+    constexpr int64_t kMost = 1 << 20;
+    if ((m.epilogue & kBiasGradient) == 0 || m.m <= kMost) return;
+    work.fail(CUDA_ERROR_NOT_SUPPORTED, "the gradient of a bias of " + std::to_string(m.m) +
+                                            " elements; a software GPU does " + std::to_string(kMost));
+}
+
+// Sums along k, from the one that is `first` on: of the rows of op(A), or the columns of op(B).
+std::vector<double> sums_along(const matmul& m, int64_t i, int64_t first, int64_t count, const Work& work) {
     const bool of_a = m.epilogue == kGradientOfA;
     const Type type = as_type(of_a ? m.Atype : m.Btype);
     const std::byte* from = of_a ? behind(m.A, i, m.strideA, type) : behind(m.B, i, m.strideB, type);
-    const int64_t count = of_a ? m.m : m.n, order = of_a ? m.orderA : m.orderB, lead = of_a ? m.lda : m.ldb;
+    const int64_t order = of_a ? m.orderA : m.orderB, lead = of_a ? m.lda : m.ldb;
     const bool along_rows = of_a == ((of_a ? m.transa : m.transb) != 0);
     std::vector<double> sums(static_cast<size_t>(count));
     for (int64_t l = 0; l < m.k && from && !work.stopped(); ++l) {
         for (int64_t j = 0; j < count; ++j) {
-            const int64_t at = along_rows ? place(order, lead, l, j) : place(order, lead, j, l);
+            const int64_t at = along_rows ? place(order, lead, l, first + j) : place(order, lead, first + j, l);
             sums[static_cast<size_t>(j)] += get(type, from, at).real();
         }
     }
     return sums;
 }
 
-void store_gradient(const matmul& m, int64_t i, const std::vector<double>& sums) {
+void store_gradient(const matmul& m, int64_t i, int64_t first, const std::vector<double>& sums) {
     const Type type = as_type(m.biasType);
     std::byte* to = behind(m.gradient, i, m.strideBias, type);
-    for (size_t row = 0; row < sums.size() && to; ++row) put(type, to, static_cast<int64_t>(row), sums[row]);
+    for (size_t j = 0; j < sums.size() && to; ++j) put(type, to, first + static_cast<int64_t>(j), sums[j]);
+}
+
+// Of an operand: what goes in is all there before the product is.
+void store_gradient_of_operand(const matmul& m, int64_t i, const Work& work) {
+    const int64_t all = m.epilogue == kGradientOfA ? m.m : m.n;
+    for (int64_t first = 0; first < all && !work.stopped(); first += kMostSums) {
+        store_gradient(m, i, first, sums_along(m, i, first, std::min(kMostSums, all - first), work));
+    }
 }
 
 // The result begins as C, so that the product works in place.
@@ -166,8 +185,9 @@ Product product_of(const matmul& m, int64_t i) {
 }  // namespace
 
 CUresult run(matmul& m, Type, Work& work) {
+    require_few_sums(m, work);
     for (int64_t i = 0; i < m.batch && !work.stopped(); ++i) {
-        if (m.epilogue == kGradientOfA || m.epilogue == kGradientOfB) store_gradient(m, i, sums_along(m, i, work));
+        if (m.epilogue == kGradientOfA || m.epilogue == kGradientOfB) store_gradient_of_operand(m, i, work);
         const Product p = product_of(m, i);
         if (p.m != 0 && p.n != 0) copy_c(m, behind(m.C, i, m.strideC, p.result), static_cast<std::byte*>(p.c));
         if (m.epilogue == kNothing || m.epilogue == kGradientOfA || m.epilogue == kGradientOfB) {
@@ -176,7 +196,7 @@ CUresult run(matmul& m, Type, Work& work) {
         }
         Epilogued epilogue(m, i);
         multiply(p, work, &epilogue);
-        store_gradient(m, i, epilogue.sums());
+        store_gradient(m, i, 0, epilogue.sums());
     }
     return CUDA_SUCCESS;
 }
@@ -189,12 +209,14 @@ CUresult run(transform& m, Type, Work& work) {
         const Number value = get(type, from, op == 0 ? place(order, lead, i, j) : place(order, lead, j, i));
         return op == 2 ? std::conj(value) : value;
     };
-    for (int64_t batch = 0; batch < m.batch && m.C; ++batch) {
+    constexpr int64_t kPiece = 1 << 20;  // of rows, between two looks whether to stop
+    for (int64_t batch = 0; batch < m.batch && m.C && !work.stopped(); ++batch) {
         const std::byte* a = behind(m.A, batch, m.strideA, a_type);
         const std::byte* b = behind(m.B, batch, m.strideB, b_type);
         std::byte* c = behind(m.C, batch, m.strideC, c_type);
-        for (int64_t j = 0; j < m.n && !work.stopped(); ++j) {
+        for (int64_t j = 0; j < m.n; ++j) {
             for (int64_t i = 0; i < m.m; ++i) {
+                if (i % kPiece == 0 && work.stopped()) return CUDA_SUCCESS;
                 Number sum = 0;
                 if (a) sum += alpha * element(a, a_type, m.transa, m.orderA, m.lda, i, j);
                 if (b) sum += beta * element(b, b_type, m.transb, m.orderB, m.ldb, i, j);

@@ -67,6 +67,30 @@ void update(const Message& m, int64_t rows, Multiply multiply) {
     if (rows > 0 && alpha != T(0)) multiply(alpha, one);
 }
 
+// y += alpha op(A) x by blocks of A, each as a product of matrices: for vectors that OpenBLAS has no room for. What it
+// works in here is no slice's, so a block is small.
+template <typename T>
+void add_product(const gemv& m, T alpha, int64_t rows, int64_t columns, const Work& work) {
+    constexpr int64_t kBlock = 1 << 18;
+    const T zero(0);
+    const T *const a = at<T>(m.A), *const x = first<T>(m.x, columns, m.incx);
+    T* const y = first<T>(m.y, rows, m.incy);
+    std::vector<T> part, sum;
+    for (int64_t j = 0; j < columns; j += kBlock) {
+        const int64_t wide = std::min(kBlock, columns - j);
+        part.resize(static_cast<size_t>(wide));
+        for (int64_t l = 0; l < wide; ++l) part[static_cast<size_t>(l)] = x[(j + l) * m.incx];
+        for (int64_t i = 0; i < rows && !work.stopped(); i += kBlock) {
+            const int64_t high = std::min(kBlock, rows - i);
+            sum.resize(static_cast<size_t>(high));
+            const T* const block = m.trans == 0 ? a + j * m.lda + i : a + i * m.lda + j;
+            Blas<T>::gemm(kColumns, op_of(m.trans), CblasNoTrans, high, 1, wide, by(alpha), block, m.lda,
+                          part.data(), wide, by(zero), sum.data(), high);
+            for (int64_t l = 0; l < high; ++l) y[(i + l) * m.incy] += sum[static_cast<size_t>(l)];
+        }
+    }
+}
+
 }  // namespace
 
 CUresult run(gemv& m, Type type, Work& work) {
@@ -79,13 +103,7 @@ CUresult run(gemv& m, Type type, Work& work) {
                               m.incx, by(one), at<T>(m.y), m.incy);
                 return;
             }
-            const std::vector<T> x = gathered<T>(m.x, columns, m.incx);
-            std::vector<T> sum(static_cast<size_t>(rows));
-            const T zero(0);
-            Blas<T>::gemm(kColumns, op_of(m.trans), CblasNoTrans, rows, 1, columns, by(alpha), at<T>(m.A),
-                          m.lda, x.data(), columns, by(zero), sum.data(), rows);
-            T* y = first<T>(m.y, rows, m.incy);
-            for (int64_t i = 0; i < rows; ++i) y[i * m.incy] += sum[static_cast<size_t>(i)];
+            add_product(m, alpha, rows, columns, work);
         });
     });
 }

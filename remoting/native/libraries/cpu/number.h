@@ -81,6 +81,10 @@ inline Number get(Type type, const void* from, int64_t i) {
             return element<std::complex<float>>(from, i);
         case kC64:
             return element<std::complex<double>>(from, i);
+        case kI8:
+            return element<int8_t>(from, i);
+        case kI32:
+            return element<int32_t>(from, i);
         default:
             return 0;
     }

@@ -17,7 +17,7 @@ constexpr double kPiece = 4e9;
 // The columns of C that are done at a time.
 int64_t columns_of(const Product& p) {
     const double each = 2.0 * static_cast<double>(p.m) * static_cast<double>(std::max<int64_t>(p.k, 1));
-    return std::max<int64_t>(64, static_cast<int64_t>(std::min(kPiece / each, 1e9)));
+    return std::max<int64_t>(1, static_cast<int64_t>(std::min(kPiece / each, 1e9)));
 }
 
 template <typename T>

@@ -25,9 +25,16 @@ constexpr uint64_t kBatchesInStrides = 0;
 class SizesAlone final : public maths::Look {
   public:
     using Look::Look;
+    // An address is null of what must be there. Where scalars lie on the device, what is read alone may not be needed.
+    bool lacks() const { return lacks_; }
 
   private:
-    void operand(const maths::Operand&) override {}
+    void operand(const maths::Operand& operand) override {
+        const bool may_lack = scalars_on_device() && operand.access == maths::Access::kRead;
+        lacks_ |= operand.bytes != 0 && operand.address == 0 && !may_lack;
+    }
+
+    bool lacks_ = false;
 };
 
 // What a product is, without its memory.
@@ -38,14 +45,15 @@ struct Asked {
     bool scalars_on_device = false;
 };
 
+// `has_memory`: operands are to be there, which a question for an algorithm does not name.
 template <typename Message>
-Status fit(uint16_t function, Asked<Message>& asked) {
+Status fit(uint16_t function, Asked<Message>& asked, bool has_memory) {
     if (asked.status != kSuccess) return asked.status;
     Message copy = asked.message;
     SizesAlone look(true, asked.scalars_on_device);
     switch (maths::cublasLt::look_at(function, &copy, sizeof copy, look)) {
         case Fit::fits:
-            return kSuccess;
+            return has_memory && look.lacks() ? kInvalidValue : kSuccess;
         case Fit::invalid:
             return kInvalidValue;
         default:
@@ -171,7 +179,7 @@ CUBLAS_EXPORT Status cublasLtMatmul(void* handle, void* descriptor, const void* 
     m.alpha = scalar_of(alpha, type, asked.scalars_on_device), m.beta = scalar_of(beta, type, asked.scalars_on_device);
     m.A = reinterpret_cast<uint64_t>(a), m.B = reinterpret_cast<uint64_t>(b);
     m.C = reinterpret_cast<uint64_t>(c), m.D = reinterpret_cast<uint64_t>(d);
-    if (Status status = fit(maths::cublasLt::k_cublasLtMatmul, asked)) return status;
+    if (Status status = fit(maths::cublasLt::k_cublasLtMatmul, asked, true)) return status;
     GkLibraryCall head{};
     head.function = maths::cublasLt::k_cublasLtMatmul;
     head.scalars_on_device = asked.scalars_on_device;
@@ -186,7 +194,7 @@ CUBLAS_EXPORT Status cublasLtMatmulAlgoGetHeuristic(void* handle, void* descript
     if (!handle) return kNotInitialized;
     if (most < 1 || !results || !count) return kInvalidValue;
     Matmul asked = matmul_of(descriptor, a_layout, b_layout, c_layout, d_layout);
-    if (Status status = fit(maths::cublasLt::k_cublasLtMatmul, asked)) return status;
+    if (Status status = fit(maths::cublasLt::k_cublasLtMatmul, asked, false)) return status;
     *results = kTheOne;
     *count = 1;
     return kSuccess;
@@ -198,7 +206,7 @@ CUBLAS_EXPORT Status cublasLtMatmulAlgoCheck(void* handle, void* descriptor, voi
     if (!handle) return kNotInitialized;
     if (!algorithm || !result) return kInvalidValue;
     Matmul asked = matmul_of(descriptor, a_layout, b_layout, c_layout, d_layout);
-    if (Status status = fit(maths::cublasLt::k_cublasLtMatmul, asked)) return status;
+    if (Status status = fit(maths::cublasLt::k_cublasLtMatmul, asked, false)) return status;
     *result = kTheOne;
     result->algorithm = *algorithm;
     return kSuccess;
@@ -228,7 +236,7 @@ CUBLAS_EXPORT Status cublasLtMatrixTransform(void* handle, void* descriptor, con
     const auto first = all_of<Layout>().find(a_layout), to = all_of<Layout>().find(c_layout);
     auto second = all_of<Layout>().find(b_layout);
     // There need not be a second matrix.
-    if (!second && !b_layout && !b) second = first;
+    if (!b) second = first;
     const bool on_device = of && of->pointer_mode == kDevice;
     if (!of || !first || !second || !to || !alpha || (!beta && (b || on_device))) return kInvalidValue;
     if (of->pointer_mode != kHost && of->pointer_mode != kDevice) {
@@ -253,7 +261,7 @@ CUBLAS_EXPORT Status cublasLtMatrixTransform(void* handle, void* descriptor, con
     m.Atype = first->type, m.orderA = first->order, m.lda = first->lead, m.strideA = first->stride;
     m.Btype = second->type, m.orderB = second->order, m.ldb = second->lead, m.strideB = second->stride;
     m.Ctype = to->type, m.orderC = to->order, m.ldc = to->lead, m.strideC = to->stride;
-    if (Status status = fit(maths::cublasLt::k_cublasLtMatrixTransform, asked)) return status;
+    if (Status status = fit(maths::cublasLt::k_cublasLtMatrixTransform, asked, true)) return status;
     GkLibraryCall head{};
     head.function = maths::cublasLt::k_cublasLtMatrixTransform;
     head.scalars_on_device = asked.scalars_on_device;
