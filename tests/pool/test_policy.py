@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_kernels.pool.policy.model import Gpu
-from gpu_kernels.pool.policy.placement import demands, place, taken
 from gpu_kernels.units import Size, parse_size, slice_of
+from tests.pool.policy.best_fit import demands, place, taken
 
 pytestmark = pytest.mark.quick
 

@@ -135,12 +135,6 @@ def weekdays_text(weekdays: str) -> str:
     return ", ".join(WEEKDAYS[int(digit) - 1] for digit in weekdays)
 
 
-def pattern_text(weekly: Weekly) -> str:
-    """``Monday, Wednesday 10:00 to 11:30 Europe/Berlin``."""
-    end = (datetime.combine(date.min, _clock(weekly.start)) + timedelta(minutes=weekly.minutes)).time()
-    return f"{weekdays_text(weekly.weekdays)} {weekly.start} to {end:%H:%M} {weekly.time_zone}"
-
-
 def _day(at: int) -> date:
     """The day in UTC, or the nearest that a calendar has with some to spare."""
     return date(1970, 1, 1) + timedelta(days=min(max(at // 86_400_000, -700_000), 2_900_000))

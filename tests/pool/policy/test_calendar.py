@@ -237,7 +237,3 @@ def test_the_end_on_the_clock():
             calendar.minutes_between("09:00", end)
     with pytest.raises(InvalidRequest, match="no '25:00' on a clock"):
         calendar.minutes_between("09:00", "25:00")
-
-
-def test_how_it_is_said():
-    assert calendar.pattern_text(Weekly(weekdays="13")) == "Monday, Wednesday 10:00 to 11:30 Europe/Berlin"

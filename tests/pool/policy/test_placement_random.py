@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_kernels.pool.policy.model import Gpu, Placement
-from gpu_kernels.pool.policy.placement import POLICIES, Catalogue, Index, bestfit
+from gpu_kernels.pool.policy.placement import POLICIES, Catalogue, Index
 from gpu_kernels.pool.policy.placement.policies import Policy
 from gpu_kernels.pool.policy.placement.servers import Candidate, Want, view
 from gpu_kernels.units import Size, Slice, slice_of
+from tests.pool.policy import best_fit
 
 CLASSES = ("A100", "T4", "V100")
 CATALOGUE = Catalogue.learned(
@@ -168,8 +169,8 @@ def test_something_is_found_wherever_something_fits(gpus: list[Gpu], policy: str
     index = Index(gpus, catalogue=CATALOGUE, policies={"": policy})
     for size in asks:
         found = index.place(size, room=unlimited)
-        assert (found is None) == (bestfit.place(size, index.gpus(), unlimited) is None)
-        assert index.demands(size) == bestfit.demands(size, index.gpus())
+        assert (found is None) == (best_fit.place(size, index.gpus(), unlimited) is None)
+        assert index.demands(size) == best_fit.demands(size, index.gpus())
         if found is not None:
             index.take(found)
 
@@ -197,4 +198,4 @@ def test_a_trial_leaves_no_trace(
         tried()
     assert index.gpus() == tuple(sorted(gpus, key=lambda gpu: gpu.id))
     assert index.place(last, room=unlimited) == before
-    assert index.demands(last) == bestfit.demands(last, gpus)
+    assert index.demands(last) == best_fit.demands(last, gpus)

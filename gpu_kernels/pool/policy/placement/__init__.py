@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_kernels.pool.policy.placement.bestfit import demands, place, taken
 from gpu_kernels.pool.policy.placement.catalogue import Catalogue, Shape
 from gpu_kernels.pool.policy.placement.index import POLICIES, Index, Room
 
-__all__ = ["POLICIES", "Catalogue", "Index", "Room", "Shape", "demands", "place", "taken"]
+__all__ = ["POLICIES", "Catalogue", "Index", "Room", "Shape"]

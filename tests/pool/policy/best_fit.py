@@ -1,17 +1,15 @@
-"""Best fit: a slice goes where it leaves the least room behind, so that large room stays for large
-requests.
+"""Best fit, worked out from the list of GPUs each time: what the index's answers are compared with. A slice
+goes where it leaves the least room behind, so that large room stays for large requests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from gpu_kernels.pool.policy.model import Gpu, Placement
+from gpu_kernels.pool.policy.placement import Room
 from gpu_kernels.units import Size, Slice, slice_of
-
-Room = Callable[[str], int]
-"""How many thousandths of a GPU class the asker may still take."""
 
 
 def place(size: Size, gpus: Iterable[Gpu], room: Room) -> Placement | None:
