@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from gpu_kernels.errors import InvalidSize
 
@@ -75,11 +76,19 @@ class Size:
 
 
 def parse_size(text: str) -> Size:
-    """Read a size. Raises ``InvalidSize``, whose text shows what was read and what is allowed."""
+    """Read a size. Raises ``InvalidSize``, whose text shows what was read and what is allowed.
+
+    The same text mostly gives the same object, so that what is kept by size is found without a comparison.
+    """
     if not isinstance(text, str):
         raise _invalid(repr(text), "that is not text")
     if len(text) > MAX_TEXT:
         raise _invalid(text, f"it is longer than {MAX_TEXT} characters")
+    return _parsed(text)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> Size:
     match = _SIZE.fullmatch(text.strip(" \t"))
     if match is None:
         raise _invalid(text, "it is empty")

@@ -7,6 +7,7 @@ import pytest
 from gpu_kernels.errors import (
     ClassHourFull,
     InvalidRequest,
+    InvalidSize,
     NoSuchClass,
     PoolFull,
     Refused,
@@ -133,6 +134,7 @@ def test_a_faculty_has_no_class_hours(school):
         ({"seats": 0}, InvalidRequest),
         ({"first_date": "2026-01-01", "last_date": "2026-12-01"}, InvalidRequest),
         ({"size": "0.1 A100"}, NoSuchClass),
+        ({"size": "0,02 V100"}, InvalidSize),
         ({"size": "20000 MiB"}, ClassHourFull),
     ],
 )

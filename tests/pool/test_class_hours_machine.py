@@ -129,7 +129,7 @@ class ClassHours(RuleBasedStateMachine):
     def come_to_class(self, data: st.DataObject, student: int, notebook: str, wait: bool) -> None:
         on = sorted(self.book.agenda.in_lead(self.school.now), key=lambda span: span.rank)
         span = data.draw(st.sampled_from(on))
-        size = self.book.class_hours[self.book.windows[span.id].class_hour].size
+        size = str(self.book.class_hours[self.book.windows[span.id].class_hour].size)
         user = f"student{student}"
         sure = span.starts_at <= self.school.now and self.sure_of_a_seat(user, span.id)
         try:

@@ -11,11 +11,13 @@ from gpu_kernels.pool.ledger.state.book import Book
 from gpu_kernels.pool.ledger.state.indexes.entitlements import Entitlements
 from gpu_kernels.pool.ledger.state.rows import Account, Gpu, Lease, Quota, Row, Slice
 from gpu_kernels.pool.policy.rules import GPU_HOUR, HOUR
+from gpu_kernels.units import parse_size
 
 pytestmark = pytest.mark.quick
 
 V100 = "V100"
 INSTITUTION = {"max_leases": 5, "course_limit": {V100: 40}}
+SIZE = parse_size("0.1 V100")
 ACCOUNTS: list[Row] = [
     Account(
         name="uni", kind="institution", created_at=0, rules={"max_leases": 5, "course_limit": {V100: 40}}
@@ -37,7 +39,7 @@ def gpu(number: int, *, offered: bool = True) -> Gpu:
 
 def lease(name: str, course: str, thousandths: int, *, path: str | None = None) -> Lease:
     return Lease(
-        id=name, state="active", user="ada", course=course, size="x", key=name, live_key=name, body_hash="",
+        id=name, state="active", user="ada", course=course, size=SIZE, key=name, live_key=name, body_hash="",
         server="", path=path or name, place="current", holder="", turn=0, created_at=0, asked_at=0,
         give_up_at=0, gpu_class=V100, thousandths=thousandths,
     )  # fmt: skip

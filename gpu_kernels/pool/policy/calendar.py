@@ -22,7 +22,7 @@ from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from gpu_kernels.errors import InvalidRequest
-from gpu_kernels.units import Size, parse_size
+from gpu_kernels.units import Size
 
 MINUTE = 60_000
 DAY_MINUTES = 24 * 60
@@ -233,8 +233,8 @@ def zone_if_known(name: str) -> ZoneInfo | None:
         return None
 
 
-def check(weekly: Weekly, *, size: str, seats: int) -> Size:
-    """Refuse what is no class hour; its size. Raises ``InvalidRequest`` with the field in ``details``."""
+def check(weekly: Weekly, *, size: Size, seats: int) -> None:
+    """Refuse what is no class hour. Raises ``InvalidRequest`` with the field in ``details``."""
     time_zone(weekly.time_zone)
     if parse_weekdays(weekly.weekdays) != weekly.weekdays:
         raise _invalid("weekdays", f"The weekdays {_shown(weekly.weekdays)} are not in order.")
@@ -245,7 +245,12 @@ def check(weekly: Weekly, *, size: str, seats: int) -> Size:
     _between("late_minutes", weekly.late_minutes, 1, DAY_MINUTES, "Coming late is 1 to 1440 minutes")
     _between("seats", seats, 1, MOST_SEATS, f"A class has 1 to {MOST_SEATS} seats")
     _check_dates(weekly)
-    return _check_size(size)
+    if size.count > 1:
+        raise _invalid(
+            "size",
+            f"A seat is of one GPU at the most, and {size} is of {size.count}.",
+            "Choose a smaller size for a seat.",
+        )
 
 
 def _check_dates(weekly: Weekly) -> None:
@@ -269,17 +274,6 @@ def _check_dates(weekly: Weekly) -> None:
             "weekdays",
             f"It never meets: no {weekdays_text(weekly.weekdays)} from {first} to {last} is left.",
         )
-
-
-def _check_size(text: str) -> Size:
-    size = parse_size(text)
-    if size.count > 1:
-        raise _invalid(
-            "size",
-            f"A seat is of one GPU at the most, and {size} is of {size.count}.",
-            "Choose a smaller size for a seat.",
-        )
-    return size
 
 
 def _between(field: str, value: int, least: int, most: int, rule: str) -> None:

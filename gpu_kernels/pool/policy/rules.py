@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
 from gpu_kernels.errors import InvalidRequest, InvalidSize
@@ -163,11 +162,7 @@ def _sizes(value: Any) -> tuple[Size, ...]:
 def _size(text: Any) -> Size:
     if not isinstance(text, str) or len(text) > MAX_TEXT:
         raise ValueError
-    return _known_size(text)
-
-
-_known_size = lru_cache(maxsize=4096)(parse_size)
-"""Courses name the same few sizes again and again."""
+    return parse_size(text)
 
 
 def _pause(value: Any) -> str:

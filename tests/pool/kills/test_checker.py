@@ -10,10 +10,12 @@ import pytest
 from benchmarks.kills.checker import Checker, Use
 from gpu_kernels.pool.ledger.commands.termination import NOT_RENEWED
 from gpu_kernels.pool.ledger.state.rows import Event, Gpu, Lease, Slice
+from gpu_kernels.units import parse_size
 
 pytestmark = pytest.mark.quick
 
 T = 1_800_000_000.0
+SIZE = parse_size("0.5 V100")
 GPU = Gpu(
     id=1, agent_name="one", uuid="GPU-1", index=0, gpu_class="V100", device="software", name="Software GPU",
     total_mib=1000, offered=True, offered_class="V100", offered_mib=1000, allocatable_mib=1000,
@@ -22,7 +24,7 @@ GPU = Gpu(
 
 def lease(name: str, epoch: int, **fields: Any) -> Lease:
     made = Lease(
-        id=name, state="released", user="ada", course="ml101", size="0.5 V100", key=name, live_key=None,
+        id=name, state="released", user="ada", course="ml101", size=SIZE, key=name, live_key=None,
         body_hash="", server="", path=name, place=None, holder="k", turn=0, created_at=0, asked_at=0,
         give_up_at=0, agent_name="one", epoch=epoch,
     )  # fmt: skip

@@ -24,6 +24,7 @@ from gpu_kernels.pool.ledger.state.rows import (
     Window,
 )
 from gpu_kernels.pool.ledger.stores import Store
+from gpu_kernels.units import parse_size
 
 T = 1_800_000_000_000
 AGENT = Agent(
@@ -62,7 +63,7 @@ COURSE = Account(
 CLASS_HOUR = ClassHour(
     id="h1",
     course="ml101",
-    size="0.1 V100",
+    size=parse_size("0.1 V100"),
     seats=1,
     weekdays="15",
     start="09:15",
@@ -87,7 +88,7 @@ def lease(name: str = "l1", **values: Any) -> Lease:
         "state": "queued",
         "user": "ada",
         "course": "ml101",
-        "size": "0.1 V100",
+        "size": parse_size("0.1 V100"),
         "key": f"key of {name}",
         "live_key": f"key of {name}",
         "body_hash": "00",

@@ -17,7 +17,7 @@ from gpu_kernels.pool.ledger.commands.swap import turn_if_ended_for_the_new
 from gpu_kernels.pool.ledger.commands.termination import REPLACED, drain, end_all
 from gpu_kernels.pool.ledger.commands.transitions import move
 from gpu_kernels.pool.ledger.queries.courses import resolve_course
-from gpu_kernels.pool.ledger.queries.scene import next_turn, size_of
+from gpu_kernels.pool.ledger.queries.scene import next_turn
 from gpu_kernels.pool.ledger.state.rows import Lease
 from gpu_kernels.pool.ledger.state.states import Place, State, Who
 from gpu_kernels.pool.ledger.transaction import Transaction
@@ -133,7 +133,7 @@ def _new_lease(tx: Transaction, wish: Wish, course: str, body_hash: str, turn: i
         place=None,
         user=wish.user,
         course=course,
-        size=str(wish.size),
+        size=wish.size,
         key=wish.key,
         live_key=wish.key,
         body_hash=body_hash,
@@ -154,7 +154,7 @@ def _disturbs_nobody(lease: Lease, waiting: Lease) -> bool:
     return (
         lease.course == waiting.course
         and (lease.preemptible or not waiting.preemptible)
-        and no_more_than(size_of(lease.size), size_of(waiting.size))
+        and no_more_than(lease.size, waiting.size)
     )
 
 

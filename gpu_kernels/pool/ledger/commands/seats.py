@@ -14,7 +14,7 @@ from functools import partial
 from gpu_kernels.errors import PoolFull
 from gpu_kernels.pool.ledger.queries.agenda import stays
 from gpu_kernels.pool.ledger.queries.rules import longest_life
-from gpu_kernels.pool.ledger.queries.scene import policy_gpu, size_of
+from gpu_kernels.pool.ledger.queries.scene import policy_gpu
 from gpu_kernels.pool.ledger.state.capacity import takes_slices
 from gpu_kernels.pool.ledger.state.rows import Lease, Seat
 from gpu_kernels.pool.ledger.state.states import ENDING, IN_FORCE
@@ -99,7 +99,7 @@ def not_clear_yet(course: str, seats: int) -> PoolFull:
 
 def _matches(tx: Transaction, lease: Lease, seating: Seating) -> bool:
     """Whether the seat is of the request's size, on a server that answers."""
-    row, size = tx.book.gpus[seating.gpu_id], size_of(lease.size)
+    row, size = tx.book.gpus[seating.gpu_id], lease.size
     if not takes_slices(row) or size.gpu_class not in (None, row.gpu_class) or size.count > 1:
         return False
     gpu = policy_gpu(tx, row)

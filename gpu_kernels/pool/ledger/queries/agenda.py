@@ -10,7 +10,7 @@ from gpu_kernels.pool.ledger.state.rows import Gpu, Lease, Seat, Window
 from gpu_kernels.pool.ledger.state.states import ENDING
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy.agenda_model import FOREVER, Bench, Demand, Stay, Stays
-from gpu_kernels.units import Slice, parse_size
+from gpu_kernels.units import Slice
 
 LOST_AFTER = 120_000
 """Seats leave a server that has been silent for so long. Shorter silences are restarts and hiccups; a member
@@ -28,7 +28,7 @@ def demand_of(tx: Transaction, window: Window) -> Demand:
     taken = frozenset(number for number, seat in seats.items() if seat.state == "taken")
     wanted = len(seats) if window.state == "open" and window.late_at <= tx.now else class_hour.seats
     lost = lost_seats(tx, window)
-    return Demand(span_of(window, class_hour), parse_size(class_hour.size), wanted, taken - lost)
+    return Demand(span_of(window, class_hour), class_hour.size, wanted, taken - lost)
 
 
 def lost_seats(tx: Transaction, window: Window) -> frozenset[int]:

@@ -21,7 +21,7 @@ def class_hour_view(tx: Transaction, class_hour: ClassHour, meetings: int = ALON
     return {
         "id": class_hour.id,
         "course": class_hour.course,
-        "size": class_hour.size,
+        "size": str(class_hour.size),
         "seats": class_hour.seats,
         "weekdays": [calendar.WEEKDAYS[int(digit) - 1].lower() for digit in class_hour.weekdays],
         "start": class_hour.start,

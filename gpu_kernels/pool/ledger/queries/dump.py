@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from gpu_kernels.errors import InvalidSize
 from gpu_kernels.pool.ledger.queries.scene import ask, scene_of
 from gpu_kernels.pool.ledger.state.book import Book
 from gpu_kernels.pool.ledger.state.house import House
-from gpu_kernels.pool.ledger.state.rows import TABLES, AgentToken, Event, GroupProperty, Lease, Row, Slice
+from gpu_kernels.pool.ledger.state.rows import (
+    TABLES,
+    AgentToken,
+    ClassHour,
+    Event,
+    GroupProperty,
+    Lease,
+    Row,
+    Slice,
+)
 from gpu_kernels.pool.ledger.state.states import FINAL
 from gpu_kernels.pool.ledger.stores.memory import MemoryStore
 from gpu_kernels.pool.ledger.transaction import Caps, Setting, Timing, Transaction
@@ -19,10 +29,10 @@ from gpu_kernels.pool.policy.placement import Catalogue, Shape
 from gpu_kernels.pool.policy.queue import decide
 from gpu_kernels.pool.policy.rules import Rules, Spent
 from gpu_kernels.pool.policy.scene import Patience, Settings
-from gpu_kernels.units import parse_size
+from gpu_kernels.units import Size, parse_size
 
 FORMAT = "gpu-kernels pool state 1"
-LEFT_OUT = frozenset({AgentToken, Event, GroupProperty})
+LEFT_OUT = frozenset({AgentToken, ClassHour, Event, GroupProperty})
 """Tables that no decision looks at."""
 
 
@@ -41,7 +51,7 @@ def dump(tx: Transaction) -> dict[str, Any]:
             rows = [_bare(row) for row in book.leases.values() if row.id in leases]
         elif kind is Slice:
             rows = [row for row in book.slices.values() if row.lease_id in leases]
-        tables[kind.TABLE] = [asdict(row) for row in rows]
+        tables[kind.TABLE] = [_fields(row) for row in rows]
     settings = tx.house.settings
     return {
         "format": FORMAT,
@@ -58,6 +68,11 @@ def dump(tx: Transaction) -> dict[str, Any]:
         "spent": _spent(tx),
         "rows": tables,
     }
+
+
+def _fields(row: Row) -> dict[str, Any]:
+    found = {field.name: getattr(row, field.name) for field in fields(row)}
+    return {name: str(value) if isinstance(value, Size) else value for name, value in found.items()}
 
 
 def _bare(lease: Lease) -> Lease:
@@ -102,7 +117,7 @@ def load(document: Mapping[str, Any]) -> Transaction:
         raise ValueError(f"this is no state of a pool: its format is not {FORMAT!r}")
     try:
         return _loaded(document)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, InvalidSize) as error:
         raise ValueError(f"this state of a pool is damaged: {error}") from error
 
 
@@ -133,6 +148,9 @@ def _loaded(document: Mapping[str, Any]) -> Transaction:
     return tx
 
 
-def _row(kind: type[Any], fields: Mapping[str, Any]) -> Any:
-    """A row of JSON: what is a tuple came as a list."""
-    return kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()})
+def _row(kind: type[Any], found: Mapping[str, Any]) -> Any:
+    """A row of JSON: what is a tuple came as a list, a size as a text."""
+    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in found.items()}
+    if kind in (Lease, ClassHour):
+        values["size"] = parse_size(values["size"])
+    return kind(**values)

@@ -35,7 +35,7 @@ def lease_view(
         "epoch": lease.epoch,
         "user": lease.user,
         "course": lease.course,
-        "size": lease.size,
+        "size": str(lease.size),
         "gpu_class": lease.gpu_class,
         "device": lease.device,
         "slot": {"server": lease.server, "path": lease.path},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from gpu_kernels.pool.ledger.queries.agenda import leaves_at, stays
@@ -17,10 +16,7 @@ from gpu_kernels.pool.policy import model
 from gpu_kernels.pool.policy.agenda_model import Stay, Stays
 from gpu_kernels.pool.policy.model import Ask
 from gpu_kernels.pool.policy.scene import Held, Scene
-from gpu_kernels.units import Slice, parse_size
-
-size_of = lru_cache(maxsize=4096)(parse_size)
-"""The same text gives the same size: the policy keeps what it worked out of one."""
+from gpu_kernels.units import Slice
 
 
 def scene_of(tx: Transaction, newest: Lease | None = None) -> Scene:
@@ -129,7 +125,7 @@ def ask_without_overlap(tx: Transaction, lease: Lease) -> Ask:
     made = Ask(
         id=lease.id,
         course=lease.course,
-        size=size_of(lease.size),
+        size=lease.size,
         turn=(lease.turn, lease.id),
         user=lease.user,
         life=life,

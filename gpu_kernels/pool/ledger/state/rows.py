@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
+from gpu_kernels.units import Size
+
 Key = tuple[Any, ...]
 
 
@@ -170,7 +172,7 @@ class ClassHour:
     KEY: ClassVar[tuple[str, ...]] = ("id",)
     id: str
     course: str
-    size: str
+    size: Size
     seats: int
     weekdays: str
     start: str
@@ -226,11 +228,11 @@ class Seat:
 class Lease:
     """A lease from its request to its end; see ``states`` for ``state`` and ``place``.
 
-    ``live_key`` and ``place`` are NULL once they name nothing any more. ``start_seq`` and ``end_seq`` are
-    the agent's ``target_seq`` that says the lease is there, and that it is gone: they are the outbox of the
-    deciding transaction. ``ends_at``: its longest life ends; ``preempt_at``: it makes way for a class hour
-    then; ``preemptible``: its user agreed to that. ``busy_at``: when its launches last changed.
-    ``promised_at``: since when its request holds a promise (see ``policy.queue``).
+    ``size`` is text in a store's column. ``live_key`` and ``place`` are NULL once they name nothing any more.
+    ``start_seq`` and ``end_seq`` are the agent's ``target_seq`` that says the lease is there, and that it is
+    gone: they are the outbox of the deciding transaction. ``ends_at``: its longest life ends; ``preempt_at``:
+    it makes way for a class hour then; ``preemptible``: its user agreed to that. ``busy_at``: when its
+    launches last changed. ``promised_at``: since when its request holds a promise (see ``policy.queue``).
     """
 
     TABLE: ClassVar[str] = "leases"
@@ -240,7 +242,7 @@ class Lease:
     reason: str | None = None
     user: str
     course: str
-    size: str
+    size: Size
     key: str
     live_key: str | None
     body_hash: str

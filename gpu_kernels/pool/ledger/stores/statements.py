@@ -18,6 +18,7 @@ from sqlalchemy import UniqueConstraint
 
 from gpu_kernels.pool.ledger.state.rows import TABLES, Change, Row
 from gpu_kernels.pool.ledger.stores.tables import BY_ROW, is_json
+from gpu_kernels.units import Size, parse_size
 
 R = TypeVar("R")
 Values = tuple[Any, ...]
@@ -45,6 +46,7 @@ class Codec:
         self.names = tuple(field.name for field in fields(row))
         self._marker = marker
         self._json = frozenset(name for name in self.names if is_json(hints[name]))
+        self._sizes = frozenset(name for name in self.names if hints[name] is Size)
         self._tuples = frozenset(name for name in self._json if "tuple" in str(hints[name]))
         self._types = {name: POSTGRESQL_TYPES.get(_plain(hints[name]), "text") for name in self.names}
         constraints = [c for c in BY_ROW[row].constraints if isinstance(c, UniqueConstraint)]
@@ -95,21 +97,30 @@ class Codec:
 
     def _reader(self, names: Sequence[str]) -> Callable[[Any], Values]:
         """What reads the values of these fields from a row, as parameters."""
-        dumped = [place for place, name in enumerate(names) if name in self._json]
+        dumped = [(place, made) for place, name in enumerate(names) if (made := self._dumper(name))]
         if len(names) == 1:
             one = attrgetter(names[0])
-            return (lambda row: (_dump(one(row)),)) if dumped else (lambda row: (one(row),))
+            if not dumped:
+                return lambda row: (one(row),)
+            ((_, only),) = dumped
+            return lambda row: (only(one(row)),)
         get: Callable[[Any], Values] = attrgetter(*names)
         if not dumped:
             return get
 
-        def with_json(row: Any) -> Values:
+        def with_texts(row: Any) -> Values:
             values = list(get(row))
-            for place in dumped:
-                values[place] = _dump(values[place])
+            for place, made in dumped:
+                values[place] = made(values[place])
             return tuple(values)
 
-        return with_json
+        return with_texts
+
+    def _dumper(self, name: str) -> Callable[[Any], str] | None:
+        """What makes a column of a field of this name, where that is not the field's value itself."""
+        if name in self._json:
+            return _dump
+        return str if name in self._sizes else None
 
     def rows(self, results: Iterable[Sequence[Any]]) -> Iterator[Any]:
         """Rows from what a query for ``columns`` has given."""
@@ -127,6 +138,8 @@ class Codec:
             return lambda value: tuple(_load(value))
         if name in self._json:
             return _load
+        if name in self._sizes:
+            return parse_size
         return bool if name in self._bools else None
 
 

@@ -38,6 +38,7 @@ from sqlalchemy.types import TypeEngine
 
 from gpu_kernels.pool.ledger.state.rows import TABLES, Row
 from gpu_kernels.pool.ledger.state.states import FINAL, HOLDING, LIVE
+from gpu_kernels.units import Size
 
 NAMING = {
     "ix": "ix_%(column_0_label)s",
@@ -184,7 +185,7 @@ def _column_type(row: type[Row], name: str, hint: Any) -> TypeEngine[Any]:
         return JSON()
     if kind is int:
         return ROW_ID if (name,) == row.KEY else WHOLE
-    plain: Mapping[Any, TypeEngine[Any]] = {str: TEXT, bool: Boolean(), float: Double()}
+    plain: Mapping[Any, TypeEngine[Any]] = {str: TEXT, Size: TEXT, bool: Boolean(), float: Double()}
     return plain[kind]
 
 

@@ -43,7 +43,7 @@ MOST_PLANNED = 30_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """A class hour as a person writes it; see ``rows.ClassHour``."""
+    """A class hour as a person writes it, its size a text; see ``rows.ClassHour``."""
 
     course: str
     size: str
@@ -76,13 +76,18 @@ def create(tx: Transaction, pattern: Pattern, *, actor: str) -> ClassHour:
     _check_number(tx, pattern.course)
     row = ClassHour(
         id=secrets.token_hex(8), created_by=actor, created_at=tx.now,
-        **{name: getattr(pattern, name) for name in Pattern.__slots__},
+        **_read({name: getattr(pattern, name) for name in Pattern.__slots__}),
     )  # fmt: skip
     row = _checked(tx, row)
     check_booked(tx, row)
     _confirm(tx, row, [])
     tx.event(actor, "class_hour_made", row.id, _said(row))
     return row
+
+
+def _read(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A pattern's fields as those of a row. Raises ``InvalidSize``."""
+    return {**fields, "size": parse_size(fields["size"])} if "size" in fields else dict(fields)
 
 
 def _check_not_on(tx: Transaction, row: ClassHour) -> None:
@@ -108,7 +113,7 @@ def change(tx: Transaction, class_hour: str, fields: Mapping[str, Any], *, actor
     """
     assert fields.keys() <= CHANGEABLE
     old = existing(tx, class_hour)
-    row = _checked(tx, replace(old, **fields))
+    row = _checked(tx, replace(old, **_read(fields)))
     if row.size != old.size:
         _check_not_on(tx, old)
     check_booked(tx, row, old)
@@ -141,7 +146,7 @@ def _unknown(class_hour: str) -> UnknownClassHour:
 def _said(row: ClassHour) -> dict[str, Any]:
     """What the audit trail keeps of it."""
     said = {name: getattr(row, name) for name in Pattern.__slots__}
-    return {**said, "except_dates": list(row.except_dates)}
+    return {**said, "size": str(row.size), "except_dates": list(row.except_dates)}
 
 
 def _check_number(tx: Transaction, course: str) -> None:
@@ -156,17 +161,18 @@ def _check_number(tx: Transaction, course: str) -> None:
 
 
 def _checked(tx: Transaction, row: ClassHour) -> ClassHour:
-    """The class hour with its size in its canonical words. Raises ``InvalidRequest``, ``NoSuchClass``."""
-    size = calendar.check(row, size=row.size, seats=row.seats)
+    """The class hour, the dates that it leaves out in order. Raises ``InvalidRequest``, ``NoSuchClass``."""
+    calendar.check(row, size=row.size, seats=row.seats)
     if not any(True for _ in calendar.meetings(row, tx.now, FOREVER)):
         raise InvalidRequest(
             f"All meetings of this class hour would be over: the last date is {row.last_date}.",
             details={"field": "last_date"},
         )
     gpus = tx.book.places.index.gpus()
-    if gpus and size.gpu_class is not None and all(gpu.gpu_class != size.gpu_class for gpu in gpus):
-        raise refusals.no_such_class(size.gpu_class, gpus)
-    return replace(row, size=str(size), except_dates=tuple(sorted(set(row.except_dates))))
+    gpu_class = row.size.gpu_class
+    if gpus and gpu_class is not None and all(gpu.gpu_class != gpu_class for gpu in gpus):
+        raise refusals.no_such_class(gpu_class, gpus)
+    return replace(row, except_dates=tuple(sorted(set(row.except_dates))))
 
 
 # Confirming: all of it or nothing
@@ -200,8 +206,7 @@ def _confirm(tx: Transaction, row: ClassHour, kept: Iterable[Window]) -> None:
         for window, m in meetings.items()
         if window not in running and tx.now < m.late_at
     ]  # fmt: skip
-    size = parse_size(row.size)
-    demands = [Demand(span_of(window, row), size, row.seats) for window in wanted]
+    demands = [Demand(span_of(window, row), row.size, row.seats) for window in wanted]
     lacking = _seat_all(tx, trial, demands)
     if lacking:
         raise full(row, trial, demands, lacking)

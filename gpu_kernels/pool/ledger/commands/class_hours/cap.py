@@ -13,7 +13,7 @@ from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy import calendar
 from gpu_kernels.pool.policy.rule_refusals import hours_text
 from gpu_kernels.pool.policy.rules import GPU_HOUR
-from gpu_kernels.units import THOUSANDTHS, parse_size
+from gpu_kernels.units import THOUSANDTHS
 
 BY_DEFAULT = 4
 """Where no rule says how much, one part in so many of what the pool has of the GPU class in a week."""
@@ -52,9 +52,8 @@ def check_booked(tx: Transaction, row: ClassHour, before: ClassHour | None = Non
 
 def a_week(tx: Transaction, row: ClassHour) -> int:
     """Thousandth-milliseconds that the seats of a class hour take in a week."""
-    size = parse_size(row.size)
-    shares = tx.book.places.index.demands(size).values()
-    share = max(shares, default=0 if size.gpus is None else int(size.gpus * THOUSANDTHS))
+    shares = tx.book.places.index.demands(row.size).values()
+    share = max(shares, default=0 if row.size.gpus is None else int(row.size.gpus * THOUSANDTHS))
     return share * row.seats * row.minutes * MINUTE * _meetings(row)
 
 
@@ -69,7 +68,7 @@ def _most(tx: Transaction, row: ClassHour) -> tuple[int | None, str]:
     rule = tx.book.entitlements.rules(row.course).class_hours_per_week
     if rule is not None:
         return rule, ""
-    gpu_class = parse_size(row.size).gpu_class
+    gpu_class = row.size.gpu_class
     gpus = [gpu for gpu in tx.book.places.index.gpus() if gpu_class in (None, gpu.gpu_class)]
     if not gpus:
         return None, ""  # it is refused for that, or comes to have seats when there are some
@@ -77,7 +76,7 @@ def _most(tx: Transaction, row: ClassHour) -> tuple[int | None, str]:
 
 
 def _others(tx: Transaction, row: ClassHour, *, all_classes: bool) -> list[ClassHour]:
-    gpu_class = parse_size(row.size).gpu_class
+    gpu_class = row.size.gpu_class
     return [
         other
         for other in tx.book.class_hours.values()
@@ -86,7 +85,7 @@ def _others(tx: Transaction, row: ClassHour, *, all_classes: bool) -> list[Class
         and other.cancelled_at is None
         and _weeks(other)[0] <= _weeks(row)[1]
         and _weeks(row)[0] <= _weeks(other)[1]
-        and (all_classes or gpu_class is None or parse_size(other.size).gpu_class in (None, gpu_class))
+        and (all_classes or gpu_class is None or other.size.gpu_class in (None, gpu_class))
     ]
 
 
@@ -106,7 +105,7 @@ def _weeks(row: ClassHour) -> tuple[date, date]:
 
 def _no_more(asked: int, row: ClassHour, had: int, before: ClassHour) -> bool:
     within = before.first_date <= row.first_date and row.last_date <= before.last_date
-    return within and asked <= had and parse_size(row.size).gpu_class == parse_size(before.size).gpu_class
+    return within and asked <= had and row.size.gpu_class == before.size.gpu_class
 
 
 def _hours(amount: int) -> str:

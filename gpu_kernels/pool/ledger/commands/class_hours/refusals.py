@@ -11,7 +11,6 @@ from gpu_kernels.pool.ledger.state.rows import ClassHour
 from gpu_kernels.pool.policy import calendar
 from gpu_kernels.pool.policy.agenda import Agenda
 from gpu_kernels.pool.policy.agenda_model import FOREVER, Bench, Demand, Plan, Seating, Span, Stays
-from gpu_kernels.units import parse_size
 
 SHOWN, MOST_TIMES = 5, 3
 """So many of the meetings that lack seats, and of the times that would do, are named in a refusal."""
@@ -124,13 +123,12 @@ def _other_starts(row: ClassHour, trial: Trial, meetings: int) -> Sequence[str]:
 
 
 def _fits_as(row: ClassHour, trial: Trial, meetings: int) -> bool:
-    size = parse_size(row.size)
     to_come = [m for m in calendar.meetings(row, trial.now, trial.now + HORIZON) if trial.now < m.late_at]
     if len(to_come) < meetings:
         return False
     for meeting in to_come:
         span = Span("", row.course, meeting.starts_at, meeting.ends_at, meeting.lead_at, (trial.now, ""))
-        plan = trial.agenda.plan(Demand(span, size, row.seats), trial.here, trial.there, now=trial.now)
+        plan = trial.agenda.plan(Demand(span, row.size, row.seats), trial.here, trial.there, now=trial.now)
         if plan.short:
             return False
     return True
