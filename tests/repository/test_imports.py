@@ -137,6 +137,18 @@ def test_the_rooms_of_the_ledger_import_those_below_them_alone():
     assert {room: others - allowed[room] for room, others in found.items() if others - allowed[room]} == {}
 
 
+def test_queries_of_the_ledger_change_nothing():
+    changing = {"put", "change", "drop", "event", "when_committed", "lease_changed", "capacity_changed"}
+    found = {
+        f"{module}: {node.attr}"
+        for module, source in modules().items()
+        if module.startswith("gpu_kernels.pool.ledger.queries.")
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Attribute) and node.attr in changing and ast.unparse(node.value) == "tx"
+    }
+    assert found == set()
+
+
 def test_policy_imports_nothing_of_the_controller():
     outside = {
         other
