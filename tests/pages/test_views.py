@@ -212,7 +212,7 @@ def test_a_change_tells_what_is_otherwise_now():
 
 def test_everything_that_the_audit_trail_tells_can_be_asked_for():
     written = set()
-    for source in (Path(ledger.__file__).parent).glob("*.py"):
+    for source in Path(ledger.__file__).parent.rglob("*.py"):
         written |= set(re.findall(r'\.event\([^,\n]+, "([a-z_]+)"', source.read_text()))
     written |= {*State, "open", "cordoned", "class_hour_over"}
     assert sorted(kind for _, kinds in changes.KINDS for kind in kinds) == sorted(written)
