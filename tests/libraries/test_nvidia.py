@@ -24,7 +24,8 @@ pytestmark = [pytest.mark.native, pytest.mark.timeout(300)]
 def native() -> Build:
     return build_of_make(
         *("client_cuda", "gpu_worker", "recording_driver"),
-        *("recording_cublas", "recording_cublaslt", "cublas13", "cublasLt13"),
+        *("recording_cublas", "recording_cublaslt", "recording_cusolver"),
+        *("cublas13", "cublasLt13", "cusolver12"),
     )
 
 
@@ -40,10 +41,10 @@ def agent(native, tmp_path) -> Iterator[MinimalAgent]:
 
 
 def run(
-    agent: MinimalAgent, native: Build, program: Path, library: str = "cublas"
+    agent: MinimalAgent, native: Build, program: Path, library: str = "cublas", major: int = 13
 ) -> subprocess.CompletedProcess[str]:
     environment = agent.client_environment(native.client) | {"PYTHONPATH": python_path()}
-    path = native.folder / f"libraries/13/lib{library}.so.13"
+    path = native.folder / f"libraries/{major}/lib{library}.so.{major}"
     return subprocess.run(
         [sys.executable, program, path], env=environment, capture_output=True, text=True, timeout=200
     )
@@ -119,3 +120,22 @@ def test_a_server_without_the_library_says_so_at_the_start(native, tmp_path) -> 
         done = run(agent, native, program)
     assert done.stdout == "1 None\n", done.stderr
     assert "this GPU server has no libcublas.so.13" in done.stderr
+
+
+def test_nvidias_cusolver_is_given_what_the_program_passed_and_room_of_the_slice(
+    native, agent, tmp_path
+) -> None:
+    done = run(agent, native, HERE / "solver_passing.py", "cusolver", 12)
+    assert done.returncode == 0, done.stdout + done.stderr
+    passed, recorded = json.loads(done.stdout), (tmp_path / "log").read_text()
+    assert passed.pop("outside") == [0, INVALID_VALUE]
+    assert passed.pop("refused") == [0, NOT_SUPPORTED]
+    for name, values in passed.items():
+        assert words(recorded, name) == [values], name
+    assert words(recorded, "SolverStream")[0] == ["own"]
+    # What the library asks for it gets, where a stream's calls work; and more where it asks for more.
+    small, large = (place for (place,) in words(recorded, "Room"))
+    assert "nil" not in small + large
+    assert small != large
+    # Its objects end with the call that they were made for.
+    assert words(recorded, "Objects") == [["1"]]

@@ -19,8 +19,8 @@ FOLDER = native_build({}).libraries
 REFUSALS = {
     "libcufft.so.11": ("cufftPlan1d", 16, "CUFFT_NOT_SUPPORTED"),
     "libcufft.so.12": ("cufftPlan1d", 16, "CUFFT_NOT_SUPPORTED"),
-    "libcusolver.so.11": ("cusolverDnSgetrf", 9, "CUSOLVER_STATUS_NOT_SUPPORTED"),
-    "libcusolver.so.12": ("cusolverDnSgetrf", 9, "CUSOLVER_STATUS_NOT_SUPPORTED"),
+    "libcusolver.so.11": ("cusolverDnXgeev", 9, "CUSOLVER_STATUS_NOT_SUPPORTED"),
+    "libcusolver.so.12": ("cusolverDnXgeev", 9, "CUSOLVER_STATUS_NOT_SUPPORTED"),
     "libcusolverMg.so.11": ("cusolverMgGetrf", 9, "CUSOLVER_STATUS_NOT_SUPPORTED"),
     "libcusolverMg.so.12": ("cusolverMgGetrf", 9, "CUSOLVER_STATUS_NOT_SUPPORTED"),
     "libcusparse.so.12": ("cusparseSpMM", 10, "CUSPARSE_STATUS_NOT_SUPPORTED"),
@@ -40,7 +40,7 @@ NODES = {
 }
 VERSIONS = {"cufftGetVersion": ("libcufft.so.12", 12500), "cusolverGetVersion": ("libcusolver.so.11", 11705)}
 HANDLES = [
-    ("libcusolver.so.12", "cusolverDn"),
+    ("libcusolver.so.12", "cusolverSp"),
     ("libcusolver.so.11", "cusolverSp"),
     ("libcusparse.so.12", "cusparse"),
 ]

@@ -10,7 +10,7 @@
 
 inline constexpr char kGkLibraryCall[] = "gkLibraryCall";
 
-enum GkLibrary : uint16_t { kGkCublas = 0, kGkCublasLt, kGkLibraries };
+enum GkLibrary : uint16_t { kGkCublas = 0, kGkCublasLt, kGkCusolver, kGkLibraries };
 
 // The head of a call. The function's arguments follow: the structure of its family, as generate.py makes it.
 struct GkLibraryCall {

@@ -26,7 +26,20 @@ _MEMORY = {"in": "kRead", "out": "kWrite", "change": "kChange", "optional": "kCh
 _PLACED = {"given": "kRead", "result": "kWrite", "state": "kChange"}
 _PARAMETER = re.compile(r"^(?P<kind>\w+)(?:\[(?P<type>[^\]]+)\])?:(?P<name>\w+)(?:=(?P<extent>.+))?$")
 _CONDITIONS = ("valid(", "supported(")
-_CHECKED = {"op", "fill", "side", "diag", "order"}
+_CHECKED = {"op", "fill", "side", "diag", "order", "job", "letter"}
+_ROOMS = {  # where NVIDIA's library works: what a program passes, and what that library is given
+    "room": ("void* {0}, int {0}_count", "void*, int", "call.room(), call.room_elements()"),
+    "rooms": (
+        "void* {0}, size_t {0}_bytes, void* host_{0}, size_t host_{0}_bytes",
+        "void*, size_t, void*, size_t",
+        "call.room(), call.room_bytes(), call.host_room(), call.host_room_bytes()",
+    ),
+    "place": ("void* {0}", "void*", "call.room()"),
+    "unused": ("void* {0}", "void*", "static_cast<void*>(nullptr)"),
+    "object": ("void* {0}", "void*", "call.params()"),
+}
+_SETTINGS = {"syevj", "gesvdj"}
+_SENT_AS = {"scalar": "Scalar", **dict.fromkeys(_SETTINGS, "Settings")}
 
 
 class ListError(Exception):
@@ -43,17 +56,17 @@ class Parameter:
     @property
     def declared(self) -> str:
         """Its type in the message."""
-        return "Scalar" if self.kind == "scalar" else "uint64_t" if self.is_pointer else "int64_t"
+        return _SENT_AS.get(self.kind, "uint64_t" if self.is_pointer else "int64_t")
 
     @property
     def is_pointer(self) -> bool:
-        return self.kind in _MEMORY or self.kind in _PLACED or self.kind in ("arrays", "scalar", "info")
+        return self.kind in (*_MEMORY, *_PLACED, *_SETTINGS, "arrays", "scalar", "info")
 
     @property
     def letter(self) -> str:
         """In `fields_of`."""
         if self.declared != "int64_t":
-            return "s" if self.kind == "scalar" else "a"
+            return "s" if self.kind in _SENT_AS else "a"
         return {"type": "t", "compute": "c"}.get(self.kind, "o" if self.kind in _CHECKED else "n")
 
     def in_c(self, wide: bool) -> str:
@@ -61,6 +74,8 @@ class Parameter:
             return "void*" if self.kind != "scalar" else "const void*"
         if self.kind == "stride":
             return "long long"
+        if self.kind == "letter":
+            return "signed char"
         return "int64_t" if wide and self.kind in _LENGTHS else "int"
 
 
@@ -69,6 +84,14 @@ class Function:
     name: str
     type: str
     wide: bool  # a form with integers of 64 bits is there too
+    wide_alone: bool = False  # and it alone, under this name
+
+    @property
+    def forms(self) -> list[tuple[str, bool]]:
+        """Names, and whether their integers have 64 bits."""
+        if self.wide_alone:
+            return [(self.name, True)]
+        return [(self.name, False), *([(self.name + "_64", True)] if self.wide else [])]
 
 
 @dataclass(frozen=True)
@@ -78,10 +101,11 @@ class Family:
     parameters: tuple[Parameter, ...]
     valid: tuple[str, ...]  # conditions of a call that goes together
     supported: tuple[str, ...]
+    buffer: tuple[str, ...] = ()  # what the question for the size of its room takes
 
     @property
     def sent(self) -> list[Parameter]:
-        return [parameter for parameter in self.parameters if parameter.kind != "info"]
+        return [p for p in self.parameters if p.kind != "info" and p.kind not in _ROOMS]
 
     @property
     def letters(self) -> str:
@@ -106,10 +130,10 @@ def _parameter(text: str) -> Parameter:
 def _functions(text: str) -> list[Function]:
     functions = []
     for pattern in re.split(r",(?![^{]*\})", text):
-        name, wide = pattern.removesuffix("+"), pattern.endswith("+")
+        name, wide, alone = pattern.rstrip("+^"), pattern[-1] in "+^", pattern.endswith("^")
         match = re.search(r"\{(.*)\}", name)
         if not match:
-            functions.append(Function(name, "kNoType", wide))
+            functions.append(Function(name, "kNoType", wide, alone))
             continue
         for letters in match[1].split(","):
             functions.append(Function(name.replace(match[0], letters), _TYPES[letters], wide))
@@ -128,8 +152,11 @@ def read(text: str) -> list[Family]:
             continue
         name, functions, *rest = words
         valid, supported = (_conditions(rest, word) for word in _CONDITIONS)
-        parameters = [_parameter(word) for word in rest if not word.startswith(_CONDITIONS)]
-        families.append(Family(name, tuple(_functions(functions)), tuple(parameters), valid, supported))
+        buffer = next((part.split(",") for part in _conditions(rest, "buffer(")), ())
+        parameters = [_parameter(word) for word in rest if not word.startswith((*_CONDITIONS, "buffer("))]
+        families.append(
+            Family(name, tuple(_functions(functions)), tuple(parameters), valid, supported, tuple(buffer))
+        )
     return families
 
 
@@ -187,6 +214,8 @@ def _look(family: Family) -> str:
     # Values first: what of the others is looked at depends on them.
     for parameter in sorted(family.parameters, key=lambda p: p.kind != "scalar"):
         element = _element(family, parameter)
+        if parameter.kind in _SETTINGS:
+            continue
         if parameter.kind == "scalar":
             lines.append(f'    look.scalar("{parameter.name}", m.{parameter.name}, {element});\n')
             continue
@@ -208,8 +237,8 @@ def _look(family: Family) -> str:
 def _element(family: Family, parameter: Parameter, message: str = "m") -> str:
     if parameter.type in ("T", "real", "index"):
         return parameter.type
-    if parameter.type == "int":
-        return "integer"
+    if parameter.type in ("int", "long"):
+        return "integer" if parameter.type == "int" else "kI64"
     text = family.over(message, parameter.type)
     return f"as_type({text})" if "(" not in text else text
 
@@ -231,6 +260,7 @@ def operands(library: str, families: list[Family]) -> str:
     for _, family, function in _numbered(families):
         lines.append(f"        case k_{function.name}:\n")
         wide = "" if function.wide else " || look.wide()"
+        wide = " || !look.wide()" if function.wide_alone else wide
         lines.append(f"            if (bytes != sizeof({family.name}){wide}) return Fit::invalid;\n")
         called = f"look_at(*static_cast<{family.name}*>(arguments), {function.type}, look)"
         lines.append(f"            return {called};\n")
@@ -239,9 +269,14 @@ def operands(library: str, families: list[Family]) -> str:
     return "".join(lines)
 
 
-def _export(family: Family, function: Function, wide: bool) -> str:
-    symbol = function.name + ("_64" if wide else "")
-    given = ", ".join(f"{parameter.in_c(wide)} {parameter.name}" for parameter in family.parameters)
+def _given(parameter: Parameter, wide: bool) -> str:
+    if parameter.kind in _ROOMS:
+        return _ROOMS[parameter.kind][0].format(parameter.name)
+    return f"{parameter.in_c(wide)} {parameter.name}"
+
+
+def _export(family: Family, function: Function, symbol: str, wide: bool) -> str:
+    given = ", ".join(_given(parameter, wide) for parameter in family.parameters)
     lines = [f"MATHS_EXPORT int {symbol}(void* handle, {given}) {{\n"]
     lines.append(f"    OwnCall call(handle, k_{function.name}, {str(wide).lower()});\n")
     lines.append(
@@ -261,6 +296,10 @@ def _export(family: Family, function: Function, wide: bool) -> str:
             later.append(f"    call.placed(message.{name}, {name}, {element}, {count}, Access::{access});\n")
         elif parameter.kind == "info":
             later.append(f"    call.info({name});\n")
+        elif parameter.kind in _SETTINGS:
+            later.append(f"    call.settings(message.{name}, {name});\n")
+        elif parameter.kind in _ROOMS:
+            continue
         elif parameter.is_pointer:
             lines.append(f"    message.{name} = reinterpret_cast<uint64_t>({name});\n")
         else:
@@ -272,13 +311,28 @@ def _export(family: Family, function: Function, wide: bool) -> str:
     return "".join(lines)
 
 
+_ANSWERS = {"*": "int* count", "**": "size_t* bytes, size_t* host_bytes"}
+
+
+def _buffer_export(family: Family, symbol: str, wide: bool) -> str:
+    """No end needs the program's room."""
+    of = {parameter.name: parameter for parameter in family.parameters}
+    given = ", ".join(_ANSWERS.get(word) or _given(of[word], wide) for word in family.buffer)
+    sizes = [word for word in family.buffer if word in of and of[word].kind == "size"]
+    fit = " && ".join(f"{name} >= 0" for name in sizes)
+    answers = "count" if "*" in family.buffer else "bytes, host_bytes"
+    body = f"    return answer_room(handle, {fit}, {answers});\n"
+    return f"MATHS_EXPORT int {symbol}_bufferSize(void* handle, {given}) {{\n{body}}}\n\n"
+
+
 def exports(library: str, families: list[Family]) -> str:
     lines = [_BANNER.format(library), f'#include "{library}_messages.h"\n#include "own_call.h"\n\n']
     lines.append(f"using namespace maths;\nusing namespace maths::{library};\n\n")
     for _, family, function in _numbered(families):
-        lines.append(_export(family, function, False))
-        if function.wide:
-            lines.append(_export(family, function, True))
+        for symbol, wide in function.forms:
+            lines.append(_export(family, function, symbol, wide))
+            if family.buffer:
+                lines.append(_buffer_export(family, symbol, wide))
     return "".join(lines)
 
 
@@ -301,16 +355,40 @@ def _passed(parameter: Parameter, wide: bool) -> str:
         return "&info"
     if parameter.kind == "scalar":
         return f"call.scalar(m.{parameter.name})"
+    if parameter.kind in _SETTINGS:
+        return f'call.settings("{parameter.kind.capitalize()}", m.{parameter.name})'
+    if parameter.kind in _ROOMS:
+        return _ROOMS[parameter.kind][2]
     if parameter.is_pointer:
         return f"reinterpret_cast<void*>(m.{parameter.name})"
     return f"static_cast<{parameter.in_c(wide)}>(m.{parameter.name})"
 
 
-def _nvidia(family: Family, function: Function, wide: bool) -> str:
-    symbol = function.name + ("_64" if wide else "")
-    types = ", ".join(["void*", *(parameter.in_c(wide) for parameter in family.parameters)])
+def _type_in_c(parameter: Parameter, wide: bool) -> str:
+    return _ROOMS[parameter.kind][1] if parameter.kind in _ROOMS else parameter.in_c(wide)
+
+
+_ASKED = {  # as types, and as places
+    "*": ("int*", "call.asked_elements()"),
+    "**": ("size_t*, size_t*", "call.asked_bytes(), call.asked_host_bytes()"),
+}
+
+
+def _nvidia(family: Family, function: Function, symbol: str, wide: bool) -> str:
+    lines = []
+    if family.buffer:
+        of = {parameter.name: parameter for parameter in family.parameters}
+        types = ", ".join(_ASKED[w][0] if w in _ASKED else _type_in_c(of[w], wide) for w in family.buffer)
+        passed = ", ".join(_ASKED[w][1] if w in _ASKED else _passed(of[w], wide) for w in family.buffer)
+        asked = f'call.invoke<int(void*, {types})>("{symbol}_bufferSize", call.handle, {passed})'
+        lines.append(f"        if (const int status = {asked}) return status;\n")
+        lines.append(
+            f"        if (const int status = call.make_room(bytes_of({function.type}))) return status;\n"
+        )
+    types = ", ".join(["void*", *(_type_in_c(parameter, wide) for parameter in family.parameters)])
     passed = ", ".join(["call.handle", *(_passed(parameter, wide) for parameter in family.parameters)])
-    return f'        return call.invoke<int({types})>("{symbol}", {passed});\n'
+    lines.append(f'        return call.invoke<int({types})>("{symbol}", {passed});\n')
+    return "".join(lines)
 
 
 def nvidia(library: str, families: list[Family]) -> str:
@@ -320,11 +398,10 @@ def nvidia(library: str, families: list[Family]) -> str:
         lines.append(f"    const auto& m = *static_cast<const {family.name}*>(arguments);\n")
         if any(parameter.kind == "info" for parameter in family.parameters):
             lines.append("    int info = 0;\n")
-        if function.wide:
-            lines.append("    if (call.wide) {\n" + _nvidia(family, function, True) + "    } else {\n")
-            lines.append(_nvidia(family, function, False) + "    }\n}\n")
-        else:
-            lines.append("    {\n" + _nvidia(family, function, False) + "    }\n}\n")
+        *wide_ones, last = reversed(function.forms)
+        for symbol, wide in wide_ones:
+            lines.append("    if (call.wide) {\n" + _nvidia(family, function, symbol, wide) + "    } else\n")
+        lines.append("    {\n" + _nvidia(family, function, *last) + "    }\n}\n")
     return "".join(lines)
 
 

@@ -4,13 +4,14 @@
 
 #include "cublasLt_messages.h"
 #include "cublas_messages.h"
+#include "cusolver_messages.h"
 
 namespace maths {
 
 #define GK_LIBRARY(name) {#name, name::kFunctions, name::name_of, name::fields_of, name::look_at}
 
 const Library* library_of(uint16_t library) {
-    static constexpr Library kLibraries[] = {GK_LIBRARY(cublas), GK_LIBRARY(cublasLt)};
+    static constexpr Library kLibraries[] = {GK_LIBRARY(cublas), GK_LIBRARY(cublasLt), GK_LIBRARY(cusolver)};
     static_assert(std::size(kLibraries) == kGkLibraries);
     return library < kGkLibraries ? &kLibraries[library] : nullptr;
 }

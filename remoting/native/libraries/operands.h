@@ -132,6 +132,13 @@ struct alignas(8) Scalar {
     unsigned char bytes[16];
 };
 
+// Of an iteration by rotations.
+struct Settings {
+    double tolerance = 0;  // 0: the library's own
+    int32_t sweeps = 100;
+    int32_t sorted = 1;
+};
+
 enum class Access { kRead, kWrite, kChange };
 
 enum class Fit { fits, invalid, unsupported };

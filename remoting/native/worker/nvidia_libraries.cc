@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "cublas_messages.h"
@@ -9,6 +10,7 @@
 #include "libraries/cublas/status.h"
 #include "libraries/messages.h"
 #include "nvidia_cublaslt.h"
+#include "nvidia_cusolver.h"
 
 namespace worker {
 namespace {
@@ -89,24 +91,24 @@ struct Calling {
 };
 
 // Memory of the slice like any other of the session, with which it goes.
-CUresult allocate_workspace(Context& context, uint64_t& address) {
+CUresult allocate_workspace(Context& context, NvidiaLibraries::Workspace& workspace) {
     Worker& worker = context.worker();
-    const uint64_t charge = MemoryLedger::charge_of(kWorkspace);
+    const uint64_t charge = MemoryLedger::charge_of(workspace.bytes);
     if (!worker.room.take(context.session(), context.device(), charge)) return CUDA_ERROR_OUT_OF_MEMORY;
     CUdeviceptr memory = 0;
-    const CUresult result = invoke(context.driver().cuMemAlloc_v2, &memory, kWorkspace);
+    const CUresult result = invoke(context.driver().cuMemAlloc_v2, &memory, workspace.bytes);
     if (result != CUDA_SUCCESS) {
         worker.memory.give_back(context.device(), charge);
         return result;
     }
-    worker.memory.add({memory, kWorkspace, charge, &context.session(), context.device()});
-    address = memory;
+    worker.memory.add({memory, workspace.bytes, charge, &context.session(), context.device()});
+    workspace.address = memory;
     return CUDA_SUCCESS;
 }
 
-const char* create_of(uint16_t library) {
-    return library == kGkCublasLt ? "cublasLtCreate" : "cublasCreate_v2";
-}
+// By GkLibrary.
+constexpr const char* kCreate[] = {"cublasCreate_v2", "cublasLtCreate", "cusolverDnCreate"};
+static_assert(std::size(kCreate) == kGkLibraries);
 
 // As the program has set its own.
 int set_up_cublas(void* library, void* handle, CUstream stream, const GkLibraryCall& head,
@@ -178,7 +180,7 @@ void* NvidiaLibraries::borrow(const Kind& kind, void* library, int& status) {
         }
     }
     void* handle = nullptr;
-    status = invoke_named(library, create_of(std::get<1>(kind)), &handle);
+    status = invoke_named(library, kCreate[std::get<1>(kind)], &handle);
     return handle;
 }
 
@@ -187,24 +189,35 @@ void NvidiaLibraries::give_back(const Kind& kind, void* handle) {
     idle_[kind].push_back(handle);
 }
 
-// The program's, where it has set one; else one of the stream's own, which the slice is charged for. The library takes
-// none of its own.
+// Of the stream's own, which the slice is charged for, and which grows. The libraries take none themselves.
+CUresult NvidiaLibraries::own_workspace(Context& context, CUstream stream, uint64_t bytes, Workspace& workspace) {
+    const bool of_thread = stream == CU_STREAM_PER_THREAD;
+    const Place place{&context.session(), context.device(), stream,
+                      of_thread ? std::this_thread::get_id() : std::thread::id{}};
+    // Held meanwhile, so that two lanes that begin with one stream get one workspace.
+    const std::lock_guard lock(workspaces_mutex_);
+    Workspace& own = workspaces_[place];
+    // A program may have freed what it never got.
+    if (own.address && !context.accessible(own.address, own.bytes)) own = {};
+    CUresult result = CUDA_SUCCESS;
+    if (own.bytes < bytes) {
+        if (own.address) context.session().free_in(stream, own.address);
+        own = {0, std::max<uint64_t>(bytes, kWorkspace)};
+        result = allocate_workspace(context, own);
+        if (result != CUDA_SUCCESS) own = {};
+    }
+    workspace = own;
+    return result;
+}
+
+// The program's, where it has set one.
 CUresult NvidiaLibraries::workspace_for(Context& context, CUstream stream, const GkLibraryCall& head,
                                         Workspace& workspace) {
     workspace = {head.workspace, head.workspace_bytes};
     if (workspace.address && workspace.bytes && context.accessible(workspace.address, workspace.bytes)) {
         return CUDA_SUCCESS;
     }
-    const bool of_thread = stream == CU_STREAM_PER_THREAD;
-    const Place place{&context.session(), context.device(), stream,
-                      of_thread ? std::this_thread::get_id() : std::thread::id{}};
-    // Held meanwhile, so that two lanes that begin with one stream get one workspace.
-    const std::lock_guard lock(workspaces_mutex_);
-    uint64_t& own = workspaces_[place];
-    if (own && !context.accessible(own, kWorkspace)) own = 0;  // a program has freed what it never got
-    const CUresult result = own ? CUDA_SUCCESS : allocate_workspace(context, own);
-    workspace = {own, kWorkspace};
-    return result;
+    return own_workspace(context, stream, kWorkspace, workspace);
 }
 
 CUresult NvidiaLibraries::call(Context& context, CUstream stream, const GkLibraryCall& head, void* arguments,
@@ -215,28 +228,43 @@ CUresult NvidiaLibraries::call(Context& context, CUstream stream, const GkLibrar
     if (!look.accessible()) return CUDA_ERROR_INVALID_VALUE;
     void* const library = open(head.library, head.major);
     if (!library) return CUDA_ERROR_NOT_SUPPORTED;
-    Workspace workspace;
-    if (CUresult error = workspace_for(context, stream, head, workspace)) return error;
     const Kind kind{context.device(), head.library, head.major};
     int status = cublas::kSuccess;
     void* const handle = borrow(kind, library, status);
-    if (!handle) return meaning(status);
-    if (head.library == kGkCublasLt) {
-        status = invoke_cublaslt(head.function, arguments,
-                                 {library, handle, stream, head.scalars_on_device != 0, workspace.address, workspace.bytes});
-    } else if ((status = set_up_cublas(library, handle, stream, head, workspace)) == cublas::kSuccess) {
-        const Calling call{library, handle, head.wide != 0, head.scalars_on_device != 0};
-        status = maths::cublas::invoke_function(head.function, arguments, call);
-    }
+    if (!handle) return status == cublas::kNotSupported ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_OUT_OF_MEMORY;
+    const CUresult result = invoke_with(context, stream, head, arguments, library, handle);
     give_back(kind, handle);
-    return meaning(status);
+    return result;
+}
+
+CUresult NvidiaLibraries::invoke_with(Context& context, CUstream stream, const GkLibraryCall& head,
+                                      const void* arguments, void* library, void* handle) {
+    if (head.library == kGkCusolver) {
+        return invoke_cusolver(head.function, arguments, library, handle, stream,
+                               [&](uint64_t bytes, uint64_t& address) {
+                                   Workspace room{};
+                                   const CUresult result = own_workspace(context, stream, bytes, room);
+                                   address = room.address;
+                                   return result;
+                               });
+    }
+    Workspace workspace;
+    if (CUresult error = workspace_for(context, stream, head, workspace)) return error;
+    if (head.library == kGkCublasLt) {
+        return meaning(invoke_cublaslt(head.function, arguments,
+                                       {library, handle, stream, head.scalars_on_device != 0, workspace.address,
+                                        workspace.bytes}));
+    }
+    if (const int status = set_up_cublas(library, handle, stream, head, workspace)) return meaning(status);
+    const Calling call{library, handle, head.wide != 0, head.scalars_on_device != 0};
+    return meaning(maths::cublas::invoke_function(head.function, arguments, call));
 }
 
 uint64_t NvidiaLibraries::take_workspace(const Session& session, CUstream stream) {
     const std::lock_guard lock(workspaces_mutex_);
     for (auto place = workspaces_.begin(); place != workspaces_.end(); ++place) {
         if (std::get<0>(place->first) != &session || std::get<2>(place->first) != stream) continue;
-        const uint64_t address = place->second;
+        const uint64_t address = place->second.address;
         workspaces_.erase(place);
         return address;
     }

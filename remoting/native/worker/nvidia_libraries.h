@@ -35,7 +35,7 @@ class NvidiaLibraries {
     void forget(const Session& session, uint8_t device);
 
     struct Workspace {
-        uint64_t address, bytes;
+        uint64_t address = 0, bytes = 0;
     };
 
   private:
@@ -47,6 +47,9 @@ class NvidiaLibraries {
     void* open(uint16_t library, uint8_t major);
     void* borrow(const Kind& kind, void* library, int& status);
     void give_back(const Kind& kind, void* handle);
+    CUresult invoke_with(Context& context, CUstream stream, const GkLibraryCall& head, const void* arguments,
+                         void* library, void* handle);
+    CUresult own_workspace(Context& context, CUstream stream, uint64_t bytes, Workspace& workspace);
     CUresult workspace_for(Context& context, CUstream stream, const GkLibraryCall& head, Workspace& workspace);
 
     std::vector<std::string> folders_;
@@ -54,7 +57,7 @@ class NvidiaLibraries {
     std::map<std::pair<uint16_t, uint8_t>, void*> opened_;  // null: it is not here
     std::map<Kind, std::vector<void*>> idle_;               // never ended: that would wait for the work of all
     std::mutex workspaces_mutex_;
-    std::map<Place, uint64_t> workspaces_;
+    std::map<Place, Workspace> workspaces_;
 };
 
 }  // namespace worker

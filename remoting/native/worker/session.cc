@@ -110,19 +110,17 @@ void Session::reset(uint8_t device) {
 
 void Session::stream_ends(CUstream stream) {
     own_work.stream_ends(stream);
-    free_workspace(stream);
+    if (const uint64_t workspace = NvidiaLibraries::get().take_workspace(*this, stream)) free_in(stream, workspace);
     worker_.ending_frees.stream_ends(stream);
 }
 
-// When the stream has come to its end.
-void Session::free_workspace(CUstream stream) {
-    const uint64_t address = NvidiaLibraries::get().take_workspace(*this, stream);
-    const auto workspace = address ? worker_.memory.take(address, this) : std::nullopt;
-    if (!workspace) return;
+void Session::free_in(CUstream stream, uint64_t address) {
+    const auto allocation = worker_.memory.take(address, this);
+    if (!allocation) return;
     if (invoke(worker_.driver.cuMemFreeAsync, static_cast<CUdeviceptr>(address), stream) == CUDA_SUCCESS) {
-        worker_.ending_frees.add(workspace->device, stream, *workspace);
+        worker_.ending_frees.add(allocation->device, stream, *allocation);
     } else {
-        worker_.memory.add(*workspace);  // until the session ends
+        worker_.memory.add(*allocation);  // until the session ends
     }
 }
 

@@ -182,6 +182,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
     // The stream is about to be destroyed; its work may go on.
     void stream_ends(CUstream stream);
+    // Memory that the stream's work uses: when the stream has come to its end.
+    void free_in(CUstream stream, uint64_t address);
 
     // What it has, roughly by what the kinds of things cost: to compare sessions.
     uint64_t weight();
@@ -198,7 +200,6 @@ class Session : public std::enable_shared_from_this<Session> {
     bool end_if_abandoned();
 
   private:
-    void free_workspace(CUstream stream);
     // No lane's client is there.
     bool abandoned();
     void reset(uint8_t device);

@@ -1,0 +1,34 @@
+// One call of a function of functions.txt, in the program's process: what every exported function does.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "handle.h"
+#include "operands.h"
+
+#define MATHS_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace maths::cusolver {
+
+class OwnCall {
+  public:
+    OwnCall(const void* handle, uint16_t function, bool wide);
+
+    void settings(Settings& to, const void* settings);
+    int send(void* message, size_t bytes);
+
+  private:
+    int submit(const void* message, size_t bytes) const;
+
+    const std::shared_ptr<::cusolver::Handle> handle_;
+    const uint16_t function_;
+    const bool wide_;
+    bool invalid_ = false;
+};
+
+// How much a program is to bring for a function to work in: the ends bring their own.
+int answer_room(const void* handle, bool fits, int* count);
+int answer_room(const void* handle, bool fits, size_t* bytes, size_t* host_bytes);
+
+}  // namespace maths::cusolver

@@ -1,0 +1,94 @@
+/* A library with the ABI of NVIDIA's cuSOLVER, as its public documentation has it, which computes nothing and writes down
+ * what it is given: for tests/libraries/test_nvidia.py. RECORDING_CUBLAS_LOG names the file. */
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define EXPORT __attribute__((visibility("default"))) int
+
+static int record(const char* format, ...) {
+    const char* path = getenv("RECORDING_CUBLAS_LOG");
+    FILE* log = path ? fopen(path, "a") : NULL;
+    va_list values;
+    if (!log) return 7;
+    va_start(values, format);
+    vfprintf(log, format, values);
+    va_end(values);
+    fputc('\n', log);
+    fclose(log);
+    return 0;
+}
+
+static int objects;
+
+EXPORT cusolverDnCreate(void** handle) {
+    *handle = (void*)0x3000;
+    return record("SolverCreate");
+}
+EXPORT cusolverDnSetStream(void* handle, void* stream) {
+    return record("SolverStream %s", stream ? "own" : "default");
+}
+EXPORT cusolverDnCreateParams(void** params) {
+    *params = (void*)0x3100;
+    ++objects;
+    return 0;
+}
+EXPORT cusolverDnDestroyParams(void* params) {
+    --objects;
+    return params != (void*)0x3100;
+}
+EXPORT cusolverDnCreateSyevjInfo(void** info) {
+    *info = (void*)0x3200;
+    ++objects;
+    return 0;
+}
+EXPORT cusolverDnDestroySyevjInfo(void* info) {
+    --objects;
+    return info != (void*)0x3200;
+}
+EXPORT cusolverDnXsyevjSetTolerance(void* info, double tolerance) {
+    return record("Tolerance %g", tolerance);
+}
+EXPORT cusolverDnXsyevjSetMaxSweeps(void* info, int sweeps) {
+    return record("Sweeps %d", sweeps);
+}
+EXPORT cusolverDnXsyevjSetSortEig(void* info, int sorted) {
+    return record("Sorted %d", sorted);
+}
+
+EXPORT cusolverDnDgetrf_bufferSize(void* handle, int m, int n, double* A, int lda, int* count) {
+    *count = 1000;
+    return record("DgetrfSize %d %d %p %d", m, n, (void*)A, lda);
+}
+EXPORT cusolverDnDgetrf(void* handle, int m, int n, double* A, int lda, double* work, int* pivots, int* info) {
+    record("Room %p", (void*)work);
+    return record("Dgetrf %d %d %p %d %p %p", m, n, (void*)A, lda, (void*)pivots, (void*)info);
+}
+EXPORT cusolverDnCheevjBatched_bufferSize(void* handle, int job, int fill, int n, const void* A, int lda, const float* W,
+                                          int* count, void* info, int batch) {
+    *count = 1 << 20; /* of 8 bytes: more than a stream's room has at first */
+    return record("CheevjBatchedSize %d %d %d %p %d %p %d", job, fill, n, A, lda, (void*)W, batch) || !info;
+}
+EXPORT cusolverDnCheevjBatched(void* handle, int job, int fill, int n, void* A, int lda, float* W, void* work, int count,
+                               int* info, void* settings, int batch) {
+    record("Room %p", work);
+    return record("CheevjBatched %d %d %d %p %d %p %d %p %d", job, fill, n, A, lda, (void*)W, count, (void*)info, batch) ||
+           !settings;
+}
+EXPORT cusolverDnXsyevd_bufferSize(void* handle, void* params, int job, int fill, int64_t n, int Atype, const void* A,
+                                   int64_t lda, int Wtype, const void* W, int compute, size_t* bytes, size_t* host) {
+    *bytes = 12345;
+    *host = 678;
+    return params != (void*)0x3100;
+}
+EXPORT cusolverDnXsyevd(void* handle, void* params, int job, int fill, int64_t n, int Atype, void* A, int64_t lda, int Wtype,
+                        void* W, int compute, void* work, size_t bytes, void* host_work, size_t host, int* info) {
+    record("Objects %d", objects);
+    return record("Xsyevd %d %d %ld %d %p %ld %d %p %d %s %zu %s %zu %p", job, fill, (long)n, Atype, A, (long)lda, Wtype, W,
+                  compute, work ? "room" : "none", bytes, host_work ? "room" : "none", host, (void*)info);
+}
+/* The library may refuse what it does not do. */
+EXPORT cusolverDnSpotrs(void) {
+    return 9;
+}

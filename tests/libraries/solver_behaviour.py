@@ -1,0 +1,189 @@
+"""How cuSOLVER behaves beside its results: ``solver_behaviour.py WHAT LIBRARY`` prints that as JSON."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+from collections.abc import Callable
+
+import numpy as np
+from cuda.bindings import driver
+
+from tests.libraries.on_device import OnDevice, batch_of, pointer
+from tests.libraries.solver_results import Solver, long, positive, start
+
+what, path = sys.argv[1:]
+start()
+lib = Solver(path)
+N = 4
+room, info = lib.room, lib.info
+
+
+def matrix() -> OnDevice:
+    return OnDevice(np.asfortranarray(np.eye(N, dtype="float32")))
+
+
+def misfits() -> dict[str, int]:
+    """Each argument that does not go together with the others, one at a time."""
+    a, tau, count = matrix(), OnDevice(np.zeros(N, "float32")), ctypes.c_int()
+    good: list[object] = [0, N, a, N, room, 1, info]
+    said = {}
+    for name, (place, value) in {"fill": (0, 2), "n": (1, -1), "lead": (3, 3)}.items():
+        said[name] = lib.status("Spotrf", *good[:place], value, *good[place + 1 :])
+    said["more reflectors than columns"] = lib.status("Sorgqr", N, 2, 3, a, N, tau, room, 1, info)
+    said["side"] = lib.status("Sormqr", 2, 0, N, N, 2, a, N, tau, a, N, room, 1, info)
+    said["job"] = lib.status("Ssyevd", 2, 0, N, a, N, tau, room, 1, info)
+    given = (N, N, a, N, tau, a, N, a, N, room, 1, None, info)
+    said["letter"] = lib.status("Sgesvd", "X", "N", *given)
+    said["both in place"] = lib.status("Sgesvd", "O", "O", *given)
+    said["no settings"] = lib.status("Ssyevj", 0, 0, N, a, N, tau, room, 1, info, None)
+    said["room of a negative size"] = lib.status("Spotrf_bufferSize", 0, -N, a, N, ctypes.byref(count))
+    said["room to nowhere"] = lib.status("Spotrf_bufferSize", 0, N, a, N, None)
+    assert (a.get() == np.eye(N)).all()
+    return said
+
+
+def unsupported() -> dict[str, int]:
+    a, tau = matrix(), OnDevice(np.zeros(64, "float32"))
+    half = (
+        lib.params,
+        0,
+        long(N),
+        2,
+        a,
+        long(N),
+        2,
+        room,
+        ctypes.c_size_t(1),
+        None,
+        ctypes.c_size_t(1),
+        info,
+    )
+    large = (1, 33, 33, a, 33, tau, a, 33, a, 33, room, 1, info, lib.settings("gesvdj"), 2)
+    return {
+        "half precision": lib.status("Xpotrf", *half),
+        "more columns than rows": lib.status(
+            "Sgesvd", "N", "N", 3, N, a, N, tau, a, N, a, N, room, 1, None, info
+        ),
+        "large matrices in a batch": lib.status("SgesvdjBatched", *large),
+        "eigenvalues of any matrix": lib.status("Xgeev"),
+    }
+
+
+def after(status: int) -> dict[str, int]:
+    (error,) = driver.cuCtxSynchronize()
+    return {"status": status, "after": int(error)}
+
+
+def outside() -> dict[str, int]:
+    return after(lib.status("Spotrf", 0, N, matrix(), 1 << 30, room, 1, info))
+
+
+def wrapping() -> dict[str, int]:
+    """A batch whose matrices are further apart than 64 bits say."""
+    sizes = (lib.params, 0, 0, long(N), 0, matrix(), long(1 << 62), 0, matrix(), 0)
+    rooms = (room, ctypes.c_size_t(1), None, ctypes.c_size_t(1))
+    return after(lib.status("XsyevBatched", *sizes, *rooms, info, long(1 << 20)))
+
+
+def foreign_info() -> dict[str, int]:
+    own = np.zeros(4, "int32")
+    place = ctypes.c_void_p(own.ctypes.data)
+    said = after(lib.status("Spotrf", 0, N, matrix(), N, room, 1, place))
+    assert not own.any()
+    return said
+
+
+def foreign_matrix() -> dict[str, int]:
+    own = np.eye(N, dtype="float32")
+    each, _ = batch_of([np.eye(N, dtype="float32")])
+    array = OnDevice(np.array([int(each[0].address), own.ctypes.data], "uint64"))
+    return after(lib.status("SpotrfBatched", 0, N, array, N, info, 2))
+
+
+def solved_with(pivots: list[int]) -> dict[str, int]:
+    on = OnDevice(np.array(pivots, "int32"))
+    return after(lib.status("Sgetrs", 0, N, 1, matrix(), N, on, matrix(), N, info))
+
+
+def wrong_pivots() -> dict[str, int]:
+    return solved_with([1, 2, 1 << 30, 4])
+
+
+def pivots_of_nothing() -> dict[str, int]:
+    return solved_with([1, 0, 3, 4])
+
+
+def half_a_block() -> dict[str, int]:
+    """A pivot that says two rows, of which there is one."""
+    on = OnDevice(np.array([1, 2, 3, -4], "int64"))
+    sizes = (0, long(N), long(1), 0, matrix(), long(N), on, 0, matrix(), long(N))
+    rooms = (room, ctypes.c_size_t(1), None, ctypes.c_size_t(1))
+    return after(lib.status("Xsytrs", *sizes, *rooms, info))
+
+
+def no_numbers() -> dict[str, int]:
+    """NaN, infinity and numbers of any size end in a result or a code, and in time."""
+    ended, s = 0, OnDevice(np.zeros(30, "float32"))
+    pivots, settings = OnDevice(np.zeros(30, "int32")), lib.settings("gesvdj")
+    u, v = (OnDevice(np.zeros((30, 30), "float32")) for _ in range(2))
+    generator = np.random.default_rng(5)
+    bits = generator.integers(0, 1 << 32, (30, 30)).astype("uint32").view("float32")
+    for values in (np.full((30, 30), np.nan), np.full((30, 30), np.inf), bits):
+        a = OnDevice(np.asfortranarray(values.astype("float32")))
+        for name, arguments in {
+            "Spotrf": (0, 30, a, 30, room, 1, info),
+            "Sgetrf": (30, 30, a, 30, room, pivots, info),
+            "Sgeqrf": (30, 30, a, 30, s, room, 1, info),
+            "Ssytrf": (1, 30, a, 30, pivots, room, 1, info),
+            "Ssyevd": (1, 0, 30, a, 30, s, room, 1, info),
+            "Sgesvdj": (1, 0, 30, 30, a, 30, s, u, 30, v, 30, room, 1, info, settings),
+        }.items():
+            a.put(np.asfortranarray(values.astype("float32")))
+            assert lib.status(name, *arguments) == 0
+            (error,) = driver.cuCtxSynchronize()
+            ended += int(error) == 0
+            if name in ("Ssyevd", "Sgesvdj"):
+                assert lib.codes() == [30]
+                assert np.isnan(s.get()).all()
+    return {"ended": ended}
+
+
+def handles() -> dict[str, int]:
+    other = ctypes.c_void_p()
+    assert lib.library.cusolverDnCreate(ctypes.byref(other)) == 0
+    assert lib.library.cusolverDnDestroy(other) == 0
+    potrf, a = lib.library.cusolverDnSpotrf, matrix()
+    given = (0, N, pointer(a), N, pointer(room), 1, pointer(info))
+    said = {
+        "destroyed": potrf(other, *given),
+        "destroyed twice": lib.library.cusolverDnDestroy(other),
+        "invented": potrf(ctypes.c_void_p(a.array.ctypes.data), *given),
+        "none": potrf(None, *given),
+        "of a stream": lib.library.cusolverDnSetStream(other, None),
+    }
+    assert potrf(lib.handle, *given) == 0
+    return said
+
+
+def order() -> dict[str, bool]:
+    """Between other work of a stream, with nothing that waits."""
+    _, stream = driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
+    assert lib.library.cusolverDnSetStream(lib.handle, ctypes.c_void_p(int(stream))) == 0
+    n, a = 200, positive("float64", 200)
+    on, out = OnDevice(a), np.zeros_like(a)
+    wanted = np.linalg.cholesky(a)
+    for _ in range(3):
+        driver.cuMemcpyHtoDAsync(on.address, a.ctypes.data, a.nbytes, stream)
+        assert lib.status("Dpotrf", 0, n, on, n, room, 1, info) == 0
+        driver.cuMemcpyDtoHAsync(out.ctypes.data, on.address, out.nbytes, stream)
+        driver.cuMemsetD8Async(on.address, 0, a.nbytes, stream)
+        driver.cuStreamSynchronize(stream)
+        if not np.allclose(np.tril(out), wanted):
+            return {"right": False}
+    return {"right": True}
+
+
+run: Callable[[], dict[str, int]] = globals()[what]
+print(json.dumps(run()))

@@ -1,0 +1,59 @@
+"""Calls cuSOLVER with arguments of which no two are alike: prints as JSON what it passed, by function."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+
+from cuda.bindings import driver
+
+from tests.libraries.on_device import start
+from tests.libraries.solver_results import Solver, long
+
+start()
+lib = Solver(sys.argv[1])
+
+
+def memory() -> int:
+    error, address = driver.cuMemAlloc(1 << 20)
+    assert error == 0
+    return int(address)
+
+
+def at(address: int) -> ctypes.c_void_p:
+    return ctypes.c_void_p(address)
+
+
+def said(*values: object) -> list[str]:
+    return [hex(value) if isinstance(value, int) and value > 1 << 32 else str(value) for value in values]
+
+
+a, w, pivots, info = (memory() for _ in range(4))
+_, stream = driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
+assert lib.library.cusolverDnSetStream(lib.handle, ctypes.c_void_p(int(stream))) == 0
+passed: dict[str, object] = {}
+
+assert lib.status("Dgetrf", 5, 4, at(a), 6, None, at(pivots), at(info)) == 0
+passed["DgetrfSize"] = said(5, 4, a, 6)
+passed["Dgetrf"] = said(5, 4, a, 6, pivots, info)
+
+settings = lib.settings("syevj")
+assert lib.library.cusolverDnXsyevjSetSortEig(settings, 0) == 0
+sizes = (1, 0, 7, at(a), 8, at(w))
+assert lib.status("CheevjBatched", *sizes, None, 1, at(info), settings, 3) == 0
+passed["CheevjBatchedSize"] = said(1, 0, 7, a, 8, w, 3)
+passed["CheevjBatched"] = said(1, 0, 7, a, 8, w, 1 << 20, info, 3)
+passed |= {"Tolerance": ["1e-07"], "Sweeps": ["15"], "Sorted": ["0"]}
+
+size = ctypes.c_size_t
+given = (0, 1, long(9), 5, at(a), long(11), 1, at(w), 5, None, size(1), None, size(1), at(info))
+assert lib.status("Xsyevd", lib.params, *given) == 0
+passed["Xsyevd"] = said(0, 1, 9, 5, a, 11, 1, w, 5, "room", 12345, "room", 678, info)
+assert int(driver.cuCtxSynchronize()[0]) == 0
+
+outside = lib.status("Dgetrf", 5, 4, at(a), 1 << 30, None, at(pivots), at(info))
+passed["outside"] = [outside, int(driver.cuCtxSynchronize()[0])]
+refused = lib.status("Spotrs", 0, 2, 2, at(a), 2, at(w), 2, at(info))
+passed["refused"] = [refused, int(driver.cuCtxSynchronize()[0])]
+print(json.dumps(passed))

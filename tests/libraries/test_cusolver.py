@@ -1,0 +1,120 @@
+"""cuSOLVER of our own, its dense part: results against NumPy's, and how it behaves beside them, straight and
+forwarded."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from remoting.paths import native_build
+from tests.conformance.places import PLACES
+from tests.native_build import python_path
+
+HERE = Path(__file__).parent
+NOT_INITIALIZED, INVALID_VALUE, NOT_SUPPORTED = 1, 3, 9
+ILLEGAL_ADDRESS = 700
+pytestmark = [pytest.mark.native, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module", params=["straight", "forwarded"])
+def environment(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
+    with PLACES[request.param](1) as process, process() as env:
+        yield env | {"PYTHONPATH": python_path()}
+
+
+def run(
+    environment: dict[str, str], program: str, what: str, major: int = 12
+) -> tuple[dict[str, float], str]:
+    """What the program printed, and what it said."""
+    library = native_build().libraries / f"libcusolver.so.{major}"
+    done = subprocess.run(
+        [sys.executable, HERE / program, what, library],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout), done.stderr
+
+
+def behaviour(environment: dict[str, str], what: str) -> tuple[dict[str, float], str]:
+    return run(environment, "solver_behaviour.py", what)
+
+
+def tolerance(function: str) -> float:
+    return 1e-8 if function[0] in "DZ" else 2e-3
+
+
+@pytest.mark.parametrize(
+    ("group", "functions"),
+    [
+        ("cholesky", 20),
+        ("lu", 20),
+        ("orthogonal", 16),
+        ("symmetric", 4),
+        ("eigenvalues", 32),
+        ("singular", 24),
+    ],
+)
+def test_results_are_what_they_say(environment, group, functions) -> None:
+    """Types, shapes, leading dimensions, batches, both forms of the API: the largest difference."""
+    worst, _ = run(environment, "solver_results.py", group)
+    assert len(worst) == functions
+    assert {name: far for name, far in worst.items() if far > tolerance(name)} == {}
+
+
+def test_the_library_of_cuda_12_computes_the_same(environment) -> None:
+    worst, _ = run(environment, "solver_results.py", "symmetric", 11)
+    assert {name: far for name, far in worst.items() if far > tolerance(name)} == {}
+
+
+def test_what_does_not_fit_is_refused_and_changes_nothing(environment) -> None:
+    said, _ = behaviour(environment, "misfits")
+    assert set(said.values()) == {INVALID_VALUE}
+    assert len(said) == 11
+
+
+def test_what_is_not_done_is_refused_by_name(environment) -> None:
+    said, told = behaviour(environment, "unsupported")
+    assert set(said.values()) == {NOT_SUPPORTED}
+    for name in ("cusolverDnXpotrf", "cusolverDnSgesvd", "cusolverDnSgesvdjBatched", "cusolverDnXgeev"):
+        assert f"{name} is not supported" in told
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("outside", "cusolverDnSpotrf: A has "),
+        ("wrapping", "cusolverDnXsyevBatched: A has "),
+        ("foreign_info", "cusolverDnSpotrf: info has 4 bytes at "),
+        ("foreign_matrix", "cusolverDnSpotrfBatched: A has 64 bytes at "),
+        ("wrong_pivots", "cusolverDnSgetrs: pivot 1073741824 is no row"),
+        ("pivots_of_nothing", "cusolverDnSgetrs: pivot 0 is no row"),
+        ("half_a_block", "cusolverDnXsytrs: pivot -4 is no row"),
+    ],
+)
+@pytest.mark.parametrize("place", ["straight", "forwarded"])
+def test_what_would_leave_the_slice_is_a_fault_and_one_line_says_whose(place, what, words) -> None:
+    with PLACES[place](1) as process, process() as env:  # a fault ends the worker
+        said, told = behaviour(env | {"PYTHONPATH": python_path()}, what)
+    assert said == {"status": 0, "after": ILLEGAL_ADDRESS}
+    assert words in told
+
+
+def test_what_is_no_number_ends_in_a_result_or_a_code(environment) -> None:
+    assert behaviour(environment, "no_numbers")[0] == {"ended": 18}
+
+
+def test_a_handle_that_is_none_is_found_out(environment) -> None:
+    said, _ = behaviour(environment, "handles")
+    assert set(said.values()) == {NOT_INITIALIZED}
+
+
+def test_calls_are_in_the_order_of_their_stream(environment) -> None:
+    assert behaviour(environment, "order")[0] == {"right": True}
