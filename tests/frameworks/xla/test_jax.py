@@ -30,6 +30,14 @@ def test_what_a_first_course_uses_is_as_on_the_cpu(python, environment, cpu_envi
     assert_close(here, cpu, digits=3)
 
 
+def test_linear_algebra_is_as_on_the_cpu(python, environment, cpu_environment) -> None:
+    here, cpu = (
+        run(python, "jax_linear_algebra.py", environment),
+        run(python, "jax_linear_algebra.py", cpu_environment),
+    )
+    assert_close(here, cpu, digits=3)
+
+
 def test_a_convolution_that_wants_cudnn_is_an_exception_that_says_why(python, environment) -> None:
     """As XLA does it in a release that gets no flags; the user's flags come after ours."""
     flags = "--xla_gpu_experimental_disable_binary_libraries=false --xla_gpu_autotune_level=4"

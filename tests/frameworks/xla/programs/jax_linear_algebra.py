@@ -1,0 +1,32 @@
+"""What JAX has cuBLAS and cuSOLVER do: prints the results, as far as they are unique."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+numbers = np.random.default_rng(1)
+a, b, tall = (numbers.normal(size=size).astype("float32") for size in ((6, 6), (6, 2), (9, 4)))
+positive = (a @ a.T + 6 * np.eye(6)).astype("float32")
+many, sides = np.stack([a, a.T, a + 1]), np.stack([b] * 3)
+done = {
+    "solve": jnp.linalg.solve(a, b),
+    "solve many": jnp.linalg.solve(many, sides),
+    "inverse": jnp.linalg.inv(a),
+    "determinant": jnp.linalg.det(a),
+    "cholesky": jnp.linalg.cholesky(positive),
+    "solve by cholesky": jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(positive), b),
+    "qr": jnp.abs(jnp.linalg.qr(tall)[1]),
+    "product of qr": jnp.matmul(*jnp.linalg.qr(tall)),
+    "singular values": jnp.linalg.svd(tall, compute_uv=False),
+    "pseudo-inverse": jnp.linalg.pinv(tall),
+    "least squares": jnp.linalg.lstsq(tall, tall[:, :1] * 2)[0],
+    "eigenvalues": jnp.linalg.eigh(positive)[0],
+    "eigenvalues of many": jnp.linalg.eigvalsh(np.stack([positive] * 3)),
+    "gradient": jax.grad(lambda m: jnp.linalg.slogdet(m)[1])(positive),
+    "complex": jnp.abs((a + 1j * a) @ (a - 2j * a)),
+}
+print(
+    json.dumps({name: np.asarray(value).astype("float64").ravel().tolist() for name, value in done.items()})
+)
