@@ -155,9 +155,16 @@ def _installed() -> dict[str, str]:
 
 
 def _load_own(folder: str | None) -> None:
-    """Frameworks open libraries by name, and what is loaded already is found by its name."""
+    """Frameworks open libraries by name, and what is loaded already is found by its name. One that is not
+    there does not keep the others away. Raises ``OSError``, which names those that are not."""
+    missing = []
     for library in OWN if folder else ():
-        ctypes.CDLL(os.path.join(str(folder), library))
+        try:
+            ctypes.CDLL(os.path.join(str(folder), library))
+        except OSError as error:
+            missing.append(str(error))
+    if missing:
+        raise OSError("; ".join(missing))
 
 
 def _tell(text: str) -> None:

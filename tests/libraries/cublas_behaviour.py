@@ -99,6 +99,44 @@ def misaligned() -> dict[str, int]:
     return {"status": status, "after": int(error)}
 
 
+def long_vectors() -> dict[str, int]:
+    """Of more elements than OpenBLAS' own buffer has room for."""
+    n = 2_000_000
+    diagonal, x = OnDevice(np.ones(n)), OnDevice(np.ones(n))
+    status = blas.status("cublasDtbmv_v2", 0, 0, 0, n, 0, pointer(diagonal), 1, pointer(x), 1)
+    (error,) = driver.cuCtxSynchronize()
+    return {"status": status, "after": int(error)}
+
+
+def endless_rotation() -> dict[str, int]:
+    """Of which OpenBLAS' scaling has no end."""
+    assert blas.library.cublasSetPointerMode_v2(blas.handle, DEVICE) == 0
+    places = [OnDevice(np.full(5, np.inf, "float32")) for _ in range(5)]
+    status = blas.status("cublasSrotmg_v2", *map(pointer, places))
+    (error,) = driver.cuCtxSynchronize()
+    return {"status": status, "after": int(error)}
+
+
+def new_life() -> dict[str, bool]:
+    """A result goes through memory of the handle's, which a slice that was given back has no more: not
+    through what lies at its address by now."""
+    result = Result("float32")
+
+    def dot() -> bool:
+        x = OnDevice(np.full(8, 3, "float32"))
+        others = [OnDevice(np.full(256, 7, "uint8")) for _ in range(40)]
+        given = (8, pointer(x), 1, pointer(x), 1, result.pointer())
+        right = blas.status("cublasSdot_v2", *given) == 0 and result.array[0] == 72
+        return bool(right and all((other.get() == 7).all() for other in others))
+
+    x = OnDevice(np.ones(8, "float32"))
+    before = blas.status("cublasSdot_v2", 8, pointer(x), 1, pointer(x), 1, result.pointer()) == 0
+    del x
+    assert ctypes.CDLL("libcuda.so.1").gkNewLife() == 0
+    start()
+    return {"before": before, "after": dot()}
+
+
 def foreign_matrix() -> dict[str, int]:
     """An array of addresses, one of which is this process's own memory and no device's."""
     own, one = np.zeros(16, "float32"), Value(1, "float32")

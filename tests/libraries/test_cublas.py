@@ -17,7 +17,7 @@ from tests.native_build import ROOT, python_path
 HERE = Path(__file__).parent
 CALLS = ROOT / "remoting/native/libraries"
 INVALID_VALUE, NOT_SUPPORTED, NOT_INITIALIZED = 7, 15, 1
-ILLEGAL_ADDRESS, MISALIGNED = 700, 716
+ILLEGAL_ADDRESS, MISALIGNED, INVALID, UNDONE = 700, 716, 1, 801
 pytestmark = [pytest.mark.native, pytest.mark.timeout(600)]
 
 
@@ -106,6 +106,8 @@ def test_types_that_are_not_done_are_refused_by_name(environment) -> None:
         ("outside", ILLEGAL_ADDRESS, "cublasSgemm_v2: A has "),
         ("wrapping", ILLEGAL_ADDRESS, "cublasSgemm_v2: "),
         ("misaligned", MISALIGNED, "cublasDscal_v2: x is at "),
+        ("long_vectors", UNDONE, "cublasDtbmv_v2: vectors of 2000000 elements"),
+        ("endless_rotation", INVALID, "cublasSrotmg_v2: a number that is not finite"),
         ("foreign_matrix", ILLEGAL_ADDRESS, "cublasSgemmBatched: A has 64 bytes at "),
         ("wrong_pivots", ILLEGAL_ADDRESS, "cublasSgetrsBatched: pivot 1073741824 of matrix 0"),
     ],
@@ -135,6 +137,12 @@ def test_a_handle_that_is_none_is_found_out(environment) -> None:
 
 def test_ten_threads_with_and_without_a_handle_of_their_own(environment) -> None:
     assert behaviour(environment, "threads")[0] == {"wrong": 0}
+
+
+def test_a_handle_outlives_the_slice_that_it_was_used_on() -> None:
+    with PLACES["forwarded"](1) as process, process() as env:
+        said, _ = behaviour(env | {"PYTHONPATH": python_path()}, "new_life")
+    assert said == {"before": True, "after": True}
 
 
 def test_a_captured_stream_refuses_in_words_and_works_afterwards(environment) -> None:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from remoting.startup import gpu_kernels_frameworks as frameworks
-from remoting.startup.gpu_kernels_frameworks import CUDA_ROOT, SET, SETTINGS, chosen_flags, put, take_back
+from remoting.startup.gpu_kernels_frameworks import (
+    CUDA_ROOT,
+    LIBRARIES,
+    SET,
+    SETTINGS,
+    chosen_flags,
+    put,
+    take_back,
+)
 
 pytestmark = pytest.mark.quick
 
@@ -100,3 +111,18 @@ def test_each_row_of_the_table_has_flags_alone():
     for flags in frameworks.flags_by_release().values():
         assert flags
         assert all(flag.startswith("--xla_gpu_") and "=" in flag for flag in flags)
+
+
+def test_a_library_that_is_not_there_is_told_and_keeps_no_other_away(tmp_path, monkeypatch, capsys):
+    ctypes.CDLL("libm.so.6")
+    maps = Path("/proc/self/maps")
+    libm = next(line.split()[-1] for line in maps.read_text().splitlines() if line.endswith("libm.so.6"))
+    last = frameworks.OWN[-1]
+    shutil.copy(libm, tmp_path / last)
+    monkeypatch.setenv(LIBRARIES, str(tmp_path))
+    frameworks.make_ready("torch")
+    assert str(tmp_path / last) in maps.read_text()
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert frameworks.OWN[0] in told
+    assert last not in told

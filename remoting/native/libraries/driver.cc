@@ -19,6 +19,7 @@ const Driver* driver() {
         if (!library) return nullptr;
         auto* made = new Driver{};
         find(library, kGkLibraryCall, made->library_call);
+        find(library, "gkLife", made->life);
         return find(library, "cuMemAlloc_v2", made->allocate) && find(library, "cuMemFree_v2", made->free) &&
                        find(library, "cuMemcpyHtoDAsync_v2", made->copy_in) &&
                        find(library, "cuMemcpyDtoHAsync_v2", made->copy_out) &&
@@ -31,11 +32,13 @@ const Driver* driver() {
 }
 
 Scratch::~Scratch() {
-    if (memory_) driver()->free(memory_);
+    if (memory_ && life_ == driver()->present_life()) driver()->free(memory_);
 }
 
 CUresult Scratch::address(CUdeviceptr& address, bool anew) {
-    if (anew) memory_ = 0;
+    const unsigned long long life = driver()->present_life();
+    if (anew || life != life_) memory_ = 0;
+    life_ = life;
     if (!memory_) {
         const CUresult result = driver()->allocate(&memory_, kBytes);
         if (result != CUDA_SUCCESS) return memory_ = 0, result;

@@ -16,6 +16,10 @@ struct Driver {
     decltype(&::cuMemcpyDtoHAsync_v2) copy_out;
     decltype(&::cuMemcpy2DAsync_v2) copy_rows;
     decltype(&::cuStreamSynchronize) synchronize;
+    unsigned long long (*life)(int* state);  // client/life.h; null in a driver whose processes have one life
+
+    // The number of the process's present life: what the driver gives out is good in the life that it was asked in.
+    unsigned long long present_life() const { return life ? life(nullptr) : 0; }
 };
 
 // Null when there is none.
@@ -35,6 +39,7 @@ class Scratch {
 
   private:
     CUdeviceptr memory_ = 0;
+    unsigned long long life_ = 0;
 };
 
 }  // namespace libraries
