@@ -102,5 +102,8 @@ refused = blas.status(
     "cublasHgemm", 0, 0, 2, 2, 2, two.pointer(), at(a), 2, at(b), 2, half.pointer(), at(c), 2
 )
 passed["refused"] = [refused, int(driver.cuCtxSynchronize()[0])]
+failed = blas.status("cublasStrsm_v2", 0, 0, 0, 0, 2, 2, two.pointer(), at(a), 2, at(b), 2)
+# Once: the context is healthy, and goes on.
+passed["failed"] = [failed, *(int(driver.cuCtxSynchronize()[0]) for _ in range(2))]
 assert OnDevice
 print(json.dumps(passed))

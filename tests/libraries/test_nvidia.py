@@ -16,7 +16,7 @@ from tests.forwarding.minimal_agent import MinimalAgent
 from tests.native_build import Build, build_of_make, python_path
 
 HERE = Path(__file__).parent
-INVALID_VALUE, NOT_SUPPORTED = 1, 801
+INVALID_VALUE, NOT_SUPPORTED, UNKNOWN = 1, 801, 999
 pytestmark = [pytest.mark.native, pytest.mark.timeout(300)]
 
 
@@ -76,6 +76,7 @@ def test_nvidias_library_is_given_what_the_program_passed(native, agent, tmp_pat
     # Memory outside the slice never comes there; what the library refuses is the next asked call's error.
     assert passed["outside"] == [0, INVALID_VALUE]
     assert passed["refused"] == [0, NOT_SUPPORTED]
+    assert passed["failed"] == [0, UNKNOWN, 0]
     # A handle that no call uses is the next one's: its end would wait for the work of other sessions.
     assert len(words(recorded, "create")) == 1
     assert words(recorded, "destroy") == []

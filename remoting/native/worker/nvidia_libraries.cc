@@ -11,6 +11,7 @@
 #include "libraries/messages.h"
 #include "nvidia_cublaslt.h"
 #include "nvidia_cusolver.h"
+#include "sticky.h"
 
 namespace worker {
 namespace {
@@ -37,14 +38,21 @@ CUresult meaning(int status) {
     }
 }
 
+// A library that failed does not say whether the context has: the driver does. What ends the context ends the
+// lease's work, and another failure must not.
+CUresult fault_of(Context& context, CUstream stream) {
+    const CUresult now = invoke(context.driver().cuStreamQuery, stream);
+    return wire::is_sticky(now) ? now : CUDA_ERROR_UNKNOWN;
+}
+
 template <typename... Arguments>
 int invoke_named(void* library, const char* name, Arguments... arguments) {
     const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name));
     return function ? function(arguments...) : static_cast<int>(cublas::kNotSupported);
 }
 
-// The memory of each operand is the lease's. What addresses lie in arrays on the device is, as those in a kernel's
-// parameters, the GPU's page tables' business.
+// The memory of each operand is the lease's. What addresses lie in arrays on the device is, as those in a
+// kernel's parameters, the GPU's page tables' business.
 class InSlice final : public maths::Look {
   public:
     InSlice(const Context& context, const GkLibraryCall& head)
@@ -55,7 +63,8 @@ class InSlice final : public maths::Look {
     void operand(const maths::Operand& operand) override {
         const uint64_t bytes =
             operand.count == 0 ? operand.bytes : maths::product(operand.count, sizeof(uint64_t));
-        const bool need_not_be = operand.bytes == 0 || (scalars_on_device() && operand.address == 0);
+        const bool may_lack = scalars_on_device() && operand.access == maths::Access::kRead;
+        const bool need_not_be = operand.bytes == 0 || (may_lack && operand.address == 0);
         accessible_ &= need_not_be || context_.accessible(operand.address, bytes);
     }
 
@@ -118,7 +127,8 @@ int set_up_cublas(void* library, void* handle, CUstream stream, const GkLibraryC
         if (status == cublas::kSuccess) status = invoke_named(library, name, handle, values...);
     };
     set("cublasSetStream_v2", stream);
-    set("cublasSetWorkspace_v2", reinterpret_cast<void*>(workspace.address), static_cast<size_t>(workspace.bytes));
+    set("cublasSetWorkspace_v2", reinterpret_cast<void*>(workspace.address),
+        static_cast<size_t>(workspace.bytes));
     set("cublasSetPointerMode_v2", static_cast<int>(head.scalars_on_device));
     set("cublasSetMathMode", static_cast<int>(head.math));
     set("cublasSetAtomicsMode", static_cast<int>(head.atomics));
@@ -162,9 +172,10 @@ void* NvidiaLibraries::open(uint16_t library, uint8_t major) {
 
 CUresult NvidiaLibraries::look(Session& session, uint16_t library, uint8_t major) {
     if (open(library, major)) return CUDA_SUCCESS;
-    session.notices.add(wire::NoticeKind::lines,
-                        "this GPU server has no " + file_of(library, major) +
-                            ": its admin installs NVIDIA's wheel of it, and names the folder in worker_libraries\n");
+    session.notices.add(
+        wire::NoticeKind::lines,
+        "this GPU server has no " + file_of(library, major) +
+            ": its admin installs NVIDIA's wheel of it, and names the folder in worker_libraries\n");
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
@@ -190,24 +201,33 @@ void NvidiaLibraries::give_back(const Kind& kind, void* handle) {
 }
 
 // Of the stream's own, which the slice is charged for, and which grows. The libraries take none themselves.
-CUresult NvidiaLibraries::own_workspace(Context& context, CUstream stream, uint64_t bytes, Workspace& workspace) {
+CUresult NvidiaLibraries::own_workspace(Context& context, CUstream stream, uint64_t bytes,
+                                        Workspace& workspace) {
     const bool of_thread = stream == CU_STREAM_PER_THREAD;
     const Place place{&context.session(), context.device(), stream,
                       of_thread ? std::this_thread::get_id() : std::thread::id{}};
-    // Held meanwhile, so that two lanes that begin with one stream get one workspace.
+    // A program may have freed what it never got.
+    const auto serves = [&](const Workspace& one) {
+        return one.bytes >= bytes && context.accessible(one.address, one.bytes);
+    };
+    {
+        const std::lock_guard lock(workspaces_mutex_);
+        const auto known = workspaces_.find(place);
+        if (known != workspaces_.end() && serves(known->second))
+            return workspace = known->second, CUDA_SUCCESS;
+    }
+    // Without the lock, as it may wait for memory, and other sessions are not to wait with it.
+    Workspace made{0, std::max<uint64_t>(bytes, kWorkspace)};
+    if (CUresult error = allocate_workspace(context, made)) return error;
     const std::lock_guard lock(workspaces_mutex_);
     Workspace& own = workspaces_[place];
-    // A program may have freed what it never got.
-    if (own.address && !context.accessible(own.address, own.bytes)) own = {};
-    CUresult result = CUDA_SUCCESS;
-    if (own.bytes < bytes) {
-        if (own.address) context.session().free_in(stream, own.address);
-        own = {0, std::max<uint64_t>(bytes, kWorkspace)};
-        result = allocate_workspace(context, own);
-        if (result != CUDA_SUCCESS) own = {};
-    }
+    // Two lanes that begin with one stream keep one.
+    Workspace& left = serves(own) ? made : own;
+    if (left.address && context.accessible(left.address, left.bytes))
+        context.session().free_in(stream, left.address);
+    if (&left == &own) own = made;
     workspace = own;
-    return result;
+    return CUDA_SUCCESS;
 }
 
 // The program's, where it has set one.
@@ -234,7 +254,7 @@ CUresult NvidiaLibraries::call(Context& context, CUstream stream, const GkLibrar
     if (!handle) return status == cublas::kNotSupported ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_OUT_OF_MEMORY;
     const CUresult result = invoke_with(context, stream, head, arguments, library, handle);
     give_back(kind, handle);
-    return result;
+    return result == CUDA_ERROR_LAUNCH_FAILED ? fault_of(context, stream) : result;
 }
 
 CUresult NvidiaLibraries::invoke_with(Context& context, CUstream stream, const GkLibraryCall& head,
@@ -249,11 +269,16 @@ CUresult NvidiaLibraries::invoke_with(Context& context, CUstream stream, const G
                                });
     }
     Workspace workspace;
-    if (CUresult error = workspace_for(context, stream, head, workspace)) return error;
+    const CUresult error = workspace_for(context, stream, head, workspace);
+    // cuBLASLt finds an algorithm that needs none.
+    if (error == CUDA_ERROR_OUT_OF_MEMORY && head.library == kGkCublasLt)
+        workspace = {};
+    else if (error)
+        return error;
     if (head.library == kGkCublasLt) {
-        return meaning(invoke_cublaslt(head.function, arguments,
-                                       {library, handle, stream, head.scalars_on_device != 0, workspace.address,
-                                        workspace.bytes}));
+        return meaning(invoke_cublaslt(
+            head.function, arguments,
+            {library, handle, stream, head.scalars_on_device != 0, workspace.address, workspace.bytes}));
     }
     if (const int status = set_up_cublas(library, handle, stream, head, workspace)) return meaning(status);
     const Calling call{library, handle, head.wide != 0, head.scalars_on_device != 0};

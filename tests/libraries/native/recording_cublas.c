@@ -99,6 +99,11 @@ EXPORT cublasCgetrsBatched(void* handle, int trans, int n, int nrhs, const void*
 EXPORT cublasSdot_v2(void* handle, int n, const float* x, int incx, const float* y, int incy, float* result) {
     return record("Sdot %d %p %d %p %d %s", n, (void*)x, incx, (void*)y, incy, result ? "there" : "nowhere");
 }
+/* It may fail, and the context be healthy: CUBLAS_STATUS_EXECUTION_FAILED. */
+EXPORT cublasStrsm_v2(void) {
+    return 13;
+}
+
 /* The library may refuse what it does not do. */
 EXPORT cublasHgemm(void) {
     return 15;
