@@ -68,10 +68,10 @@ class LedgerRig:
     def _reserving(self) -> Any:
         number = next(self._numbers)
         course = f"course{number % 20}"
-        wish = reservation.Wish(
+        request = reservation.LeaseRequest(
             f"user{number}", [course], course, parse_size(SIZE), str(number), "", str(number), "h", 0, {}
         )
-        return lambda tx: reservation.reserve(tx, wish)
+        return lambda tx: reservation.reserve(tx, request)
 
     def hold(self, leases: int) -> None:
         """Let so many leases be in force, on as many servers as that takes."""

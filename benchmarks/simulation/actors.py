@@ -187,7 +187,7 @@ class Client(Caller):
     def _ask_for(self, life: int, size: str, wait: int) -> None:
         path = f"{life % 3}.ipynb"
         key = f"{self.name}-{life}"
-        wish = reservation.Wish(
+        request = reservation.LeaseRequest(
             self.name, [self._course], None, parse_size(size), key, "", path, key, wait, {}
         )
 
@@ -201,7 +201,7 @@ class Client(Caller):
             else:  # nobody knows: the same again
                 self.world.after(0.5, lambda: life == self._keys and self._ask_for(life, size, wait))
 
-        self.ask(lambda tx: reservation.reserve(tx, wish), then)
+        self.ask(lambda tx: reservation.reserve(tx, request), then)
 
     def _has(self, life: int, lease: Lease) -> None:
         if lease.state == "queued":

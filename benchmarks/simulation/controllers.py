@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.simulation.faulty_store import Died, FaultyStore
 from benchmarks.simulation.world import World
 from gpu_kernels.errors import LedgerUnavailable, NotActive, PoolError
-from gpu_kernels.pool.ledger import Ledger, Timing, Transaction, Watch
+from gpu_kernels.pool.ledger import ClockGuard, Ledger, Timing, Transaction
 from gpu_kernels.pool.ledger.commands.sweep import sweep
 from gpu_kernels.pool.ledger.state.rows import Change, Row
 from gpu_kernels.pool.ledger.stores import Deposed, Leading
@@ -74,8 +74,8 @@ class Controller:
     def _start(self) -> None:
         self.boot += 1
         self.store = FaultyStore(TermStore(self.world, self.pool.disk, self.pool.renewed_at))
-        watch = Watch(SWEEP_EVERY * 1000, TIMING.lease_ttl, lambda: self.world.now)
-        self.ledger = Ledger(self.store, TIMING, watch=watch, holder=self.name)
+        clock_guard = ClockGuard(SWEEP_EVERY * 1000, TIMING.lease_ttl, lambda: self.world.now)
+        self.ledger = Ledger(self.store, TIMING, clock_guard=clock_guard, holder=self.name)
         self.active = False
 
     def dies(self) -> None:

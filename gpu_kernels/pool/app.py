@@ -22,7 +22,7 @@ from gpu_kernels.limits.descriptors import raise_soft_limit, shares
 from gpu_kernels.limits.front import Front
 from gpu_kernels.limits.logs import limit_rate
 from gpu_kernels.limits.questions import Rates
-from gpu_kernels.pool.ledger import Ledger, Watch
+from gpu_kernels.pool.ledger import ClockGuard, Ledger
 from gpu_kernels.pool.ledger.stores.sql import SqlStore
 from gpu_kernels.pool.memory import count_references
 from gpu_kernels.pool.policy.addresses import Addresses
@@ -116,7 +116,7 @@ class PoolController(PoolSettings):
         state = Path(self.state_dir)
         async with AsyncExitStack() as stack:
             timing = self.timing()
-            watch = Watch(self.sweep_interval * 1000, timing.lease_ttl)
+            clock_guard = ClockGuard(self.sweep_interval * 1000, timing.lease_ttl)
             sockets = bind_sockets(self.port, self.address, backlog=BACKLOG)
             for listening in sockets:
                 stack.callback(listening.close)
@@ -130,11 +130,11 @@ class PoolController(PoolSettings):
             ledger = Ledger(
                 store,
                 timing,
-                watch=watch,
+                clock_guard=clock_guard,
                 caps=self.caps(),
                 holder=self.holder(),
                 address=self.public_url or url,
-                house=self.house(),
+                site=self.site(),
             )
             lock = StateLock(state)
             stack.callback(lock.release)

@@ -15,7 +15,7 @@ from gpu_kernels.errors import InvalidSize
 from gpu_kernels.limits.front import Times
 from gpu_kernels.pool.ledger import Caps, Timing
 from gpu_kernels.pool.ledger.clock_guard import PART_OF_TTL
-from gpu_kernels.pool.ledger.state.house import House
+from gpu_kernels.pool.ledger.state.site_policy import SitePolicy
 from gpu_kernels.pool.policy.addresses import PRIVATE, Addresses
 from gpu_kernels.pool.policy.fairness import Policy
 from gpu_kernels.pool.policy.placement import POLICIES, Catalogue
@@ -373,7 +373,7 @@ class PoolSettings(Application):
         """What the term row calls this controller, for whoever reads it."""
         return f"{socket.gethostname()}:{Path(self.state_dir).resolve()}:{os.getpid()}"
 
-    def house(self) -> House:
+    def site(self) -> SitePolicy:
         """How this pool decides."""
         sizes = [
             f"{number} {name or ANY_CLASS}" for name, offered in self.sizes.items() for number in offered
@@ -385,7 +385,7 @@ class PoolSettings(Application):
             catalogue=Catalogue.on_offer(sizes),
             preemptible=frozenset(self.preemptible_classes),
         )
-        return House(Patterns.of(self.course_groups), ZoneInfo(self.time_zone), settings)
+        return SitePolicy(Patterns.of(self.course_groups), ZoneInfo(self.time_zone), settings)
 
     def first_courses(self) -> dict[str, dict[str, int]]:
         return {

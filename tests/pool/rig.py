@@ -142,7 +142,7 @@ class Rig:
             )
         )
 
-    def wish(
+    def request(
         self,
         path: str = "a.ipynb",
         size: str = "0.02 V100",
@@ -155,9 +155,9 @@ class Rig:
         server: str = "",
         wait: float = 0,
         wait_for_course: bool = False,
-    ) -> reservation.Wish:
+    ) -> reservation.LeaseRequest:
         key = f"{path} {size}" if key is None else key
-        return reservation.Wish(
+        return reservation.LeaseRequest(
             user=user,
             groups=groups,
             course=course,
@@ -172,10 +172,10 @@ class Rig:
         )
 
     def reserve(self, path: str = "a.ipynb", size: str = "0.02 V100", **fields: Any) -> Lease:
-        wish = self.wish(path, size, **fields)
+        request = self.request(path, size, **fields)
 
         def work(tx: Transaction) -> Lease:
-            return lease_views.lease_view(tx, reservation.reserve(tx, wish))
+            return lease_views.lease_view(tx, reservation.reserve(tx, request))
 
         return self.write(work)
 

@@ -164,7 +164,7 @@ class School:
     ) -> Lease:
         """``wait`` is in seconds."""
         self.keys += 1
-        wish = reservation.Wish(
+        request = reservation.LeaseRequest(
             user=user,
             groups=[course],
             course=course,
@@ -177,7 +177,7 @@ class School:
             labels={},
             preemptible=preemptible,
         )
-        return self.write(lambda tx: reservation.reserve(tx, wish))
+        return self.write(lambda tx: reservation.reserve(tx, request))
 
     def refused(self, user: str, size: str = "0.1 V100", **fields: Any) -> PoolError:
         try:

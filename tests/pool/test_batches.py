@@ -71,8 +71,8 @@ def rig_on(kind: type[Faulty]) -> tuple[MemoryRig, Any]:
 
 
 def reserving(rig: Rig, path: str, size: str = "0.02 V100", **fields: Any) -> Job:
-    wish = rig.wish(path, size, **fields)
-    return Job(lambda tx: reservation.reserve(tx, wish).id)
+    request = rig.request(path, size, **fields)
+    return Job(lambda tx: reservation.reserve(tx, request).id)
 
 
 def everything(book: Book) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def test_a_job_that_raises_is_undone_and_the_others_stand() -> None:
     rig, _ = rig_on(Faulty)
 
     def broken(tx: Transaction) -> None:
-        reservation.reserve(tx, rig.wish("broken.ipynb"))
+        reservation.reserve(tx, rig.request("broken.ipynb"))
         raise ZeroDivisionError
 
     batch = rig.ledger.run(
@@ -135,7 +135,7 @@ def test_a_reader_that_changes_something_is_undone() -> None:
     rig, _ = rig_on(Faulty)
     before = everything(rig.ledger.book)
     with pytest.raises(AssertionError, match="a reader changed the book"):
-        rig.ledger.read(lambda tx: reservation.reserve(tx, rig.wish()))
+        rig.ledger.read(lambda tx: reservation.reserve(tx, rig.request()))
     assert everything(rig.ledger.book) == before
 
 

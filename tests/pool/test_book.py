@@ -92,7 +92,7 @@ class Mess:
     def reserve(self) -> Any:
         pick = self.random
         user = pick.choice(["ada", "bob", "eve"])
-        wish = self.rig.wish(
+        request = self.rig.request(
             pick.choice("abc"),
             pick.choice(["0.02 V100", "0.5 V100", "1 V100", "2 V100", "0.1 GPU", "0.2 A100", "4096 MiB"]),
             user=user,
@@ -100,7 +100,7 @@ class Mess:
             key=f"k{pick.randrange(6)}",
             wait=pick.choice([0, 60]),
         )
-        return lambda tx: reservation.reserve(tx, wish)
+        return lambda tx: reservation.reserve(tx, request)
 
     def some(self) -> Lease | None:
         leases = sorted(self.rig.ledger.book.leases.values(), key=lambda lease: lease.id)

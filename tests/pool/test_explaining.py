@@ -140,8 +140,8 @@ class TestReplay:
 
     def test_a_dump_says_nothing_that_is_its_users_alone(self, rig: Rig) -> None:
         def labelled(tx: Transaction) -> None:
-            wish = rig.wish("secret.ipynb", key="secret-key", holder="secret-holder")
-            lease = reservation.reserve(tx, wish)
+            request = rig.request("secret.ipynb", key="secret-key", holder="secret-holder")
+            lease = reservation.reserve(tx, request)
             tx.change(lease, labels={"secret": "secret"})
 
         rig.write(labelled)

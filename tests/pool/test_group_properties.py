@@ -9,8 +9,8 @@ import pytest
 
 from gpu_kernels.pool.ledger.commands import accounts, group_properties
 from gpu_kernels.pool.ledger.commands.group_properties import Properties
-from gpu_kernels.pool.ledger.state.house import House
 from gpu_kernels.pool.ledger.state.rows import Account, Event, GroupProperty, Quota
+from gpu_kernels.pool.ledger.state.site_policy import SitePolicy
 from gpu_kernels.pool.policy.roles import Patterns
 from tests.pool.rig import MemoryRig, Rig
 
@@ -175,7 +175,7 @@ def test_a_bare_number_stays_in_force_when_the_pool_gets_a_second_class(hub: Hub
 def test_properties_on_the_instructors_group_or_one_that_is_no_course_are_said(hub: Hub) -> None:
     assert hub.type("ml101-instructors", gpu_limit="1") == 1
     assert "set it on the students' group" in (hub.fault("ml101-instructors", "gpu_limit") or "")
-    hub.rig.ledger.house = House(Patterns.of("nbgrader"))
+    hub.rig.ledger.site = SitePolicy(Patterns.of("nbgrader"))
     assert hub.type("staff", gpu_limit="1") == 2
     assert "is not that of a course here" in (hub.fault("staff", "gpu_limit") or "")
     assert hub.type("nbgrader-ds200", gpu_limit="1") == 2
@@ -183,7 +183,7 @@ def test_properties_on_the_instructors_group_or_one_that_is_no_course_are_said(h
 
 
 def test_two_groups_of_one_course_do_not_fight(hub: Hub) -> None:
-    hub.rig.ledger.house = House(Patterns.of("canvas"))
+    hub.rig.ledger.site = SitePolicy(Patterns.of("canvas"))
     hub.type("course::7", gpu_limit="0.5")
     assert hub.type("course::7::enrollment_type::student", gpu_limit="1") == 1
     quota = hub.quota("7")

@@ -8,7 +8,7 @@ import pytest
 
 from gpu_kernels.errors import LedgerUnavailable
 from gpu_kernels.pool.app import PoolController
-from gpu_kernels.pool.ledger.clock_guard import STEP_MS, Watch
+from gpu_kernels.pool.ledger.clock_guard import STEP_MS, ClockGuard
 from gpu_kernels.pool.ledger.commands.sweep import sweep
 from gpu_kernels.pool.service.desk import Desk
 from gpu_kernels.pool.service.metrics import Metrics
@@ -28,7 +28,7 @@ class Clockwork:
         self.bells = Bells()
         self.desk = Desk(rig.ledger, self.bells)
         self.sweeper = Sweeper(self.desk, Metrics(), 1.0, 90.0, monotonic=lambda: self.here)
-        rig.ledger.watch = Watch(1000, TTL, monotonic=lambda: self.here)
+        rig.ledger.clock_guard = ClockGuard(1000, TTL, monotonic=lambda: self.here)
 
     async def pass_time(self, milliseconds: int, *, database: int | None = None) -> int:
         self.here += milliseconds / 1000
@@ -134,7 +134,9 @@ def test_the_chosen_interval_lets_leases_of_any_time_to_live_end(rig: Rig, secon
     app.check_times()
     rig.ledger.timing = app.timing()
     here = 0.0
-    rig.ledger.watch = Watch(app.sweep_interval * 1000, app.timing().lease_ttl, monotonic=lambda: here)
+    rig.ledger.clock_guard = ClockGuard(
+        app.sweep_interval * 1000, app.timing().lease_ttl, monotonic=lambda: here
+    )
     lease = rig.reserve()
     for _ in range(100):
         here += app.sweep_interval

@@ -16,6 +16,7 @@ RETIRED = {
     r"\blab[./]kept\b": "lab.respawn",
     r"\bclient[./](ahead|following)\b": "client.preload, client.event_stream",
     r"[Ww]hoever runs (the (pool|hub|GPU servers)|this installation|it)\b": "an administrator",
+    r"pool[./]ledger[./](asking|granting|ending|sweeping|teaching|reading|watch|house)\b": "its rooms",
     r"\boftener\b": "more often",
     r"\bnobody may have more\b": "the limit is",
 }

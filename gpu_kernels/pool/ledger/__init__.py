@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpu_kernels.pool.ledger.clock_guard import Watch
+from gpu_kernels.pool.ledger.clock_guard import ClockGuard
 from gpu_kernels.pool.ledger.ledger import Batch, Job, Ledger, Outcome
 from gpu_kernels.pool.ledger.transaction import Caps, Changes, Timing, Transaction
 
-__all__ = ["Batch", "Caps", "Changes", "Job", "Ledger", "Outcome", "Timing", "Transaction", "Watch"]
+__all__ = ["Batch", "Caps", "Changes", "ClockGuard", "Job", "Ledger", "Outcome", "Timing", "Transaction"]

@@ -24,7 +24,7 @@ at most as long.
 """
 
 
-class Watch:
+class ClockGuard:
     """Compares the database's clock with this process's own from write to write."""
 
     def __init__(

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from gpu_kernels.errors import LedgerUnavailable, OutcomeUnknown, PoolError
-from gpu_kernels.pool.ledger.clock_guard import Watch
+from gpu_kernels.pool.ledger.clock_guard import ClockGuard
 from gpu_kernels.pool.ledger.commands.outage import promote, shift
 from gpu_kernels.pool.ledger.commands.queue import settle_queue
 from gpu_kernels.pool.ledger.commands.quotas import add_first_courses
 from gpu_kernels.pool.ledger.state.book import Book
-from gpu_kernels.pool.ledger.state.house import House
 from gpu_kernels.pool.ledger.state.rows import Event
+from gpu_kernels.pool.ledger.state.site_policy import SitePolicy
 from gpu_kernels.pool.ledger.stores import MOST_ROWS, Deposed, Store
 from gpu_kernels.pool.ledger.transaction import Caps, Changes, Setting, Timing, Transaction
 from gpu_kernels.pool.policy.rules import HOUR, LONGEST_WINDOW
@@ -67,16 +67,16 @@ class Ledger:
         store: Store,
         timing: Timing | None = None,
         *,
-        watch: Watch | None = None,
+        clock_guard: ClockGuard | None = None,
         caps: Caps | None = None,
         holder: str | None = None,
         address: str = "",
-        house: House | None = None,
+        site: SitePolicy | None = None,
     ) -> None:
         self.store = store
-        self.watch = watch
-        self._setting = Setting(timing or Timing(), caps or Caps(), house or House())
-        self.book = Book(self._setting.house)
+        self.clock_guard = clock_guard
+        self._setting = Setting(timing or Timing(), caps or Caps(), site or SitePolicy())
+        self.book = Book(self._setting.site)
         self._holder = holder or socket.gethostname()
         self._address = address
         self._outage = False
@@ -101,13 +101,13 @@ class Ledger:
         self._setting.caps = caps
 
     @property
-    def house(self) -> House:
-        return self._setting.house
+    def site(self) -> SitePolicy:
+        return self._setting.site
 
-    @house.setter
-    def house(self, house: House) -> None:
+    @site.setter
+    def site(self, site: SitePolicy) -> None:
         """The book is loaded anew by it."""
-        self._setting.house = house
+        self._setting.site = site
         self._stale = True
 
     @property
@@ -135,8 +135,8 @@ class Ledger:
             raise
         self._deposed = None
         self._stale = self._outage = True
-        if self.watch is not None:
-            self.watch.begin_anew()
+        if self.clock_guard is not None:
+            self.clock_guard.begin_anew()
         self.write(lambda tx: add_first_courses(tx, courses or {}))
 
     def close(self) -> None:
@@ -230,7 +230,7 @@ class Ledger:
 
     def _load(self, now: int) -> None:
         """Begin a new book with what the store has."""
-        self.book = Book(self._setting.house)
+        self.book = Book(self._setting.site)
         loaded = self.store.load(now - self._remembered())
         self.book.load(loaded.rows, loaded.last_event)
         self._remember_spending(now)
@@ -254,7 +254,7 @@ class Ledger:
     def _make_up(self, decided: _Decided, now: int) -> None:
         """Give back the time in which nobody could renew, before anything is decided by it."""
         tx = self._transaction(now)
-        lost = 0 if self.watch is None else self.watch.lost(now)
+        lost = 0 if self.clock_guard is None else self.clock_guard.lost(now)
         if lost:
             log.warning("this process stood still or a clock was set: %.1f s do not count", lost / 1000)
             shift(tx, lost)
@@ -310,8 +310,8 @@ class Ledger:
         for tx in decided.kept:
             for work in tx.afterwards:
                 work()
-        if self.watch is not None:
-            self.watch.seen(now)
+        if self.clock_guard is not None:
+            self.clock_guard.seen(now)
         self.book.forget(now - self._remembered(), FORGET_BATCH)
 
     def _look(self, job: Job, now: int) -> Outcome[Any]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from gpu_kernels.pool.ledger.state.book import Book
-from gpu_kernels.pool.ledger.state.house import House
 from gpu_kernels.pool.ledger.state.rows import Event, Row, changed
+from gpu_kernels.pool.ledger.state.site_policy import SitePolicy
 from gpu_kernels.pool.ledger.stores import Store
 
 R = TypeVar("R", bound=Row)
@@ -66,7 +66,7 @@ class Setting:
 
     timing: Timing
     caps: Caps
-    house: House
+    site: SitePolicy
     counts_by: str = ""
     watched_since: int = 0
     alarms: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -105,8 +105,8 @@ class Transaction:
         self.now = now
         self.timing = setting.timing
         self.caps = setting.caps
-        self.house = setting.house
-        self.patterns = setting.house.patterns
+        self.site = setting.site
+        self.patterns = setting.site.patterns
         self.line = setting.line
         self.counts_by = setting.counts_by
         self.watched_since = setting.watched_since

@@ -178,7 +178,7 @@ class OneClassHour(ClassHourHandler):
 
 
 def _pattern(tx: Transaction, body: schemas.NewClassHour) -> bookings.Pattern:
-    zone = body.time_zone or tx.house.zone.key or "UTC"
+    zone = body.time_zone or tx.site.zone.key or "UTC"
     minutes = body.minutes
     if body.end is not None:
         minutes = calendar.minutes_between(body.start, body.end)

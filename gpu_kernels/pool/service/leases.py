@@ -97,12 +97,12 @@ class Leases(LeaseHandler):
         """Answers 201 with a lease in force, or 202 with a `queued` one; then ask
         `GET /leases/{lease_id}?wait=` until it is granted.
         """
-        wish = self._wish(body)
+        request = self._lease_request(body)
         self.service.pace.take(self.identity.name)
 
         def reserve(tx: Transaction) -> tuple[View, bool]:
-            lease = reservation.reserve(tx, wish)
-            self.require(USE, course=lease.course, server=wish.server)
+            lease = reservation.reserve(tx, request)
+            self.require(USE, course=lease.course, server=request.server)
             return lease_views.lease_view(tx, lease), lease.granted_at == tx.now
 
         view, is_new = await self.service.desk.write(reserve)
@@ -110,8 +110,8 @@ class Leases(LeaseHandler):
             self.service.metrics.grants.labels(view["gpu_class"], view["course"]).inc()
         self.answer(self.with_secret(view), status=202 if view["state"] == "queued" else 201)
 
-    def _wish(self, body: schemas.Reserve) -> reservation.Wish:
-        return reservation.Wish(
+    def _lease_request(self, body: schemas.Reserve) -> reservation.LeaseRequest:
+        return reservation.LeaseRequest(
             user=self.identity.name,
             groups=self.identity.groups,
             course=body.course,

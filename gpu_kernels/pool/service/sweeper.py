@@ -21,7 +21,7 @@ AUDIT_EVERY = 86_400.0
 
 
 class Sweeper:
-    """Ends leases that are over. Each sweep is a write, by which the ledger's ``Watch`` sees time pass."""
+    """Ends leases that are over. Each sweep is a write, by which the ``ClockGuard`` sees time pass."""
 
     def __init__(
         self,

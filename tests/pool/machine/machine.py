@@ -24,7 +24,7 @@ from benchmarks.simulation.invariants import (
 )
 from benchmarks.simulation.server import Report, Server
 from gpu_kernels.errors import AgentReplaced, LedgerUnavailable, NotActive, PoolError, UnknownAgent
-from gpu_kernels.pool.ledger import Ledger, Transaction, Watch
+from gpu_kernels.pool.ledger import ClockGuard, Ledger, Transaction
 from gpu_kernels.pool.ledger.commands import (
     accounts,
     agent_reports,
@@ -100,7 +100,7 @@ class PoolMachine(Checked):
         """A controller starts on what is committed, alone or in place of another."""
         self.store = FaultyStore(self.kept.store())
         self.ledger = Ledger(
-            self.store, TIMING, watch=Watch(ROUND * 1000, TTL, lambda: self.true), holder="machine"
+            self.store, TIMING, clock_guard=ClockGuard(ROUND * 1000, TTL, lambda: self.true), holder="machine"
         )
         self.ledger.start({"ml101": {"V100": 300, "A100": 1000}, "cv202": {"V100": 2500, "A100": 1000}})
         for lease in self.now_in(*SERVED):
@@ -294,12 +294,12 @@ class PoolMachine(Checked):
         wait=st.sampled_from([0, 30, 600]),
     )
     def somebody_asks(self, user: str, path: str, size: str, key: int, wait: int) -> None:
-        wish = reservation.Wish(
+        request = reservation.LeaseRequest(
             user, [USERS[user]], None, parse_size(size), f"{path}{key}", "", path, f"kernel-{key}",
             wait * 1000, {},
         )  # fmt: skip
         try:
-            lease = self.ask(lambda tx: reservation.reserve(tx, wish))
+            lease = self.ask(lambda tx: reservation.reserve(tx, request))
         except (Unknown, PoolError):
             return
         assert (lease.user, lease.path, lease.live_key) == (user, path, f"{path}{key}")

@@ -27,7 +27,7 @@ from gpu_kernels.units import Size, no_more_than
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class LeaseRequest:
     """What a user asks for. ``wait_ms``: how long the user is willing to stand in the queue. ``preemptible``:
     the lease may be told to make way for a class hour. ``wait_for_course``: it stands in the queue also while
     the course itself holds all that it may.
@@ -47,35 +47,35 @@ class Wish:
     wait_for_course: bool = False
 
 
-def reserve(tx: Transaction, wish: Wish) -> Lease:
-    """The lease of the wish: one that lives already, a new one, or a queued one.
+def reserve(tx: Transaction, request: LeaseRequest) -> Lease:
+    """The lease of the request: one that lives already, a new one, or a queued one.
 
     Raises what the policy refuses, ``KeyReused``, and what ``resolve_course`` raises; a refusal changes
     nothing.
     """
-    course = resolve_course(tx, wish.user, wish.groups, wish.course)
-    body_hash = _body_hash(wish, course)
-    same = tx.book.by_live_key.get((wish.user, wish.key))
+    course = resolve_course(tx, request.user, request.groups, request.course)
+    body_hash = _body_hash(request, course)
+    same = tx.book.by_live_key.get((request.user, request.key))
     if same is not None and is_over(tx, same):
         end_over(tx, same)
-        same = tx.book.by_live_key.get((wish.user, wish.key))
+        same = tx.book.by_live_key.get((request.user, request.key))
     if same is not None:
-        return _ask_again(tx, same, wish, body_hash)
-    places = tx.book.in_slot(wish.user, wish.server, wish.path)
+        return _ask_again(tx, same, request, body_hash)
+    places = tx.book.in_slot(request.user, request.server, request.path)
     waiting = places.get(Place.WAITING)
     if waiting is not None:
-        drain(tx, waiting, who_asked=wish.user, reason=REPLACED)
-    _check_living(tx, wish.user, but=Place.CURRENT in places)
-    lease = _new_lease(tx, wish, course, body_hash, next_turn(tx))
+        drain(tx, waiting, who_asked=request.user, reason=REPLACED)
+    _check_living(tx, request.user, but=Place.CURRENT in places)
+    lease = _new_lease(tx, request, course, body_hash, next_turn(tx))
     if waiting is not None and _disturbs_nobody(lease, waiting):
         lease = _in_its_stead(lease, waiting)
     verdict = advance_queue(tx, lease)
     assert verdict is not None
     if verdict.placement is not None:
         return tx.book.leases[lease.id]
-    places = tx.book.in_slot(wish.user, wish.server, wish.path)
+    places = tx.book.in_slot(request.user, request.server, request.path)
     in_slot = [places[place] for place in (Place.REPLACED, Place.CURRENT) if place in places]
-    return _queue_or_refuse(tx, lease, wish, in_slot, verdict)
+    return _queue_or_refuse(tx, lease, request, in_slot, verdict)
 
 
 def _check_living(tx: Transaction, user: str, *, but: bool) -> None:
@@ -109,7 +109,7 @@ def _check_queue(tx: Transaction, user: str) -> None:
         )
 
 
-def _ask_again(tx: Transaction, lease: Lease, wish: Wish, body_hash: str) -> Lease:
+def _ask_again(tx: Transaction, lease: Lease, request: LeaseRequest, body_hash: str) -> Lease:
     """The same key: the same lease, for the newest asker."""
     if lease.body_hash != body_hash:
         raise KeyReused(
@@ -118,34 +118,34 @@ def _ask_again(tx: Transaction, lease: Lease, wish: Wish, body_hash: str) -> Lea
             "Use another key, or release that lease first.",
             details={"lease": lease.id},
         )
-    newest: dict[str, Any] = {"holder": wish.holder, "labels": dict(wish.labels)}
+    newest: dict[str, Any] = {"holder": request.holder, "labels": dict(request.labels)}
     if lease.state == State.QUEUED:
-        newest |= {"asked_at": tx.now, "give_up_at": max(lease.give_up_at, tx.now + wish.wait_ms)}
+        newest |= {"asked_at": tx.now, "give_up_at": max(lease.give_up_at, tx.now + request.wait_ms)}
     else:
         newest["expires_at"] = tx.now + tx.timing.lease_ttl
     return tx.change(lease, **newest)
 
 
-def _new_lease(tx: Transaction, wish: Wish, course: str, body_hash: str, turn: int) -> Lease:
+def _new_lease(tx: Transaction, request: LeaseRequest, course: str, body_hash: str, turn: int) -> Lease:
     return Lease(
         id=secrets.token_hex(16),
         state="",
         place=None,
-        user=wish.user,
+        user=request.user,
         course=course,
-        size=wish.size,
-        key=wish.key,
-        live_key=wish.key,
+        size=request.size,
+        key=request.key,
+        live_key=request.key,
         body_hash=body_hash,
-        server=wish.server,
-        path=wish.path,
-        holder=wish.holder,
-        labels=dict(wish.labels),
-        preemptible=wish.preemptible,
+        server=request.server,
+        path=request.path,
+        holder=request.holder,
+        labels=dict(request.labels),
+        preemptible=request.preemptible,
         turn=turn,
         created_at=tx.now,
         asked_at=tx.now,
-        give_up_at=tx.now + wish.wait_ms,
+        give_up_at=tx.now + request.wait_ms,
     )
 
 
@@ -170,27 +170,27 @@ def _in_its_stead(lease: Lease, waiting: Lease) -> Lease:
 
 
 def _queue_or_refuse(
-    tx: Transaction, lease: Lease, wish: Wish, in_slot: Sequence[Lease], verdict: Verdict
+    tx: Transaction, lease: Lease, request: LeaseRequest, in_slot: Sequence[Lease], verdict: Verdict
 ) -> Lease:
     """``in_slot``: the slot's replaced and current leases, in this order."""
     assert verdict.refusal is not None
     coming = coming_seats(tx, lease)
-    if wish.wait_ms <= 0:
+    if request.wait_ms <= 0:
         raise verdict.refusal if not coming else not_clear_yet(lease.course, coming)
     turn = turn_if_ended_for_the_new(tx, lease, in_slot) if in_slot else None
     if turn is not None:
-        end_all(tx, in_slot, who_asked=wish.user, reason=REPLACED)
-    elif not (verdict.may_wait or coming or _waits_for_course(wish, verdict)):
+        end_all(tx, in_slot, who_asked=request.user, reason=REPLACED)
+    elif not (verdict.may_wait or coming or _waits_for_course(request, verdict)):
         raise verdict.refusal
     else:
         turn = lease.turn
-    _check_queue(tx, wish.user)
+    _check_queue(tx, request.user)
     queued = move(
         tx,
         lease,
         State.QUEUED,
         who=Who.REQUEST,
-        actor=wish.user,
+        actor=request.user,
         place=str(Place.WAITING),
         turn=turn,
         promised_at=tx.now if turn < lease.turn else lease.promised_at,
@@ -201,8 +201,8 @@ def _queue_or_refuse(
     return tx.book.leases[queued.id]
 
 
-def _waits_for_course(wish: Wish, verdict: Verdict) -> bool:
-    return wish.wait_for_course and worth_waiting(verdict.facts, for_course=True)
+def _waits_for_course(request: LeaseRequest, verdict: Verdict) -> bool:
+    return request.wait_for_course and worth_waiting(verdict.facts, for_course=True)
 
 
 def _somebody_is_promised(tx: Transaction) -> bool:
@@ -210,7 +210,7 @@ def _somebody_is_promised(tx: Transaction) -> bool:
     return any(waiting.promised_at is not None for waiting in tx.book.waiting)
 
 
-def _body_hash(wish: Wish, course: str) -> str:
+def _body_hash(request: LeaseRequest, course: str) -> str:
     """What must be the same for the same key. Who holds it and how long to wait may differ."""
-    body = [str(wish.size), course, wish.server, wish.path]
+    body = [str(request.size), course, request.server, request.path]
     return hashlib.sha256(json.dumps(body).encode()).hexdigest()

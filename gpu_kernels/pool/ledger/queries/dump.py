@@ -10,7 +10,6 @@ from zoneinfo import ZoneInfo
 from gpu_kernels.errors import InvalidSize
 from gpu_kernels.pool.ledger.queries.scene import ask, scene_of
 from gpu_kernels.pool.ledger.state.book import Book
-from gpu_kernels.pool.ledger.state.house import House
 from gpu_kernels.pool.ledger.state.rows import (
     TABLES,
     AgentToken,
@@ -21,6 +20,7 @@ from gpu_kernels.pool.ledger.state.rows import (
     Row,
     Slice,
 )
+from gpu_kernels.pool.ledger.state.site_policy import SitePolicy
 from gpu_kernels.pool.ledger.state.states import FINAL
 from gpu_kernels.pool.ledger.stores.memory import MemoryStore
 from gpu_kernels.pool.ledger.transaction import Caps, Setting, Timing, Transaction
@@ -52,11 +52,11 @@ def dump(tx: Transaction) -> dict[str, Any]:
         elif kind is Slice:
             rows = [row for row in book.slices.values() if row.lease_id in leases]
         tables[kind.TABLE] = [_fields(row) for row in rows]
-    settings = tx.house.settings
+    settings = tx.site.settings
     return {
         "format": FORMAT,
         "now": tx.now,
-        "zone": tx.house.zone.key,
+        "zone": tx.site.zone.key,
         "timing": asdict(timing),
         "settings": {
             "patience": asdict(settings.patience),
@@ -131,8 +131,8 @@ def _loaded(document: Mapping[str, Any]) -> Transaction:
         catalogue=Catalogue(shapes),
         preemptible=frozenset(raw["preemptible"]),
     )
-    house = House(zone=ZoneInfo(document["zone"]), settings=settings)
-    book = Book(house)
+    site = SitePolicy(zone=ZoneInfo(document["zone"]), settings=settings)
+    book = Book(site)
     book.entitlements.budgets = _Remembered(document)  # type: ignore[assignment]
     rows = [
         _row(kind, row)
@@ -142,7 +142,7 @@ def _loaded(document: Mapping[str, Any]) -> Transaction:
     ]
     book.load(rows, 0)
     now = int(document["now"])
-    setting = Setting(Timing(**document["timing"]), Caps(), house)
+    setting = Setting(Timing(**document["timing"]), Caps(), site)
     tx = Transaction(book, MemoryStore(lambda: now), setting, now)
     tx.line = decide([ask(tx, lease) for lease in book.waiting], scene_of(tx)).waiting
     return tx

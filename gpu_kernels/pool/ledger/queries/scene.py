@@ -21,7 +21,7 @@ from gpu_kernels.units import Slice
 
 def scene_of(tx: Transaction, newest: Lease | None = None) -> Scene:
     """The pool as it is now. ``newest``: a request that is not in the book yet."""
-    book, house = tx.book, tx.house
+    book, site = tx.book, tx.site
     return Scene(
         now=tx.now,
         index=book.places.index,
@@ -34,8 +34,8 @@ def scene_of(tx: Transaction, newest: Lease | None = None) -> Scene:
         held=lambda: held(tx),
         ending=lambda course, gpu_class: book.holdings.ending.get(course, {}).get(gpu_class, 0),
         rules=ruling(tx, newest),
-        settings=house.settings,
-        zone=house.zone,
+        settings=site.settings,
+        zone=site.zone,
     )
 
 
@@ -43,7 +43,7 @@ def _kept(tx: Transaction, name: str, on: Stays) -> Stays:
     """The same, each GPU looked at once while nothing changes."""
 
     def kept(gpu_id: int) -> Sequence[Stay]:
-        found: dict[Any, Sequence[Stay]] = tx.book.kept.at(tx.now)
+        found: dict[Any, Sequence[Stay]] = tx.book.memo.at(tx.now)
         key = (name, gpu_id)
         if key not in found:
             found[key] = tuple(on(gpu_id))
@@ -65,7 +65,7 @@ def expected(tx: Transaction) -> Stays:
 
 def held(tx: Transaction) -> Sequence[Held]:
     """All that is held now, and until when as far as one can look ahead; what ends first in front."""
-    found: dict[Any, Sequence[Held]] = tx.book.kept.at(tx.now)
+    found: dict[Any, Sequence[Held]] = tx.book.memo.at(tx.now)
     if "held" not in found:
         found["held"] = sorted(_held(tx), key=lambda held: held.until)
     return found["held"]

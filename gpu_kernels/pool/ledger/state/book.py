@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from gpu_kernels.pool.ledger.state.house import House
 from gpu_kernels.pool.ledger.state.indexes import entitlements, fair_shares
 from gpu_kernels.pool.ledger.state.indexes.agenda import BookAgenda, FollowSeats, FollowWindows
 from gpu_kernels.pool.ledger.state.indexes.entitlements import Entitlements
@@ -18,7 +17,7 @@ from gpu_kernels.pool.ledger.state.indexes.fair_shares import FairShares
 from gpu_kernels.pool.ledger.state.indexes.forecasts import Forecasts
 from gpu_kernels.pool.ledger.state.indexes.generic import Due, Follower, Groups, Ordered, Unique
 from gpu_kernels.pool.ledger.state.indexes.holdings import Holdings
-from gpu_kernels.pool.ledger.state.indexes.memo import Kept
+from gpu_kernels.pool.ledger.state.indexes.memo import Memo
 from gpu_kernels.pool.ledger.state.indexes.placement import Places
 from gpu_kernels.pool.ledger.state.indexes.requests import Asks
 from gpu_kernels.pool.ledger.state.rows import (
@@ -40,6 +39,7 @@ from gpu_kernels.pool.ledger.state.rows import (
     TaughtRules,
     Window,
 )
+from gpu_kernels.pool.ledger.state.site_policy import SitePolicy
 from gpu_kernels.pool.ledger.state.states import ENDING, FINAL, IN_FORCE, Place, State
 from gpu_kernels.pool.policy.quota import KINDS
 
@@ -57,7 +57,7 @@ WRITTEN = {place: number for number, place in enumerate((None, Place.REPLACED, P
 class Book:
     """The rows by table and key, and the indexes of what is asked often."""
 
-    def __init__(self, house: House | None = None) -> None:
+    def __init__(self, site: SitePolicy | None = None) -> None:
         self.agents: dict[str, Agent] = {}
         self.agent_tokens: dict[str, AgentToken] = {}
         """By SHA-256."""
@@ -81,7 +81,7 @@ class Book:
         self._journal: list[tuple[Any, Key, Any]] = []
         self._followers: dict[Any, list[Follower[Any]]] = {kind: [] for kind in TABLES}
         self._make_indexes()
-        self._follow_for_policy(house or House())
+        self._follow_for_policy(site or SitePolicy())
 
     def _make_indexes(self) -> None:
         lease, follow = KEYS[Lease], self.follow
@@ -115,21 +115,21 @@ class Book:
         self.seats_of = follow(Seat, Groups[Seat](attrgetter("window"), attrgetter("number")))
         self.windows_of = follow(Window, Groups[Window](attrgetter("class_hour"), KEYS[Window]))
 
-    def _follow_for_policy(self, house: House) -> None:
+    def _follow_for_policy(self, site: SitePolicy) -> None:
         """What the policy works with is kept up like any index: see ``queries.scene``."""
-        self.entitlements = Entitlements(self.holdings, house.zone)
+        self.entitlements = Entitlements(self.holdings, site.zone)
         for kind in entitlements.FOLLOWS:
             self.follow(kind, self.entitlements)
         self.fair = FairShares(
-            house.settings.fairness, lambda: self.entitlements.tree, self.accounts, self.shares, self.slices
+            site.settings.fairness, lambda: self.entitlements.tree, self.accounts, self.shares, self.slices
         )
         for kind in fair_shares.FOLLOWS:
             self.follow(kind, self.fair)
-        self.places = Places(house.settings)
+        self.places = Places(site.settings)
         self.follow(Gpu, self.places)
         self.follow(Agent, self.places)
         self.asks = self.follow(Lease, Asks())
-        self.kept = self.follow(Lease, Kept())
+        self.memo = self.follow(Lease, Memo())
         self.forecasts = Forecasts()
         self.agenda = BookAgenda(self.class_hours)
         """What windows hold on which GPU, and when."""

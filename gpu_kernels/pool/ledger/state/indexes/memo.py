@@ -10,7 +10,7 @@ from gpu_kernels.pool.ledger.state.rows import Lease
 from gpu_kernels.pool.ledger.state.states import ENDING, HOLDING
 
 
-class Kept:
+class Memo:
     """A follower of leases. Everything is forgotten when a lease comes to hold slices, holds them no more, or
     changes when and how it does; renewals and reports change nothing of that.
     """

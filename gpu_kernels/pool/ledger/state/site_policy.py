@@ -10,7 +10,7 @@ from gpu_kernels.pool.policy.scene import UTC, Settings
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class SitePolicy:
     """``patterns``: what the names of groups mean. ``zone``: the institution's wall clock, by which weeks
     begin and texts tell the time. ``settings``: what decisions are made by.
     """
