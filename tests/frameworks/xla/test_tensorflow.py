@@ -22,6 +22,13 @@ def test_the_slice_is_its_gpu_and_computes_as_the_cpu_does(python, environment, 
     assert_close(here, cpu)
 
 
+def test_linear_algebra_is_done_there_as_on_the_cpu(python, environment, cpu_environment) -> None:
+    here = run(python, "tensorflow_linear_algebra.py", environment)
+    cpu = run(python, "tensorflow_linear_algebra.py", cpu_environment)
+    assert (here.pop("on a GPU"), cpu.pop("on a GPU")) == (14, 0)
+    assert_close(here, cpu, digits=3)
+
+
 def test_kerass_fit_ends_with_the_cpus_losses(python, environment, cpu_environment) -> None:
     here = run(python, "keras_training.py", environment)
     assert_close(here, run(python, "keras_training.py", cpu_environment), digits=3)
