@@ -139,7 +139,7 @@ def test_gpustat_shows_the_slice_and_the_processes_of_this_lease_alone(
             assert second.stdout
             assert second.stdout.readline() == "up\n"
             both = gpustat_when(forwarded, 600)["devices"][0]
-            assert both["processes"] == [[pid, None] for pid in sorted([first.pid, second.pid])]
+            assert both["processes"] == [[pid, 300] for pid in sorted([first.pid, second.pid])]
             second.communicate("")
         first.communicate("")
         stranger.communicate("")

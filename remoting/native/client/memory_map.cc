@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "context.h"
+#include "session.h"
 
 namespace client {
 
@@ -12,12 +13,20 @@ MemoryMap& MemoryMap::get() {
     return *map;
 }
 
+// What lies in the slice is shown to the lease's other processes; a library's variables are its module's.
+void MemoryMap::count(const Memory& memory, bool has) {
+    if (memory.kind == Memory::Kind::pinned || memory.global) return;
+    const auto bytes = static_cast<int64_t>(memory.bytes);
+    Session::get().count_memory(memory.device, has ? bytes : -bytes);
+}
+
 void MemoryMap::add(Memory memory) {
     const uint64_t context = current_context_id();
     const std::unique_lock lock(mutex_);
     memory.id = ++last_id_;
     memory.context = context;
     by_base_[memory.base] = memory;
+    count(memory, true);
 }
 
 std::optional<Memory> MemoryMap::find(uint64_t address) const {
@@ -60,6 +69,7 @@ std::optional<Memory> MemoryMap::remove(uint64_t base, std::initializer_list<Mem
     if (std::find(kinds.begin(), kinds.end(), found->second.kind) == kinds.end()) return std::nullopt;
     const Memory memory = found->second;
     by_base_.erase(found);
+    count(memory, false);
     return memory;
 }
 
@@ -69,6 +79,7 @@ std::vector<Memory> MemoryMap::remove_mappings(uint64_t base, uint64_t bytes) {
     for (auto it = by_base_.lower_bound(base); it != by_base_.end() && it->first - base < bytes;) {
         if (it->second.mapping) {
             removed.push_back(it->second);
+            count(it->second, false);
             it = by_base_.erase(it);
         } else {
             ++it;
@@ -139,6 +150,7 @@ std::vector<Memory> MemoryMap::take_of_context(uint64_t context) {
         const Memory& memory = entry.second;
         if (memory.context != context || memory.kind == Memory::Kind::pinned || memory.mapping) return false;
         if (!memory.global) taken.push_back(memory);
+        count(memory, false);
         return true;
     });
     return taken;

@@ -64,6 +64,7 @@ class MemoryMap {
 
   private:
     static bool reachable(const Memory& memory);
+    static void count(const Memory& memory, bool has);
 
     mutable std::shared_mutex mutex_;
     std::map<uint64_t, Memory> by_base_;

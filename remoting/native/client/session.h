@@ -63,6 +63,8 @@ class Session {
     // numbers; a device's number in the lease is for the wire alone.
     const std::vector<wire::DeviceSnapshot>& devices() const { return devices_; }
     uint8_t number_in_lease(uint8_t device) const { return numbers_in_lease_[device]; }
+    // For the lease's other processes to see: this one has so much more memory on a device, or less.
+    void count_memory(uint8_t device, int64_t bytes) { presence_.count(number_in_lease(device), bytes); }
     int driver_version() const { return driver_version_; }
 
     // The calling thread's lane, opened or taken over when it has none. Null when that fails; the other

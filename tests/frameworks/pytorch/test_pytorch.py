@@ -11,6 +11,7 @@ import pytest
 
 from gpu_kernels.pytorch import WHAT_RUNS_WHERE
 from remoting.environment import without_gpu
+from tests.conformance.places import PLACES
 from tests.native_build import ROOT
 
 from . import places
@@ -51,6 +52,20 @@ device in a forked child RuntimeError
 complex True
 sparse True
 quantised True
+"""
+HOLDS = """
+import torch
+held = torch.ones(300 << 18, device="cuda")
+print("up", flush=True)
+input()
+"""
+IS_FULL = """
+import torch
+own = torch.ones(200 << 18, device="cuda")
+try:
+    torch.empty(4 << 30, dtype=torch.uint8, device="cuda")
+except torch.OutOfMemoryError as error:
+    print(error)
 """
 AROUND = """\
 profiled 1 True True
@@ -173,6 +188,25 @@ def test_gpu_says_first_where_operators_run(pytorch: str, place: str, imports: s
     asked = f"{imports}from gpu_kernels.magics.report import look; print(look())"
     done = places.run(pytorch, place, "-c", asked)
     assert done.stdout.splitlines()[1] == WHAT_RUNS_WHERE, done.stderr
+
+
+def test_the_text_of_a_full_slice_says_what_each_process_has(pytorch: str) -> None:
+    with PLACES["forwarded"](1) as process, process() as environment:
+        other = subprocess.Popen(
+            [pytorch, "-c", HOLDS], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        with other:
+            assert other.stdout
+            assert other.stdout.readline() == "up\n"
+            done = subprocess.run([pytorch, "-c", IS_FULL], env=environment, capture_output=True, text=True)
+            other.communicate("\n")
+    said = (
+        rf"Process {other.pid} has ([\d.]+) MiB memory in use\. .*this process has ([\d.]+) MiB memory in use"
+    )
+    found = re.search(said, done.stdout)
+    assert found, done.stdout + done.stderr
+    assert 300 <= float(found[1]) < 310  # its allocator takes whole blocks
+    assert 200 <= float(found[2]) < 210
 
 
 def test_pytorch_beside_no_gpu_is_left_alone(pytorch: str) -> None:

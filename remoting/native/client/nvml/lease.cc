@@ -1,5 +1,6 @@
 // Under a lease: its agent tells the slices, and the files that its processes have open tell who uses them.
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -74,17 +75,28 @@ void for_each_entry(const std::string& path, Visit visit) {
     }
 }
 
-// Other users' processes cannot be looked into, and so are none of this lease.
-bool shows(const std::string& process, const std::string& link) {
-    bool found = false;
+// The path of the file that `process` shows, or nothing. Other users' processes cannot be looked into, and so
+// are none of this lease.
+std::string shown_by(const std::string& process, const std::string& link) {
+    std::string found;
     const std::string files = process + "/fd/";
     for_each_entry(files, [&](const char* name) {
         char target[256];
         const ssize_t length = readlink((files + name).c_str(), target, sizeof target);
-        found = length > 0 && std::string_view(target, static_cast<size_t>(length)) == link;
-        return !found;
+        if (length > 0 && std::string_view(target, static_cast<size_t>(length)) == link) found = files + name;
+        return found.empty();
     });
     return found;
+}
+
+// What a process of this user says of itself. By now the number may be another file's: it is not waited for.
+uint64_t told_by(const std::string& presence, unsigned index) {
+    const int fd = open(presence.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return kNotKnown;
+    uint64_t bytes = 0;
+    const ssize_t length = pread(fd, &bytes, sizeof bytes, static_cast<off_t>(index * sizeof bytes));
+    close(fd);
+    return length == sizeof bytes ? bytes : kNotKnown;
 }
 
 }  // namespace
@@ -109,19 +121,19 @@ Return ask(std::vector<Slice>& slices) {
     return kSuccess;
 }
 
-std::vector<uint32_t> processes_using() {
+std::vector<User> users_of(unsigned index) {
     const std::string lease = lease_name(), link = client::presence_link(lease);
-    std::vector<uint32_t> found;
+    std::vector<User> found;
     if (lease.empty()) return found;
     for_each_entry("/proc", [&](const char* name) {
         char* end = nullptr;
         const unsigned long pid = strtoul(name, &end, 10);
-        if (pid != 0 && *end == 0 && shows(std::string("/proc/") + name, link)) {
-            found.push_back(static_cast<uint32_t>(pid));
-        }
+        if (pid == 0 || *end != 0) return true;
+        const std::string presence = shown_by(std::string("/proc/") + name, link);
+        if (!presence.empty()) found.push_back({static_cast<uint32_t>(pid), told_by(presence, index)});
         return found.size() < kMostProcesses;
     });
-    std::sort(found.begin(), found.end());
+    std::sort(found.begin(), found.end(), [](const User& a, const User& b) { return a.pid < b.pid; });
     return found;
 }
 

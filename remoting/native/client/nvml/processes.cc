@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,6 @@ namespace {
 using namespace nvml;
 
 constexpr uint32_t kNoInstance = 0xffffffff;
-constexpr uint64_t kNotKnown = ~uint64_t{0};  // NVML's value for memory that nobody can tell
 
 void put(uint32_t pid, uint64_t bytes, ProcessV1& process) {
     process = {pid, bytes};
@@ -25,22 +25,29 @@ void put(uint32_t pid, uint64_t bytes, ProcessV2& process) {
     process = {pid, bytes, kNoInstance, kNoInstance};
 }
 
-// `count` is the room in, the number out. What is in use is one process's, or several's together: how much
-// each has, the agent does not tell.
+// `count` is the room in, the number out. One process has all that is in use, what the worker takes for it
+// too. Of several each has what it has allocated, as it says itself, which is not believed beyond the slice's
+// use.
 template <typename Process>
 Return compute_processes(Device device, unsigned* count, Process* processes) {
     if (!count) return kInvalidArgument;
     Slice slice;
     const Return result = slice_of(device, slice);
     if (result != kSuccess) return result;
-    const std::vector<uint32_t> found = slice.used_mib > 0 ? processes_using() : std::vector<uint32_t>();
+    unsigned index = 0;
+    if (!index_of(device, index)) return kInvalidArgument;
+    std::vector<User> found = slice.used_mib > 0 ? users_of(index) : std::vector<User>();
     const unsigned room = *count;
     *count = static_cast<unsigned>(found.size());
     if (*count > room) return kInsufficientSize;
     if (*count == 0) return kSuccess;
     if (!processes) return kInvalidArgument;
-    const uint64_t bytes = found.size() == 1 ? slice.used_mib << 20 : kNotKnown;
-    for (size_t i = 0; i < found.size(); ++i) put(found[i], bytes, processes[i]);
+    const uint64_t used = slice.used_mib << 20;
+    if (found.size() == 1) found[0].bytes = used;
+    for (size_t i = 0; i < found.size(); ++i) {
+        const uint64_t bytes = found[i].bytes == kNotKnown ? kNotKnown : std::min(found[i].bytes, used);
+        put(found[i].pid, bytes, processes[i]);
+    }
     return kSuccess;
 }
 
