@@ -1,7 +1,4 @@
-"""PyTorch without NVIDIA's libraries: an environment of requirements/frameworks-pytorch-slim.txt alone.
-
-Its files are links to those of ``make frameworks``: nothing is downloaded, and next to nothing written.
-"""
+"""PyTorch without NVIDIA's libraries: an environment of requirements/frameworks-pytorch-slim.txt alone."""
 
 from __future__ import annotations
 
@@ -9,13 +6,13 @@ import json
 import os
 import re
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from remoting.environment import without_gpu
+from tests.frameworks.slim import environment_of, site_of
 from tests.native_build import ROOT
 
 from . import places
@@ -23,20 +20,6 @@ from . import places
 pytestmark = [pytest.mark.slow, pytest.mark.native, pytest.mark.timeout(1800)]
 
 PINS = ROOT / "requirements" / "frameworks-pytorch-slim.txt"
-LINKS = """
-import importlib.metadata, os, shutil, sys
-folder, *names = sys.argv[1:]
-for name in names:
-    for file in importlib.metadata.distribution(name).files:
-        target = os.path.join(folder, str(file))
-        if str(file).startswith("..") or not os.path.exists(file.locate()):
-            continue
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        try:
-            os.link(file.locate(), target)
-        except OSError:
-            shutil.copyfile(file.locate(), target)
-"""
 PROFILES = """
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -67,17 +50,10 @@ def pinned() -> list[str]:
 @pytest.fixture(scope="module")
 def slim(pytorch: str) -> Iterator[str]:
     """The Python of such an environment."""
-    (ROOT / "build").mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=ROOT / "build", prefix="slim-") as folder:
-        subprocess.run([pytorch, "-m", "venv", "--without-pip", folder], check=True)
-        python = str(Path(folder) / "bin" / "python")
-        says = "import site; print(site.getsitepackages()[0])"
-        packages = subprocess.run(
-            [python, "-c", says], check=True, capture_output=True, text=True
-        ).stdout.strip()
-        subprocess.run([pytorch, "-c", LINKS, packages, *pinned()], check=True)
+    with environment_of(pytorch, pinned()) as python:
         project = next((ROOT / ".venv" / "lib").glob("python3*")) / "site-packages"
-        Path(packages, "project.pth").write_text(f"import site; site.addsitedir({str(project)!r})\n")
+        link = f"import site; site.addsitedir({str(project)!r})\n"
+        Path(site_of(python), "project.pth").write_text(link)
         yield python
 
 
