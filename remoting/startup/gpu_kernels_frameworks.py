@@ -75,6 +75,8 @@ def make_ready(framework: str) -> None:
         if framework != "torch":
             put(os.environ, _installed())
         _load_own(os.environ.get(LIBRARIES))
+        if framework == "tensorflow":
+            _load_triton()
     except (OSError, ValueError) as error:
         _tell(f"{framework} is imported without the runtime's settings: {error}")
 
@@ -165,6 +167,17 @@ def _load_own(folder: str | None) -> None:
             missing.append(str(error))
     if missing:
         raise OSError("; ".join(missing))
+
+
+def _load_triton() -> None:
+    """Triton's library before TensorFlow's, where both are installed. Each has an LLVM, and what is loaded
+    later sees TensorFlow's: Triton would register its options there again, which ends the process.
+    """
+    package = PathFinder.find_spec("triton")
+    for folder in (package and package.submodule_search_locations) or ():
+        library = os.path.join(folder, "_C", "libtriton.so")
+        if os.path.exists(library):
+            ctypes.CDLL(library)
 
 
 def _tell(text: str) -> None:
