@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,7 @@ def native() -> Build:
         *("client_cuda", "gpu_worker", "recording_driver"),
         *("recording_cublas", "recording_cublaslt", "recording_cusolver"),
         *("cublas13", "cublasLt13", "cusolver12"),
+        *("recording_cufft", "cufft12"),
     )
 
 
@@ -140,3 +142,36 @@ def test_nvidias_cusolver_is_given_what_the_program_passed_and_room_of_the_slice
     assert small != large
     # Its objects end with the call that they were made for.
     assert words(recorded, "Objects") == [["1"]]
+
+
+def test_nvidias_plans_are_made_as_the_programs(native, tmp_path) -> None:
+    log = tmp_path / "log"
+    with MinimalAgent(
+        *(tmp_path, native.worker, native.recording_driver),
+        environment=os.environ | {"RECORDING_CUFFT_LOG": str(log)},
+        options=("--libraries", str(native.folder / "recording_cufft")),
+    ) as agent:
+        done = run(agent, native, HERE / "cufft_passing.py", "cufft", 12)
+        end = time.monotonic() + 60  # the session's end comes after the program's
+        while log.exists() and log.read_text().count("destroy") < 3 and time.monotonic() < end:
+            time.sleep(0.05)
+    assert done.returncode == 0, done.stdout + done.stderr
+    passed, recorded = json.loads(done.stdout), log.read_text()
+    a, b = passed["memory"]
+    layouts = ["7,9,2,130", "10,11,3,340"]
+    assert words(recorded, "make") == [
+        ["71", "2", "6,8,5,0", layouts[0], "1", layouts[1], "5", "5"],
+        ["72", "1", "64,4,0", "dense", "6", "dense", "6", "6"],
+    ]
+    assert words(recorded, "exec") == [["71", a, b, "-1"], ["71", b, a, "-1"], ["72", a, a, "1"]]
+    assert words(recorded, "stream") == [["71", "default"], ["71", "own"], ["72", "default"]]
+    # The library allocates nothing: what it asks for is the slice's, until the program destroys its plan.
+    assert {on for _, on in words(recorded, "allocation")} == {"0"}
+    assert [plan for plan, _ in words(recorded, "area")] == ["71"]
+    assert passed["held"] >= 3 << 20
+    assert passed["given back"]
+    # Memory outside the slice never comes there; what the library refuses is the next asked call's error.
+    assert passed["outside"] == [0, INVALID_VALUE]
+    assert passed["refused"] == [0, NOT_SUPPORTED]
+    # Each ends once: by the program, with the one that failed, and with the session.
+    assert words(recorded, "destroy") == [["71"], ["73"], ["72"]]

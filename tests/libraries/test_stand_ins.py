@@ -17,8 +17,8 @@ from tests.native_build import ROOT
 SOURCES = ROOT / "remoting/native/libraries"
 FOLDER = native_build({}).libraries
 REFUSALS = {
-    "libcufft.so.11": ("cufftPlan1d", 16, "CUFFT_NOT_SUPPORTED"),
-    "libcufft.so.12": ("cufftPlan1d", 16, "CUFFT_NOT_SUPPORTED"),
+    "libcufft.so.11": ("cufftXtSetGPUs", 16, "CUFFT_NOT_SUPPORTED"),
+    "libcufft.so.12": ("cufftXtSetGPUs", 16, "CUFFT_NOT_SUPPORTED"),
     "libcusolver.so.11": ("cusolverDnXgeev", 9, "CUSOLVER_STATUS_NOT_SUPPORTED"),
     "libcusolver.so.12": ("cusolverDnXgeev", 9, "CUSOLVER_STATUS_NOT_SUPPORTED"),
     "libcusolverMg.so.11": ("cusolverMgGetrf", 9, "CUSOLVER_STATUS_NOT_SUPPORTED"),

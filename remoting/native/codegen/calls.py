@@ -338,10 +338,12 @@ def handler_names(calls: list[Call], banner: str) -> str:
 
 
 def generate(header: Header, folder: Path, banner: str) -> dict[str, str]:
-    """By file name; ``folder`` has calls.txt, and the maths libraries' lists are beside it."""
+    """By file name; ``folder`` has calls.txt, and the maths libraries' lists and messages are beside it."""
     text = (folder / "calls.txt").read_text()
     calls = read_calls(text, header)
-    lists = sorted(folder.parent.glob("libraries/*/functions.txt"))
+    lists = sorted(
+        path for name in ("functions.txt", "messages.h") for path in folder.parent.glob(f"libraries/*/{name}")
+    )
     return {
         "calls_wire.h": messages(calls, "".join([text, *(each.read_text() for each in lists)]), banner),
         "message_fields.inc": message_fields(calls, banner),

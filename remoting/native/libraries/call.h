@@ -10,12 +10,13 @@
 
 inline constexpr char kGkLibraryCall[] = "gkLibraryCall";
 
-enum GkLibrary : uint16_t { kGkCublas = 0, kGkCublasLt, kGkCusolver, kGkLibraries };
+enum GkLibrary : uint16_t { kGkCublas = 0, kGkCublasLt, kGkCusolver, kGkCufft, kGkLibraries };
 
-// The head of a call. The function's arguments follow: the structure of its family, as generate.py makes it.
+// The head of a call. The function's arguments follow: the structure of its family, as generate.py makes it or the
+// library's messages.h has it.
 struct GkLibraryCall {
     uint16_t library;   // GkLibrary
-    uint16_t function;  // its number in the library's functions.txt
+    uint16_t function;  // its number in the library
     uint8_t major;      // of the library that the program has loaded
     uint8_t wide;       // 1: the form with integers of 64 bits
     uint8_t scalars_on_device;

@@ -192,4 +192,13 @@ class Look {
     int scalar_count_ = 0;
 };
 
+// Whether the sizes go together. Where the memory is, the end that computes asks, when the call runs.
+class SizesAlone final : public Look {
+  public:
+    using Look::Look;
+
+  private:
+    void operand(const Operand&) override {}
+};
+
 }  // namespace maths

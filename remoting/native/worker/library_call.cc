@@ -11,15 +11,6 @@
 namespace worker {
 namespace {
 
-// Whether the sizes go together. Where the memory is, the end that computes asks, when the call runs.
-class SizesAlone final : public maths::Look {
-  public:
-    using maths::Look::Look;
-
-  private:
-    void operand(const maths::Operand&) override {}
-};
-
 using Arguments = std::array<std::byte, kGkMostCallBytes>;
 
 // A client of ours has looked at this before it sent the call. `to`: the arguments, aligned.
@@ -28,7 +19,7 @@ bool is_sound(const GkLibraryCall& head, std::span<const std::byte> arguments, A
     if (!library || arguments.size() > to.size()) return false;
     if (head.wide > 1 || head.scalars_on_device > 1) return false;
     std::memcpy(to.data(), arguments.data(), arguments.size());
-    SizesAlone look(head.wide != 0, head.scalars_on_device != 0);
+    maths::SizesAlone look(head.wide != 0, head.scalars_on_device != 0);
     return library->look_at(head.function, to.data(), arguments.size(), look) == maths::Fit::fits;
 }
 

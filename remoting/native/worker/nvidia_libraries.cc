@@ -11,6 +11,7 @@
 #include "libraries/messages.h"
 #include "nvidia_cublaslt.h"
 #include "nvidia_cusolver.h"
+#include "nvidia_transforms.h"
 #include "sticky.h"
 
 namespace worker {
@@ -99,25 +100,9 @@ struct Calling {
     }
 };
 
-// Memory of the slice like any other of the session, with which it goes.
-CUresult allocate_workspace(Context& context, NvidiaLibraries::Workspace& workspace) {
-    Worker& worker = context.worker();
-    const uint64_t charge = MemoryLedger::charge_of(workspace.bytes);
-    if (!worker.room.take(context.session(), context.device(), charge)) return CUDA_ERROR_OUT_OF_MEMORY;
-    CUdeviceptr memory = 0;
-    const CUresult result = invoke(context.driver().cuMemAlloc_v2, &memory, workspace.bytes);
-    if (result != CUDA_SUCCESS) {
-        worker.memory.give_back(context.device(), charge);
-        return result;
-    }
-    worker.memory.add({memory, workspace.bytes, charge, &context.session(), context.device()});
-    workspace.address = memory;
-    return CUDA_SUCCESS;
-}
-
-// By GkLibrary.
+// By GkLibrary, of those with handles.
 constexpr const char* kCreate[] = {"cublasCreate_v2", "cublasLtCreate", "cusolverDnCreate"};
-static_assert(std::size(kCreate) == kGkLibraries);
+static_assert(std::size(kCreate) == kGkCufft);
 
 // As the program has set its own.
 int set_up_cublas(void* library, void* handle, CUstream stream, const GkLibraryCall& head,
@@ -151,6 +136,21 @@ static int invoke_function(uint16_t function, const void* arguments, const worke
 }  // namespace maths::cublas
 
 namespace worker {
+
+CUresult allocate_in_slice(Context& context, uint64_t bytes, uint64_t& address) {
+    Worker& worker = context.worker();
+    const uint64_t charge = MemoryLedger::charge_of(bytes);
+    if (!worker.room.take(context.session(), context.device(), charge)) return CUDA_ERROR_OUT_OF_MEMORY;
+    CUdeviceptr memory = 0;
+    const CUresult result = invoke(context.driver().cuMemAlloc_v2, &memory, bytes);
+    if (result != CUDA_SUCCESS) {
+        worker.memory.give_back(context.device(), charge);
+        return result;
+    }
+    worker.memory.add({memory, bytes, charge, &context.session(), context.device()});
+    address = memory;
+    return CUDA_SUCCESS;
+}
 
 NvidiaLibraries& NvidiaLibraries::get() {
     static auto* const all = new NvidiaLibraries;
@@ -218,7 +218,7 @@ CUresult NvidiaLibraries::own_workspace(Context& context, CUstream stream, uint6
     }
     // Without the lock, as it may wait for memory, and other sessions are not to wait with it.
     Workspace made{0, std::max<uint64_t>(bytes, kWorkspace)};
-    if (CUresult error = allocate_workspace(context, made)) return error;
+    if (CUresult error = allocate_in_slice(context, made.bytes, made.address)) return error;
     const std::lock_guard lock(workspaces_mutex_);
     Workspace& own = workspaces_[place];
     // Two lanes that begin with one stream keep one.
@@ -248,6 +248,10 @@ CUresult NvidiaLibraries::call(Context& context, CUstream stream, const GkLibrar
     if (!look.accessible()) return CUDA_ERROR_INVALID_VALUE;
     void* const library = open(head.library, head.major);
     if (!library) return CUDA_ERROR_NOT_SUPPORTED;
+    if (head.library == kGkCufft) {
+        const CUresult done = NvidiaTransforms::get().call(context, library, stream, head, arguments);
+        return done == CUDA_ERROR_LAUNCH_FAILED ? fault_of(context, stream) : done;
+    }
     const Kind kind{context.device(), head.library, head.major};
     int status = cublas::kSuccess;
     void* const handle = borrow(kind, library, status);
@@ -297,6 +301,7 @@ uint64_t NvidiaLibraries::take_workspace(const Session& session, CUstream stream
 }
 
 void NvidiaLibraries::forget(const Session& session, uint8_t device) {
+    NvidiaTransforms::get().forget(session, device);
     const std::lock_guard lock(workspaces_mutex_);
     std::erase_if(workspaces_, [&](const auto& entry) {
         return std::get<0>(entry.first) == &session && std::get<1>(entry.first) == device;

@@ -18,6 +18,9 @@ namespace worker {
 class Context;
 class Session;
 
+// Memory of the slice like any other of the session, with which it goes: what a library works in.
+CUresult allocate_in_slice(Context& context, uint64_t bytes, uint64_t& address);
+
 class NvidiaLibraries {
   public:
     static NvidiaLibraries& get();

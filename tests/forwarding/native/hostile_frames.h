@@ -12,6 +12,7 @@
 #include "graph_wire.h"
 #include "handlers.h"
 #include "hostile_values.h"
+#include "libraries/cufft/messages.h"
 #include "libraries/messages.h"
 
 namespace hostile {
@@ -33,6 +34,7 @@ class Frames final : public Values {
     void launch(wire::Writer& to);
     void options(wire::Writer& to, uint32_t count);
     void library_call(wire::Writer& to);
+    void transform(wire::Writer& to);
     void load(wire::Writer& to);
     void upload(wire::Writer& to);
     void link(wire::Writer& to);
@@ -133,6 +135,7 @@ inline void Frames::library_call(wire::Writer& to) {
     head.wide = data_.in_range<int>(0, 7) == 0;
     head.scalars_on_device = data_.in_range<int>(0, 3) == 0;
     to.put(head);
+    if (head.library == kGkCufft && data_.coin()) return transform(to);
     const char* fields = library ? library->fields_of(head.function) : nullptr;
     const auto scalar = [&] { return data_.in_range<int>(0, 7) ? data_.one_of(kScalars) : value(); };
     for (const char field : std::string_view(fields ? fields : "")) {
@@ -154,6 +157,34 @@ inline void Frames::library_call(wire::Writer& to) {
             to.put(static_cast<uint64_t>(data_.one_of(kSizes)));
         }
     }
+}
+
+// One that goes together but for what a draw changes.
+inline void Frames::transform(wire::Writer& to) {
+    constexpr int64_t kTypes[] = {maths::kF32, maths::kC32, maths::kC32, maths::kC64, maths::kF16, maths::cufft::kC16};
+    const auto size = [&] { return data_.in_range<int64_t>(1, 5); };
+    maths::cufft::Transform sent{};
+    sent.input = address();
+    sent.output = data_.coin() ? sent.input : address();
+    sent.direction = data_.coin() ? maths::cufft::kForward : maths::cufft::kInverse;
+    sent.number = data_.in_range<uint64_t>(0, 3);
+    sent.plan.rank = data_.in_range<int64_t>(1, 3);
+    for (int64_t i = 0; i < 3; ++i) sent.plan.n[i] = i < sent.plan.rank ? size() : 1;
+    sent.plan.batch = size();
+    sent.plan.advanced = data_.coin();
+    for (maths::cufft::Layout* layout : {&sent.plan.input, &sent.plan.output}) {
+        *layout = {{size(), size() + 4, size() + 4}, size(), data_.in_range<int64_t>(0, 99)};
+    }
+    sent.plan.execution_type = maths::kC32;
+    sent.plan.input_type = data_.one_of(kTypes);
+    sent.plan.output_type = data_.one_of(kTypes);
+    if (data_.in_range<int>(0, 3) == 0) {
+        uint64_t words[sizeof sent / sizeof(uint64_t)];
+        std::memcpy(words, &sent, sizeof sent);
+        words[data_.in_range<size_t>(0, std::size(words) - 1)] = value();
+        std::memcpy(&sent, words, sizeof sent);
+    }
+    to.put(sent);
 }
 
 inline void Frames::options(wire::Writer& to, uint32_t count) {

@@ -12,15 +12,6 @@ namespace {
 using ::cublas::meaning;
 using ::cublas::Status;
 
-// Whether the sizes go together; where the memory is, the end that computes asks.
-class SizesAlone final : public Look {
-  public:
-    using Look::Look;
-
-  private:
-    void operand(const Operand&) override {}
-};
-
 bool is_gone(CUresult result) {
     return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_HANDLE ||
            result == CUDA_ERROR_CONTEXT_IS_DESTROYED;

@@ -47,6 +47,8 @@ done = {
     "gather": a[jnp.array([1, 2])],
     "scatter": a.at[1].add(3),
     "segments": jax.ops.segment_sum(a[0], jnp.array([0, 0, 1, 1, 2, 2, 3, 3])),
+    "fft": jnp.fft.fft(a).imag,
+    "there and back": jnp.fft.irfftn(jnp.fft.rfftn(a) * 2),
     "convolution": lax.conv(images, filters, (1, 1), "SAME"),
     "strided": lax.conv_general_dilated(images, filters, (2, 2), "VALID", rhs_dilation=(2, 2)),
     "transposed": lax.conv_transpose(

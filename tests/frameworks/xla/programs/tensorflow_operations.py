@@ -38,6 +38,8 @@ done = {
     "gather": tf.gather(a, [1, 2]),
     "concat": tf.concat([a, a], 1),
     "cumsum": tf.cumsum(a),
+    "fft": tf.math.imag(tf.signal.fft(tf.cast(a, tf.complex64))),
+    "there and back": tf.signal.irfft2d(tf.signal.rfft2d(a) * 2),
     "product": a @ a,
     "batched": tf.matmul(tf.stack([a, a + 1]), tf.stack([a, a]), transpose_b=True),
     "doubles": tf.cast(a, tf.float64) @ tf.cast(a, tf.float64),

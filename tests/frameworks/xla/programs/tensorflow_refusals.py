@@ -9,7 +9,6 @@ images = tf.ones((1, 8, 8, 1))
 calls = {
     "convolution": lambda: tf.nn.conv2d(images, tf.ones((3, 3, 1, 2)), 1, "SAME"),
     "pooling": lambda: tf.nn.max_pool2d(images, 2, 2, "SAME"),
-    "fft": lambda: tf.signal.fft(tf.cast(a, tf.complex64)),
 }
 said = {}
 for name, call in calls.items():

@@ -1,0 +1,97 @@
+#include "cufft/plan.h"
+
+#include <cstring>
+
+#include "call.h"
+#include "driver.h"
+#include "roles.h"
+
+namespace cufft {
+namespace {
+
+using maths::cufft::Function;
+
+CUresult post(CUstream stream, Function function, const void* message, size_t bytes) {
+    const libraries::Driver* driver = libraries::driver();
+    if (!driver) return CUDA_ERROR_NOT_INITIALIZED;
+    if (!driver->library_call) return CUDA_ERROR_NOT_SUPPORTED;
+    alignas(8) std::byte call[kGkMostCallBytes];
+    GkLibraryCall head{};
+    head.library = kGkCufft;
+    head.function = function;
+    head.major = LIBRARY_MAJOR;
+    std::memcpy(call, &head, sizeof head);
+    std::memcpy(call + sizeof head, message, bytes);
+    return static_cast<CUresult>(driver->library_call(stream, call, sizeof head + bytes));
+}
+
+}  // namespace
+
+Plans& Plans::get() {
+    static auto* const all = new Plans;  // never destroyed: exit handlers may call
+    return *all;
+}
+
+int Plans::add() {
+    auto plan = std::make_shared<OwnPlan>();
+    const std::lock_guard lock(mutex_);
+    live_.emplace(++last_, std::move(plan));
+    return last_;
+}
+
+std::shared_ptr<OwnPlan> Plans::find(int handle) const {
+    const std::shared_lock lock(mutex_);
+    const auto found = live_.find(handle);
+    return found == live_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<OwnPlan> Plans::take(int handle) {
+    const std::lock_guard lock(mutex_);
+    const auto node = live_.extract(handle);
+    return node ? node.mapped() : nullptr;
+}
+
+Status look() {
+    const libraries::Driver* driver = libraries::driver();
+    if (!driver) return kSetupFailed;
+    GkLibraryCall look{};
+    look.library = kGkCufft;
+    look.function = kGkLook;
+    look.major = LIBRARY_MAJOR;
+    if (!driver->library_call || driver->library_call(nullptr, &look, sizeof look) == CUDA_ERROR_NOT_SUPPORTED) {
+        library_unsupported("cufftCreate on this GPU");
+        return kSetupFailed;
+    }
+    return kSuccess;
+}
+
+Status execute(int handle, const void* input, void* output, int64_t direction) {
+    const auto plan = Plans::get().find(handle);
+    if (!plan) return kInvalidPlan;
+    if (!input || !output) return kInvalidValue;
+    const std::lock_guard lock(plan->mutex);
+    if (!plan->is_made) return kInvalidPlan;
+    maths::cufft::Transform transform{reinterpret_cast<uint64_t>(input), reinterpret_cast<uint64_t>(output), direction,
+                                      static_cast<uint64_t>(handle), plan->plan};
+    maths::SizesAlone sizes(false, false);
+    if (maths::cufft::look_at(maths::cufft::kExec, &transform, sizeof transform, sizes) != maths::Fit::fits) {
+        return kInvalidValue;
+    }
+    const CUresult result = post(plan->stream, maths::cufft::kExec, &transform, sizeof transform);
+    if (result == CUDA_ERROR_NOT_SUPPORTED) library_unsupported("cufftExec on this GPU");
+    if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) library_unsupported("cuFFT in a captured stream");
+    plan->has_run |= result == CUDA_SUCCESS;
+    return meaning(result);
+}
+
+Status destroy(int handle) {
+    const auto plan = Plans::get().take(handle);
+    if (!plan) return kInvalidPlan;
+    const std::lock_guard lock(plan->mutex);
+    // Of a stream that has gone, its context with it perhaps, nothing is kept for long.
+    const maths::cufft::Destroyed message{static_cast<uint64_t>(handle)};
+    if (plan->has_run) post(plan->stream, maths::cufft::kDestroy, &message, sizeof message);
+    return kSuccess;
+}
+
+}  // namespace cufft

@@ -1,0 +1,126 @@
+"""cuFFT of our own: results against NumPy's, and how it behaves beside them, straight and forwarded."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from remoting.paths import native_build
+from tests.conformance.places import PLACES
+from tests.native_build import python_path
+
+HERE = Path(__file__).parent
+INVALID_PLAN, INVALID_TYPE, INVALID_VALUE, INVALID_SIZE, NOT_SUPPORTED = 1, 3, 4, 8, 16
+ILLEGAL_ADDRESS, MISALIGNED = 700, 716
+pytestmark = [pytest.mark.native, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module", params=["straight", "forwarded"])
+def environment(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
+    with PLACES[request.param](1) as process, process() as env:
+        yield env | {"PYTHONPATH": python_path()}
+
+
+def run(
+    environment: dict[str, str], program: str, what: str, major: int = 12
+) -> tuple[dict[str, float], str]:
+    """What the program printed, and what it said."""
+    library = native_build().libraries / f"libcufft.so.{major}"
+    done = subprocess.run(
+        [sys.executable, HERE / program, what, library],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout), done.stderr
+
+
+def behaviour(environment: dict[str, str], what: str) -> tuple[dict[str, float], str]:
+    return run(environment, "cufft_behaviour.py", what)
+
+
+def tolerance(tried: str) -> float:
+    """By the precision of its results."""
+    if tried.startswith("half"):
+        return 5e-3
+    return 1e-12 if tried.startswith(("Z", "D", "double")) else 1e-5
+
+
+@pytest.mark.parametrize(
+    ("group", "tried"), [("dimensions", 18), ("layouts", 12), ("in_place", 6), ("typed", 6), ("large", 1)]
+)
+def test_results_are_numpys(environment, group, tried) -> None:
+    """Kinds, dimensions, batches, layouts, in place, types: the largest difference."""
+    worst, _ = run(environment, "cufft_results.py", group)
+    assert len(worst) == tried
+    assert {name: far for name, far in worst.items() if not far <= tolerance(name)} == {}
+
+
+def test_the_library_of_cuda_12_computes_the_same(environment) -> None:
+    worst, _ = run(environment, "cufft_results.py", "layouts", 11)
+    assert {name: far for name, far in worst.items() if not far <= tolerance(name)} == {}
+
+
+def test_what_does_not_fit_is_refused(environment) -> None:
+    said, _ = behaviour(environment, "misfits")
+    assert [said.pop(name) for name in ("type", "kind")] == [INVALID_TYPE] * 2
+    assert [said.pop(name) for name in ("rank", "no rank", "direction", "input")] == [INVALID_VALUE] * 4
+    assert set(said.values()) == {INVALID_SIZE}
+    assert len(said) == 6
+
+
+def test_a_plan_that_is_none_is_found_out(environment) -> None:
+    said, _ = behaviour(environment, "plans")
+    assert set(said.values()) == {INVALID_PLAN}
+
+
+def test_plans_ask_the_program_for_no_memory(environment) -> None:
+    said, _ = behaviour(environment, "sizes")
+    assert set(said.values()) == {0}
+    assert len(said) == 8
+
+
+def test_types_and_sizes_that_are_not_done_are_refused_by_name(environment) -> None:
+    said, told = behaviour(environment, "unsupported")
+    assert set(said.values()) == {NOT_SUPPORTED}
+    assert "cufftXtMakePlanMany of these types and sizes is not supported" in told
+
+
+@pytest.mark.parametrize(
+    ("what", "error", "words"),
+    [
+        ("outside", ILLEGAL_ADDRESS, "cufftExec: output has "),
+        ("wrapping", ILLEGAL_ADDRESS, "cufftExec: input has "),
+        ("many_elements", ILLEGAL_ADDRESS, "cufftExec: input has "),
+        ("foreign", ILLEGAL_ADDRESS, "cufftExec: input has 128 bytes at "),
+        ("misaligned", MISALIGNED, "cufftExec: input is at "),
+    ],
+)
+@pytest.mark.parametrize("place", ["straight", "forwarded"])
+def test_memory_that_is_not_the_slices_is_a_fault_and_one_line_says_whose(place, what, error, words) -> None:
+    with PLACES[place](1) as process, process() as env:  # a fault ends the worker
+        said, told = behaviour(env | {"PYTHONPATH": python_path()}, what)
+    assert said == {"status": 0, "after": error}
+    assert words in told
+
+
+def test_transforms_are_in_the_order_of_their_stream(environment) -> None:
+    assert behaviour(environment, "order")[0] == {"right": True}
+
+
+def test_threads_with_and_without_a_plan_of_their_own(environment) -> None:
+    assert behaviour(environment, "threads")[0] == {"wrong": 0}
+
+
+def test_a_captured_stream_refuses_in_words_and_works_afterwards(environment) -> None:
+    said, told = behaviour(environment, "captured")
+    assert (said["status"], said["again"], said["value"]) == (NOT_SUPPORTED, 0, 4)
+    assert said["end"] == 901  # the capture is invalid
+    assert "cuFFT in a captured stream is not supported" in told
