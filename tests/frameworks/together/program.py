@@ -9,6 +9,7 @@ import importlib
 import json
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -49,6 +50,26 @@ def tensorflow() -> Step:
             value.assign_sub(RATE * slope)
         where = tf.DeviceSpec.from_string((weight + 0).device).device_type
         return float(weight[0, 0]), float(bias[0]), where
+
+    return step
+
+
+def jax() -> Step:
+    import jax
+    import jax.numpy as jnp
+
+    state: Any = (jnp.zeros((1, 1)), jnp.zeros(1))
+    x, y = jnp.asarray(X), jnp.asarray(Y)
+
+    @jax.jit
+    def one(state: Any) -> Any:
+        slopes = jax.grad(lambda s: jnp.mean((x @ s[0] + s[1] - y) ** 2))(state)
+        return jax.tree.map(lambda value, slope: value - RATE * slope, state, slopes)
+
+    def step() -> tuple[float, float, str]:
+        nonlocal state
+        state = one(state)
+        return float(state[0][0, 0]), float(state[1][0]), jax.devices()[0].platform
 
     return step
 

@@ -1,4 +1,6 @@
-"""Two frameworks in one process, and with them CUDA 12's and 13's libraries."""
+"""Two frameworks in one process, and with them CUDA 12's and 13's libraries; all three where an environment
+has them, which GPU_KERNELS_ALL_PYTHON names (docs/how-to/offer-kernels.md says how it is made).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from tests.native_build import ROOT
 pytestmark = [pytest.mark.native, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 PROGRAM = Path(__file__).parent / "program.py"
-ON_A_GPU = {"torch": "cuda", "tensorflow": "GPU"}
+ON_A_GPU = {"torch": "cuda", "tensorflow": "GPU", "jax": "gpu"}
 PLACE = ("straight", "forwarded")
 
 
@@ -57,3 +59,16 @@ def two() -> Iterator[str]:
 @pytest.mark.parametrize("names", [("torch", "tensorflow"), ("tensorflow", "torch")], ids="-".join)
 def test_pytorch_and_tensorflow_train_in_one_process(two: str, names: tuple[str, str], place: str) -> None:
     fit(two, place, names)
+
+
+@pytest.mark.parametrize("place", PLACE)
+@pytest.mark.parametrize(
+    "names", [("torch", "jax", "tensorflow"), ("tensorflow", "jax", "torch")], ids="-".join
+)
+def test_all_three_train_in_one_process(names: tuple[str, ...], place: str) -> None:
+    found = f"from importlib.util import find_spec; assert all(map(find_spec, {list(ON_A_GPU)}))"
+    try:
+        python = installed.python_with("all", "GPU_KERNELS_ALL_PYTHON", found)
+    except installed.NotInstalled as error:
+        pytest.skip(str(error))
+    fit(python, place, names)
