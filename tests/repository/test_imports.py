@@ -22,8 +22,11 @@ CIRCLES = {
     ("", "gpu_kernels, kernelspecs, remoting"): "the runtime speaks to the controller by the pool's client, "
     "and the provisioner starts kernels under the runtime: one distribution",
     ("gpu_kernels", "cli, grading"): "grading ends by the command's exit statuses, which are in `cli.exits`",
-    ("hub_config.pages", "course_forms, forms, handlers"): "forms refuse by `handlers.base.Refused`",
-    ("gpu_kernels.pytorch", "__init__, switch"): "PyTorch imports the package itself, as its entry point",
+    ("hub_config.pages", "course_forms, forms, handlers"): "a form reads from a `handlers.base.PageHandler`",
+    (
+        "gpu_kernels.pytorch",
+        "__init__, switch",
+    ): "PyTorch's entry point is the package, which imports `switch` late; that takes from it what was tried",
 }
 """Circles at run time that are there: by package, its parts that are in one, and why."""
 CIRCLES_FOR_TYPING = {
