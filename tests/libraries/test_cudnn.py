@@ -1,21 +1,130 @@
-"""libcudnn.so.9 of our own: loadable, every name there, and what is not done refused by name."""
+"""cuDNN of our own: results against NumPy's, straight and forwarded, and how it behaves beside them."""
 
 from __future__ import annotations
 
 import ctypes
+import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from remoting.paths import native_build
-from tests.native_build import ROOT
+from tests.conformance.places import PLACES
+from tests.native_build import ROOT, python_path
 
+HERE = Path(__file__).parent
 LIBRARY = native_build({}).libraries / "libcudnn.so.9"
 CALLS = (ROOT / "remoting/native/libraries/cudnn/calls.txt").read_text().splitlines()
 ROLES = {name: role for name, *role in (line.split() for line in CALLS if not line.startswith("#"))}
-NOT_SUPPORTED = 3000
-pytestmark = pytest.mark.native
+BAD_PARAMETER, NOT_SUPPORTED = 2000, 3000
+ILLEGAL_ADDRESS = 700
+pytestmark = [pytest.mark.native, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module", params=["straight", "forwarded"])
+def environment(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
+    with PLACES[request.param](1) as process, process() as env:
+        yield env | {"PYTHONPATH": python_path()}
+
+
+def run(environment: dict[str, str], program: str, what: str) -> tuple[dict[str, object], str]:
+    """What the program printed, and what it said."""
+    done = subprocess.run(
+        [sys.executable, HERE / program, what, LIBRARY],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout), done.stderr
+
+
+def tolerance(function: str) -> float:
+    """By the precision of its results."""
+    if function.endswith(("double", "float64")):
+        return 1e-10
+    if function.endswith(("bfloat16", "uint16")):
+        return 2e-2
+    if function.endswith(("half", "float16")):
+        return 2e-3
+    return 1e-5
+
+
+@pytest.mark.parametrize(
+    ("group", "functions"),
+    [
+        ("convolution", 12),
+        ("bias", 4),
+        ("fused", 4),
+        ("pooling", 5),
+        ("layers", 15),
+        ("normalisation", 16),
+        ("tensors", 24),
+        ("graphs", 13),
+    ],
+)
+def test_results_are_numpys(environment, group, functions) -> None:
+    """Shapes, types, layouts, strides, groups, dilations, scalars: the largest difference."""
+    worst, _ = run(environment, "cudnn_results.py", group)
+    assert len(worst) >= functions
+    assert {name: far for name, far in worst.items() if not far < tolerance(name)} == {}
+
+
+def test_what_does_not_go_together_is_refused(environment) -> None:
+    said, _ = run(environment, "cudnn_behaviour.py", "misfits")
+    assert {name: status for name, status in said.items() if status != BAD_PARAMETER} == {}
+    assert len(said) == 14
+
+
+def test_a_tensor_that_cannot_be_is_refused_when_it_is_described(environment) -> None:
+    said, _ = run(environment, "cudnn_behaviour.py", "descriptors")
+    assert set(said.values()) == {BAD_PARAMETER}
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("outside", "cudnnActivationForward: x has "),
+        ("endless", "cudnnScaleTensor: y has "),
+        ("foreign_workspace", "cudnnConvolutionForward: workSpace has 64 bytes at "),
+        ("foreign_filter", "cudnnConvolutionBackwardFilter: dw has 432 bytes at "),
+    ],
+)
+@pytest.mark.parametrize("place", ["straight", "forwarded"])
+def test_memory_that_is_not_the_slices_is_a_fault_and_one_line_says_whose(place, what, words) -> None:
+    with PLACES[place](1) as process, process() as env:  # a fault ends the worker
+        said, told = run(env | {"PYTHONPATH": python_path()}, "cudnn_behaviour.py", what)
+    assert said == {"status": 0, "after": ILLEGAL_ADDRESS}
+    assert words in told
+
+
+def test_what_is_not_done_is_refused_by_name(environment) -> None:
+    said, told = run(environment, "cudnn_behaviour.py", "unsupported")
+    assert set(said.values()) == {NOT_SUPPORTED}
+    assert "a graph of cuDNN that is no single convolution is not supported" in told
+    for name in ("cudnnScaleTensor", "cudnnRNNForward", "cudnnMultiHeadAttnForward"):
+        assert f"{name} is not supported" in told
+
+
+def test_what_a_program_asks_before_a_convolution_is_so(environment) -> None:
+    said, _ = run(environment, "cudnn_behaviour.py", "queries")
+    assert said.pop("far") < 1e-5
+    wanted = {"count": 1, "status": 0, "memory": [0, 0], "dims": [0, True], "wrong": BAD_PARAMETER}
+    assert said == wanted
+
+
+def test_ten_threads_share_a_handle(environment) -> None:
+    assert run(environment, "cudnn_behaviour.py", "threads")[0] == {"wrong": 0}
+
+
+def test_a_captured_stream_refuses_in_words_and_works_afterwards(environment) -> None:
+    said, told = run(environment, "cudnn_behaviour.py", "captured")
+    assert said == {"status": NOT_SUPPORTED, "end": 901, "again": 0, "right": 1}
+    assert "cuDNN in a captured stream is not supported" in told
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +141,9 @@ def test_a_handle_keeps_its_stream(cudnn) -> None:
     assert cudnn.cudnnDestroy(handle) == 0
 
 
-@pytest.mark.parametrize("create", [name for name, role in ROLES.items() if role == ["create"]])
+@pytest.mark.parametrize(
+    "create", [name for name in ROLES if name.startswith("cudnnCreate") and "Desc" in name]
+)
 def test_a_descriptor_can_be_made_and_ended(cudnn, create) -> None:
     descriptor = ctypes.c_void_p()
     assert getattr(cudnn, create)(ctypes.byref(descriptor)) == 0
@@ -71,18 +182,20 @@ def test_the_last_error_fits_the_room_that_it_is_given(cudnn, room) -> None:
     assert set(text.raw[room:-1]) == {ord("x")}
 
 
-def test_every_name_is_there_and_the_first_that_is_refused_is_told() -> None:
+def test_every_name_is_there_and_what_is_refused_is_told_by_name() -> None:
     program = f"""
 import ctypes
 cudnn = ctypes.CDLL({str(LIBRARY)!r})
 names = {list(ROLES)!r}
 assert all(hasattr(cudnn, name) for name in names)
-assert [cudnn.cudnnConvolutionForward(), cudnn.cudnnBackendCreateDescriptor()] == [{NOT_SUPPORTED}] * 2
+assert [cudnn.cudnnRNNForward() for _ in range(2)] == [{NOT_SUPPORTED}] * 2
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith("gpu-kernels: cudnnConvolutionForward returns CUDNN_STATUS_NOT_SUPPORTED. ")
+    assert done.stderr.startswith(
+        "gpu-kernels: cudnnRNNForward is not supported and returns CUDNN_STATUS_NOT_SUPPORTED. "
+    )
     assert len(ROLES) > 240
 
 

@@ -10,7 +10,7 @@
 
 inline constexpr char kGkLibraryCall[] = "gkLibraryCall";
 
-enum GkLibrary : uint16_t { kGkCublas = 0, kGkCublasLt, kGkCusolver, kGkCufft, kGkLibraries };
+enum GkLibrary : uint16_t { kGkCublas = 0, kGkCublasLt, kGkCusolver, kGkCudnn, kGkCufft, kGkLibraries };
 
 // The head of a call. The function's arguments follow: the structure of its family, as generate.py makes it or the
 // library's messages.h has it.
@@ -28,7 +28,7 @@ struct GkLibraryCall {
     uint64_t workspace_bytes;
 };
 static_assert(sizeof(GkLibraryCall) == 32);
-inline constexpr size_t kGkMostCallBytes = 1024;
+inline constexpr size_t kGkMostCallBytes = 4096;
 // As `function`: no call, but the question whether calls of this library can be done. It is answered at once.
 inline constexpr uint16_t kGkLook = UINT16_MAX;
 

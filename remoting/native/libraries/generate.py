@@ -39,7 +39,21 @@ _ROOMS = {  # where NVIDIA's library works: what a program passes, and what that
     "object": ("void* {0}", "void*", "call.params()"),
 }
 _SETTINGS = {"syevj", "gesvdj"}
-_SENT_AS = {"scalar": "Scalar", **dict.fromkeys(_SETTINGS, "Settings")}
+_NOT_NEGATIVE = {"size", "bytes"}
+# Descriptors travel by value, as these structures of LIBRARY/rules.h; each has a letter in fields_of.
+_DESCRIPTORS = {
+    "tensor": "Tensor",
+    "filter": "Filter",
+    "convolution": "Convolution",
+    "pooling": "Pooling",
+    "activation": "Activation",
+    "lrn": "Lrn",
+    "optensor": "OpTensor",
+    "reduction": "Reduction",
+}
+_LETTERS = {"tensor": "T", "filter": "F", "convolution": "C", "pooling": "P", "activation": "A"}
+_LETTERS |= {"lrn": "L", "optensor": "O", "reduction": "R"}
+_SENT_AS = {"scalar": "Scalar", **dict.fromkeys(_SETTINGS, "Settings"), "real": "double", **_DESCRIPTORS}
 
 
 class ListError(Exception):
@@ -65,6 +79,10 @@ class Parameter:
     @property
     def letter(self) -> str:
         """In `fields_of`."""
+        if self.kind in _DESCRIPTORS:
+            return _LETTERS[self.kind]
+        if self.kind == "real":
+            return "n"
         if self.declared != "int64_t":
             return "s" if self.kind in _SENT_AS else "a"
         return {"type": "t", "compute": "c"}.get(self.kind, "o" if self.kind in _CHECKED else "n")
@@ -72,10 +90,11 @@ class Parameter:
     def in_c(self, wide: bool) -> str:
         if self.is_pointer:
             return "void*" if self.kind != "scalar" else "const void*"
-        if self.kind == "stride":
-            return "long long"
-        if self.kind == "letter":
-            return "signed char"
+        if self.kind in _DESCRIPTORS:
+            return "void*"
+        plain = {"stride": "long long", "letter": "signed char", "bytes": "size_t", "real": "double"}
+        if self.kind in plain:
+            return plain[self.kind]
         return "int64_t" if wide and self.kind in _LENGTHS else "int"
 
 
@@ -115,7 +134,7 @@ class Family:
         """C++ over the fields of `message`."""
         names = {parameter.name for parameter in self.parameters}
         text = re.sub(
-            r"\b[A-Za-z]\w*\b", lambda m: f"{message}.{m[0]}" if m[0] in names else m[0], expression
+            r"(?<![.\w])[A-Za-z]\w*", lambda m: f"{message}.{m[0]}" if m[0] in names else m[0], expression
         )
         return re.sub(rf"\bzero\({message}\.(\w+)\)", r'look.zero("\1")', text)
 
@@ -182,7 +201,8 @@ def messages(library: str, families: list[Family]) -> str:
     lines.append(
         "// What the arguments of a function are, a letter each: a address, s scalar, c compute type,\n"
     )
-    lines.append("// o of a few values (operation, fill, side, diagonal, order), t type, n another number.\n")
+    lines.append("// o of a few values (operation, fill, side, diagonal, order), t type, n another number;\n")
+    lines.append(f"// descriptors: {', '.join(f'{_LETTERS[kind]} {kind}' for kind in _DESCRIPTORS)}.\n")
     lines.append("const char* fields_of(uint16_t function);\n\n")
     lines.append("// Shows the operands of a call to `look`. `arguments`: the structure of its family.\n")
     lines.append("Fit look_at(uint16_t function, void* arguments, size_t bytes, Look& look);\n\n")
@@ -194,11 +214,14 @@ def _look(family: Family) -> str:
     lines = [f"Fit look_at({family.name}& m, [[maybe_unused]] Type T, Look& look) {{\n"]
     lines.append("    [[maybe_unused]] const Type real = real_of(T), index = look.wide() ? kI64 : kI32;\n")
     lines.append("    [[maybe_unused]] constexpr Type integer = kI32;\n")
+    if any(parameter.kind in _DESCRIPTORS for parameter in family.parameters):
+        # Their library has one form of integers, and takes scalars from the host.
+        lines.append("    if (look.wide() || look.scalars_on_device()) return Fit::invalid;\n")
     known = [f"is_{p.kind}(m.{p.name})" for p in family.parameters if p.kind in _CHECKED]
-    known += [f"m.{p.name} >= 0" for p in family.parameters if p.kind == "size"]
+    known += [f"m.{p.name} >= 0" for p in family.parameters if p.kind in _NOT_NEGATIVE]
     # An end that takes an int gets what was checked, whoever sends the call.
     for parameter in family.sent:
-        if parameter.declared != "int64_t" or parameter.kind in _CHECKED or parameter.kind == "stride":
+        if parameter.declared != "int64_t" or parameter.kind in _CHECKED | {"stride", "bytes"}:
             continue
         wide = "look.wide() || " if parameter.kind in _LENGTHS else ""
         known.append(f"({wide}is_int(m.{parameter.name}))" if wide else f"is_int(m.{parameter.name})")
@@ -239,6 +262,8 @@ def _element(family: Family, parameter: Parameter, message: str = "m") -> str:
         return parameter.type
     if parameter.type in ("int", "long"):
         return "integer" if parameter.type == "int" else "kI64"
+    if parameter.type == "byte":
+        return "kI8"
     text = family.over(message, parameter.type)
     return f"as_type({text})" if "(" not in text else text
 
@@ -302,6 +327,10 @@ def _export(family: Family, function: Function, symbol: str, wide: bool) -> str:
             continue
         elif parameter.is_pointer:
             lines.append(f"    message.{name} = reinterpret_cast<uint64_t>({name});\n")
+        elif parameter.kind in _DESCRIPTORS:
+            lines.append(f"    call.describe(message.{name}, {name});\n")
+        elif parameter.kind == "bytes":
+            lines.append(f"    message.{name} = static_cast<int64_t>({name});\n")
         else:
             lines.append(f"    message.{name} = {name};\n")
     lines += later
@@ -359,6 +388,8 @@ def _passed(parameter: Parameter, wide: bool) -> str:
         return f'call.settings("{parameter.kind.capitalize()}", m.{parameter.name})'
     if parameter.kind in _ROOMS:
         return _ROOMS[parameter.kind][2]
+    if parameter.kind in _DESCRIPTORS:
+        return f"call.descriptor(m.{parameter.name})"
     if parameter.is_pointer:
         return f"reinterpret_cast<void*>(m.{parameter.name})"
     return f"static_cast<{parameter.in_c(wide)}>(m.{parameter.name})"

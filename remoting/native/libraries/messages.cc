@@ -4,6 +4,7 @@
 
 #include "cublasLt_messages.h"
 #include "cublas_messages.h"
+#include "cudnn_messages.h"
 #include "cufft/messages.h"
 #include "cusolver_messages.h"
 
@@ -12,8 +13,13 @@ namespace maths {
 #define GK_LIBRARY(name) {#name, name::kFunctions, name::name_of, name::fields_of, name::look_at}
 
 const Library* library_of(uint16_t library) {
-    static constexpr Library kLibraries[] = {GK_LIBRARY(cublas), GK_LIBRARY(cublasLt), GK_LIBRARY(cusolver),
-                                             GK_LIBRARY(cufft)};
+    static constexpr Library kLibraries[] = {
+        GK_LIBRARY(cublas),
+        GK_LIBRARY(cublasLt),
+        GK_LIBRARY(cusolver),
+        GK_LIBRARY(cudnn),
+        GK_LIBRARY(cufft),
+    };
     static_assert(std::size(kLibraries) == kGkLibraries);
     return library < kGkLibraries ? &kLibraries[library] : nullptr;
 }

@@ -182,7 +182,7 @@ class Look {
     virtual bool fetch(const char* name, Scalar& scalar, Type type) { return false; }
 
   private:
-    static constexpr int kMostScalars = 2;
+    static constexpr int kMostScalars = 4;
     const bool wide_, on_device_;
     Fit fit_ = Fit::fits;
     struct {

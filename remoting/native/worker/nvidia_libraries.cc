@@ -10,6 +10,7 @@
 #include "libraries/cublas/status.h"
 #include "libraries/messages.h"
 #include "nvidia_cublaslt.h"
+#include "nvidia_cudnn.h"
 #include "nvidia_cusolver.h"
 #include "nvidia_transforms.h"
 #include "sticky.h"
@@ -101,7 +102,7 @@ struct Calling {
 };
 
 // By GkLibrary, of those with handles.
-constexpr const char* kCreate[] = {"cublasCreate_v2", "cublasLtCreate", "cusolverDnCreate"};
+constexpr const char* kCreate[] = {"cublasCreate_v2", "cublasLtCreate", "cusolverDnCreate", "cudnnCreate"};
 static_assert(std::size(kCreate) == kGkCufft);
 
 // As the program has set its own.
@@ -262,7 +263,7 @@ CUresult NvidiaLibraries::call(Context& context, CUstream stream, const GkLibrar
 }
 
 CUresult NvidiaLibraries::invoke_with(Context& context, CUstream stream, const GkLibraryCall& head,
-                                      const void* arguments, void* library, void* handle) {
+                                      void* arguments, void* library, void* handle) {
     if (head.library == kGkCusolver) {
         return invoke_cusolver(head.function, arguments, library, handle, stream,
                                [&](uint64_t bytes, uint64_t& address) {
@@ -279,6 +280,9 @@ CUresult NvidiaLibraries::invoke_with(Context& context, CUstream stream, const G
         workspace = {};
     else if (error)
         return error;
+    if (head.library == kGkCudnn) {
+        return invoke_cudnn(head.function, arguments, {library, handle, stream, workspace.address, workspace.bytes});
+    }
     if (head.library == kGkCublasLt) {
         return meaning(invoke_cublaslt(
             head.function, arguments,

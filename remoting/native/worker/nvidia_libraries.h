@@ -50,7 +50,7 @@ class NvidiaLibraries {
     void* open(uint16_t library, uint8_t major);
     void* borrow(const Kind& kind, void* library, int& status);
     void give_back(const Kind& kind, void* handle);
-    CUresult invoke_with(Context& context, CUstream stream, const GkLibraryCall& head, const void* arguments,
+    CUresult invoke_with(Context& context, CUstream stream, const GkLibraryCall& head, void* arguments,
                          void* library, void* handle);
     CUresult own_workspace(Context& context, CUstream stream, uint64_t bytes, Workspace& workspace);
     CUresult workspace_for(Context& context, CUstream stream, const GkLibraryCall& head, Workspace& workspace);

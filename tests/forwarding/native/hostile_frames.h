@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cctype>
 #include <cstddef>
 #include <cstring>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "graph_wire.h"
 #include "handlers.h"
 #include "hostile_values.h"
+#include "libraries/cudnn/rules.h"
 #include "libraries/cufft/messages.h"
 #include "libraries/messages.h"
 
@@ -35,6 +37,7 @@ class Frames final : public Values {
     void options(wire::Writer& to, uint32_t count);
     void library_call(wire::Writer& to);
     void transform(wire::Writer& to);
+    void descriptor(wire::Writer& to, char kind);
     void load(wire::Writer& to);
     void upload(wire::Writer& to);
     void link(wire::Writer& to);
@@ -143,6 +146,8 @@ inline void Frames::library_call(wire::Writer& to) {
         if (field == 's') {
             to.put(head.scalars_on_device && !is_wild ? address() : scalar());
             to.put(scalar());
+        } else if (std::isupper(static_cast<unsigned char>(field))) {
+            descriptor(to, field);
         } else if (is_wild) {
             to.put(value());
         } else if (field == 'a') {
@@ -185,6 +190,48 @@ inline void Frames::transform(wire::Writer& to) {
         std::memcpy(&sent, words, sizeof sent);
     }
     to.put(sent);
+}
+
+// Descriptors of cuDNN: small tensors without gaps, and windows that fit them now and then.
+inline void Frames::descriptor(wire::Writer& to, char kind) {
+    using namespace maths::cudnn;
+    constexpr int32_t kTypes[] = {kFloat, kFloat, kFloat, kDouble, kHalf, kBfloat16, kInt8};
+    constexpr int64_t kDims[] = {1, 1, 1, 2, 2, 4};
+    const auto small = [&] { return data_.in_range<int>(0, 31) ? data_.in_range<int32_t>(0, 2) : static_cast<int32_t>(value()); };
+    const auto fill = [&](auto& list) {
+        for (auto& each : list) each = small();
+    };
+    const int32_t type = data_.one_of(kTypes), rank = data_.in_range<int>(0, 15) ? 4 : small() * 3;
+    if (kind == 'T') {
+        Tensor tensor{type, rank, {}, {}};
+        for (int64_t& each : tensor.dims) each = data_.one_of(kDims);
+        pack(tensor, data_.coin());
+        if (data_.in_range<int>(0, 15) == 0) tensor.strides[data_.in_range<int>(0, 3)] = static_cast<int64_t>(value());
+        if (data_.in_range<int>(0, 15) == 0) tensor.dims[data_.in_range<int>(0, 3)] = static_cast<int64_t>(value());
+        to.put(tensor);
+    } else if (kind == 'F') {
+        Filter filter{type, data_.coin(), rank, 0, {}};
+        for (int64_t& each : filter.dims) each = data_.one_of(kDims);
+        if (data_.in_range<int>(0, 15) == 0) filter.dims[data_.in_range<int>(0, 3)] = static_cast<int64_t>(value());
+        to.put(filter);
+    } else if (kind == 'C') {
+        Convolution by{rank - 2, 1, 0, 1, 0, 0, {}, {}, {1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1}};
+        fill(data_.coin() ? by.pads : data_.coin() ? by.strides : by.dilations);
+        if (data_.coin()) by.groups = small();
+        to.put(by);
+    } else if (kind == 'P') {
+        Pooling by{data_.in_range<int32_t>(0, 3), data_.coin(), rank - 2, 0, {2, 2, 2, 2, 2, 2}, {}, {1, 1, 1, 1, 1, 1}};
+        fill(data_.coin() ? by.pads : data_.coin() ? by.window : by.strides);
+        to.put(by);
+    } else if (kind == 'A') {
+        to.put(Activation{data_.in_range<int32_t>(0, 7), 0, 1.0, 1.0});
+    } else if (kind == 'L') {
+        to.put(Lrn{static_cast<uint32_t>(small()), 0, 1.0, 1.0, 1.0});
+    } else if (kind == 'O') {
+        to.put(OpTensor{data_.in_range<int32_t>(-1, 6), 0, 0, 0});
+    } else {
+        to.put(Reduction{data_.in_range<int32_t>(-1, 9), 0, 0, data_.in_range<int32_t>(0, 1), 0, 0});
+    }
 }
 
 inline void Frames::options(wire::Writer& to, uint32_t count) {

@@ -34,6 +34,15 @@ def test_kerass_fit_ends_with_the_cpus_losses(python, environment, cpu_environme
     assert_close(here, run(python, "keras_training.py", cpu_environment), digits=3)
 
 
+def test_single_layers_of_cudnn_are_as_on_the_cpu(python, environment, cpu_environment) -> None:
+    here, cpu = (
+        run(python, "tensorflow_layers.py", environment),
+        run(python, "tensorflow_layers.py", cpu_environment),
+    )
+    assert len(here) == 14  # with what it said
+    assert_close(here, cpu, digits=3)
+
+
 def test_what_needs_nvidias_libraries_is_an_exception(python, environment) -> None:
     said = run(python, "tensorflow_refusals.py", environment)
     assert all(said["refused"].values()), said["refused"]

@@ -11,6 +11,7 @@
 #include "cublas_cpu.h"
 #include "cufft_cpu.h"
 #include "cusolver_cpu.h"
+#include "dnn/dnn_cpu.h"
 #include "messages.h"
 
 namespace maths {
@@ -77,8 +78,13 @@ class LookUp final : public Look {
 };
 
 // By GkLibrary.
-constexpr CUresult (*kRun[])(uint16_t, void*, Work&) = {cublas::run_function, cublasLt::run_function,
-                                                         cusolver::run_function, cufft::run_function};
+constexpr CUresult (*kRun[])(uint16_t, void*, Work&) = {
+    cublas::run_function,
+    cublasLt::run_function,
+    cusolver::run_function,
+    cudnn::run_function,
+    cufft::run_function,
+};
 static_assert(std::size(kRun) == kGkLibraries);
 
 CUresult run(const void* call, size_t bytes, const GkSlice& slice) {

@@ -1,64 +1,47 @@
-// cuDNN's handles and what is asked about the library; it computes nothing. As NVIDIA's documentation of the
-// API has it.
+// cuDNN's handles and what is asked about the library. As NVIDIA's documentation of the API has it.
 #include <stddef.h>
 #include <string.h>
 
-#include <atomic>
 #include <new>
-#include <string>
 
+#include "handle.h"
 #include "roles.h"
-#include "tell.h"
+#include "status.h"
 
-#define CUDNN_EXPORT extern "C" __attribute__((visibility("default")))
+using namespace cudnn;
 
 namespace {
-
-enum Status : int {
-    kSuccess = 0,
-    kNotInitialized = 1001,
-    kOutOfMemory = 1003,  // "allocation failed"
-    kBadParameter = 2000,
-    kNullPointer = 2002,
-    kNotSupported = 3000,
-    kInternalError = 4000,
-    kExecutionFailed = 5000,
-};
 
 enum Part : int { kMajor = 0, kMinor = 1, kPatch = 2 };
 
 constexpr int kVersion[] = {9, 28, 0};  // whose names calls.txt has
-constexpr char kWhy[] =
-    "cuDNN's operations are not there: NVIDIA's library works with NVIDIA's driver only, and this one, which "
-    "stands for "
-    "it on a slice of a GPU, computes nothing";
-
-struct Handle {
-    void* stream = nullptr;
-};
+constexpr char kWhere[] = " (gpu-kernels: what cuDNN does not do on a slice is named on the standard error)";
 
 }  // namespace
 
-CUDNN_EXPORT Status cudnnCreate(Handle** handle) {
+// XLA wants a handle before it compiles anything, so it is there whether something computes or not; the first call says.
+CUDNN_EXPORT int cudnnCreate(void** handle) {
     if (!handle) return kNullPointer;
-    *handle = new (std::nothrow) Handle;
+    *handle = all<Handle>().add();
     return *handle ? kSuccess : kOutOfMemory;
 }
 
-CUDNN_EXPORT Status cudnnDestroy(Handle* handle) {
-    delete handle;
+CUDNN_EXPORT int cudnnDestroy(void* handle) {
+    return !handle || all<Handle>().remove(handle) ? kSuccess : kBadParameter;
+}
+
+CUDNN_EXPORT int cudnnSetStream(void* handle, CUstream stream) {
+    const auto found = all<Handle>().find(handle);
+    if (!found) return kBadParameter;
+    found->stream = stream;
     return kSuccess;
 }
 
-CUDNN_EXPORT Status cudnnSetStream(Handle* handle, void* stream) {
-    if (!handle) return kNullPointer;
-    handle->stream = stream;
-    return kSuccess;
-}
-
-CUDNN_EXPORT Status cudnnGetStream(Handle* handle, void** stream) {
-    if (!handle || !stream) return kNullPointer;
-    *stream = handle->stream;
+CUDNN_EXPORT int cudnnGetStream(void* handle, CUstream* stream) {
+    const auto found = all<Handle>().find(handle);
+    if (!found) return kBadParameter;
+    if (!stream) return kNullPointer;
+    *stream = found->stream;
     return kSuccess;
 }
 
@@ -75,7 +58,7 @@ CUDNN_EXPORT size_t cudnnGetCudartVersion() {
     return 0;
 }
 
-CUDNN_EXPORT Status cudnnGetProperty(Part part, int* value) {
+CUDNN_EXPORT int cudnnGetProperty(Part part, int* value) {
     if (!value) return kNullPointer;
     if (part < kMajor || part > kPatch) return kBadParameter;
     *value = kVersion[part];
@@ -83,37 +66,36 @@ CUDNN_EXPORT Status cudnnGetProperty(Part part, int* value) {
 }
 
 // The parts of the library that NVIDIA's opens one by one; there is one here.
-CUDNN_EXPORT Status cudnnOpsVersionCheck() {
+CUDNN_EXPORT int cudnnOpsVersionCheck() {
     return kSuccess;
 }
 
-CUDNN_EXPORT Status cudnnCnnVersionCheck() {
+CUDNN_EXPORT int cudnnCnnVersionCheck() {
     return kSuccess;
 }
 
-CUDNN_EXPORT Status cudnnAdvVersionCheck() {
+CUDNN_EXPORT int cudnnAdvVersionCheck() {
     return kSuccess;
 }
 
-CUDNN_EXPORT Status cudnnGraphVersionCheck() {
+CUDNN_EXPORT int cudnnGraphVersionCheck() {
     return kSuccess;
 }
 
-CUDNN_EXPORT const char* cudnnGetErrorString(Status status) {
-    switch (status) {
-        case kSuccess:
+CUDNN_EXPORT const char* cudnnGetErrorString(int status) {
+    if (status == kNullPointer) return "CUDNN_STATUS_BAD_PARAM_NULL_POINTER";
+    if (status == kOutOfMemory) return "CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED";
+    if (status == kOutOfDeviceMemory) return "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED";
+    switch (kind_of(status)) {
+        case kind_of(kSuccess):
             return "CUDNN_STATUS_SUCCESS";
-        case kNotInitialized:
+        case kind_of(kNotInitialized):
             return "CUDNN_STATUS_NOT_INITIALIZED";
-        case kOutOfMemory:
-            return "CUDNN_STATUS_ALLOC_FAILED";
-        case kBadParameter:
+        case kind_of(kBadParameter):
             return "CUDNN_STATUS_BAD_PARAM";
-        case kNullPointer:
-            return "CUDNN_STATUS_BAD_PARAM_NULL_POINTER";
-        case kNotSupported:
+        case kind_of(kNotSupported):
             return "CUDNN_STATUS_NOT_SUPPORTED";
-        case kExecutionFailed:
+        case kind_of(kExecutionFailed):
             return "CUDNN_STATUS_EXECUTION_FAILED";
         default:
             return "CUDNN_STATUS_INTERNAL_ERROR";
@@ -122,12 +104,12 @@ CUDNN_EXPORT const char* cudnnGetErrorString(Status status) {
 
 CUDNN_EXPORT void cudnnGetLastErrorString(char* message, size_t length) {
     if (!message || length == 0) return;
-    const size_t fits = length - 1 < sizeof kWhy - 1 ? length - 1 : sizeof kWhy - 1;
-    memcpy(message, kWhy, fits);
+    const size_t fits = length - 1 < sizeof kWhere - 1 ? length - 1 : sizeof kWhere - 1;
+    memcpy(message, kWhere, fits);
     message[fits] = '\0';
 }
 
-// A descriptor is a place that its program may name; nothing reads what it is set to.
+// A descriptor of operations that are not done is a place that its program may name; nothing reads what it is set to.
 extern "C" int cudnn_create(void** descriptor) {
     if (!descriptor) return kNullPointer;
     *descriptor = new (std::nothrow) char;
@@ -137,12 +119,4 @@ extern "C" int cudnn_create(void** descriptor) {
 extern "C" int cudnn_destroy(void* descriptor) {
     delete static_cast<char*>(descriptor);
     return kSuccess;
-}
-
-// Frameworks try one function after the other: the first says what stands for all.
-extern "C" int library_unsupported(const char* name) {
-    static std::atomic<bool> told{false};
-    if (!told.exchange(true))
-        libraries::tell_user(std::string(name) + " returns CUDNN_STATUS_NOT_SUPPORTED. " + kWhy);
-    return kNotSupported;
 }

@@ -1,0 +1,98 @@
+// Tensors at the CPU end: an image at a time, as numbers of one type without gaps, channels before space.
+#pragma once
+
+#include <vector>
+
+#include "cudnn_messages.h"
+#include "work.h"
+
+namespace maths::cudnn {
+
+// Elements of an image: of all dimensions but the first.
+inline int64_t volume_of(const Tensor& tensor) {
+    int64_t volume = 1;
+    for (int i = 1; i < tensor.rank; ++i) volume *= tensor.dims[i];
+    return volume;
+}
+inline int64_t space_of(const Tensor& tensor) {
+    return tensor.rank > 1 ? volume_of(tensor) / tensor.dims[1] : 1;
+}
+
+// The n-th image of a tensor that was looked up, in the dimensions of `as`: where the tensor's are 1 its numbers are
+// repeated.
+template <typename A>
+void load(const Tensor& tensor, uint64_t data, const Tensor& as, int64_t n, A* to);
+template <typename A>
+std::vector<A> image(const Tensor& tensor, uint64_t data, const Tensor& as, int64_t n) {
+    std::vector<A> numbers(static_cast<size_t>(volume_of(as)));
+    load(tensor, data, as, n, numbers.data());
+    return numbers;
+}
+template <typename A>
+std::vector<A> image(const Tensor& tensor, uint64_t data, int64_t n) {
+    return image<A>(tensor, data, tensor, n);
+}
+// All of a small one.
+template <typename A>
+std::vector<A> whole(const Tensor& tensor, uint64_t data) {
+    const int64_t volume = volume_of(tensor);
+    std::vector<A> numbers(static_cast<size_t>(volume * tensor.dims[0]));
+    for (int64_t n = 0; n < tensor.dims[0]; ++n) load(tensor, data, tensor, n, numbers.data() + n * volume);
+    return numbers;
+}
+
+// How a result goes to where it belongs: alpha * result + beta * what is there, which is not read for beta 0.
+struct Blend {
+    double alpha = 1, beta = 0;
+};
+template <typename Described>
+double scale(const Scalar& scalar, const Described& described) {
+    return scale_of(described) == kF64 ? value<double>(scalar) : static_cast<double>(value<float>(scalar));
+}
+template <typename Described>
+Blend blend(const Scalar& alpha, const Scalar& beta, const Described& described) {
+    return {scale(alpha, described), scale(beta, described)};
+}
+
+template <typename A>
+void store(const Tensor& tensor, uint64_t data, int64_t n, const A* from, Blend blend);
+template <typename A>
+void store_whole(const Tensor& tensor, uint64_t data, const A* from, Blend blend) {
+    const int64_t volume = volume_of(tensor);
+    for (int64_t n = 0; n < tensor.dims[0]; ++n) store(tensor, data, n, from + n * volume, blend);
+}
+
+// Calls `body` with a number of the type that is computed in: double where one of the tensors is, else float.
+template <typename Body, typename... Described>
+CUresult in_precision(Body body, const Described&... described) {
+    if (((described.type == kDouble) || ...)) {
+        body(double{});
+    } else {
+        body(float{});
+    }
+    return CUDA_SUCCESS;
+}
+
+// Asks now and then whether the work was interrupted.
+class Watch {
+  public:
+    explicit Watch(const Work& work) : work_(work) {}
+    bool stops(int64_t steps) {
+        steps_ += steps;
+        if (steps_ < kApart) return stopped_;
+        steps_ = 0;
+        return stopped_ = stopped_ || work_.stopped();
+    }
+
+  private:
+    static constexpr int64_t kApart = 1 << 20;
+    const Work& work_;
+    int64_t steps_ = 0;
+    bool stopped_ = false;
+};
+
+// An activation's value, and its derivative times dy.
+double activated(const Activation& activation, double x);
+double activated_back(const Activation& activation, double x, double y, double dy);
+
+}  // namespace maths::cudnn

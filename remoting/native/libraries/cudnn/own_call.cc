@@ -1,0 +1,73 @@
+#include "own_call.h"
+
+#include <cstring>
+
+#include "cudnn_messages.h"
+#include "roles.h"
+#include "status.h"
+
+namespace maths::cudnn {
+namespace {
+
+// Whether the descriptors go together; where the memory is, the end that computes asks.
+class SizesAlone final : public Look {
+  public:
+    using Look::Look;
+
+  private:
+    void operand(const Operand&) override {}
+};
+
+}  // namespace
+
+OwnCall::OwnCall(const void* handle, uint16_t function, bool)
+    : handle_(::cudnn::all<::cudnn::Handle>().find(handle)), function_(function) {}
+
+void OwnCall::scalar(Scalar& to, const void* from, Type type) {
+    to = {};
+    wrong_ |= !from;
+    if (from) std::memcpy(to.bytes, from, bytes_of(type));
+}
+
+int OwnCall::send(void* message, size_t bytes) {
+    if (!handle_ || wrong_) return ::cudnn::kBadParameter;
+    SizesAlone sizes(false, false);
+    switch (look_at(function_, message, bytes, sizes)) {
+        case Fit::invalid:
+            return ::cudnn::kBadParameter;
+        case Fit::unsupported:
+            return library_unsupported(name_of(function_));
+        default:
+            return submit(message, bytes);
+    }
+}
+
+// Asked at a handle's first calls, until there is an end: work of a stream is told of later.
+bool OwnCall::can_compute(const libraries::Driver& driver) const {
+    if (handle_->computes) return true;
+    GkLibraryCall look{};
+    look.library = kGkCudnn;
+    look.function = kGkLook;
+    look.major = CUDNN_MAJOR;
+    handle_->computes = driver.library_call(nullptr, &look, sizeof look) != CUDA_ERROR_NOT_SUPPORTED;
+    return handle_->computes;
+}
+
+int OwnCall::submit(const void* message, size_t bytes) const {
+    const libraries::Driver* driver = libraries::driver();
+    if (!driver) return ::cudnn::kNotInitialized;
+    if (!driver->library_call || !can_compute(*driver)) return library_unsupported(name_of(function_));
+    alignas(8) std::byte call[kGkMostCallBytes];
+    GkLibraryCall head{};
+    head.library = kGkCudnn;
+    head.function = function_;
+    head.major = CUDNN_MAJOR;
+    std::memcpy(call, &head, sizeof head);
+    std::memcpy(call + sizeof head, message, bytes);
+    const auto result = static_cast<CUresult>(driver->library_call(handle_->stream, call, sizeof head + bytes));
+    if (result == CUDA_ERROR_NOT_SUPPORTED) return library_unsupported(name_of(function_));
+    if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) return library_unsupported("cuDNN in a captured stream");
+    return ::cudnn::meaning(result);
+}
+
+}  // namespace maths::cudnn

@@ -1,0 +1,231 @@
+#include "nvidia_cudnn.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "cudnn_messages.h"
+#include "libraries/cudnn/status.h"
+
+namespace worker {
+namespace {
+
+using namespace maths::cudnn;
+
+// cudnnConvolutionFwdAlgoPerf_t, and those of the other two, which are alike.
+struct Performance {
+    int algorithm, status;
+    float milliseconds;
+    size_t memory;
+    int determinism, math, reserved[3];
+};
+
+// What the generated calls ask for (cudnn_nvidia.inc). The first error of all that is done for a call stays.
+class Calling {
+  public:
+    explicit Calling(const CudnnCall& call) : handle(call.handle), call_(call) {
+        status_ = plain("cudnnSetStream", handle, call.stream);
+    }
+    ~Calling() {
+        for (const Made& each : made_) plain(("cudnnDestroy" + each.kind + "Descriptor").c_str(), each.descriptor);
+    }
+    Calling(const Calling&) = delete;
+    Calling& operator=(const Calling&) = delete;
+
+    void* const handle;
+    static constexpr bool wide = false;
+
+    const void* scalar(const maths::Scalar& scalar) const { return scalar.bytes; }
+
+    void* descriptor(const Tensor& tensor) {
+        if (tensor.rank == 0) return nullptr;
+        int dims[kMostDims], strides[kMostDims];
+        for (int i = 0; i < tensor.rank; ++i) {
+            dims[i] = as_int(tensor.dims[i]), strides[i] = as_int(tensor.strides[i]);
+        }
+        return make("Tensor", "cudnnSetTensorNdDescriptor", tensor.type, tensor.rank, dims, strides);
+    }
+    void* descriptor(const Filter& filter) {
+        int dims[kMostDims];
+        for (int i = 0; i < filter.rank; ++i) dims[i] = as_int(filter.dims[i]);
+        return make("Filter", "cudnnSetFilterNdDescriptor", filter.type, filter.format, filter.rank, dims);
+    }
+    void* descriptor(const Convolution& by) {
+        // The older functions pad both sides alike.
+        const bool alike = std::equal(by.pads, by.pads + by.rank, by.pads_after);
+        if (!alike && status_ == ::cudnn::kSuccess) status_ = ::cudnn::kNotSupported;
+        void* const made = make("Convolution", "cudnnSetConvolutionNdDescriptor", by.rank, by.pads, by.strides,
+                                by.dilations, by.mode, by.compute);
+        set("cudnnSetConvolutionGroupCount", made, by.groups);
+        set("cudnnSetConvolutionMathType", made, by.math);
+        return made;
+    }
+    void* descriptor(const Pooling& by) {
+        return make("Pooling", "cudnnSetPoolingNdDescriptor", by.mode, by.nan, by.rank, by.window, by.pads, by.strides);
+    }
+    void* descriptor(const Activation& by) {
+        void* const made = make("Activation", "cudnnSetActivationDescriptor", by.mode, by.nan, by.coefficient);
+        if (by.mode == kSwish) set("cudnnSetActivationDescriptorSwishBeta", made, by.swish_beta);
+        return made;
+    }
+    void* descriptor(const Lrn& by) {
+        return make("LRN", "cudnnSetLRNDescriptor", by.n, by.alpha, by.beta, by.k);
+    }
+    void* descriptor(const OpTensor& by) {
+        return make("OpTensor", "cudnnSetOpTensorDescriptor", by.op, by.compute, by.nan);
+    }
+    void* descriptor(const Reduction& by) {
+        return make("ReduceTensor", "cudnnSetReduceTensorDescriptor", by.op, by.compute, by.nan, by.indices,
+                    by.index_type);
+    }
+
+    template <typename Signature, typename... Arguments>
+    int invoke(const char* name, Arguments... arguments) const {
+        if (status_ != ::cudnn::kSuccess) return status_;
+        const auto function = reinterpret_cast<Signature*>(dlsym(call_.library, name));
+        return function ? function(arguments...) : static_cast<int>(::cudnn::kNotSupported);
+    }
+
+    // The algorithm, and what it works in: the program's memory where it is enough.
+    template <typename Message, typename A, typename B, typename C>
+    void choose(Message& m, const char* name, const A& a, const B& b, const C& c) {
+        constexpr int kMost = 8;
+        if (m.workSpace == 0 || static_cast<uint64_t>(m.workSpaceSizeInBytes) < call_.workspace_bytes) {
+            m.workSpace = call_.workspace, m.workSpaceSizeInBytes = static_cast<int64_t>(call_.workspace_bytes);
+        }
+        Performance found[kMost];
+        int count = 0;
+        void *first = descriptor(a), *second = descriptor(b), *by = descriptor(m.convDesc), *third = descriptor(c);
+        set(name, handle, first, second, by, third, kMost, &count, found);
+        const auto end = found + std::clamp(status_ == ::cudnn::kSuccess ? count : 0, 0, kMost);
+        const auto best = std::find_if(found, end, [&](const Performance& each) {
+            return each.status == ::cudnn::kSuccess && each.memory <= static_cast<uint64_t>(m.workSpaceSizeInBytes);
+        });
+        if (best != end) m.algo = best->algorithm;
+    }
+
+  private:
+    struct Made {
+        std::string kind;
+        void* descriptor;
+    };
+
+    template <typename... Arguments>
+    int plain(const char* name, Arguments... arguments) const {
+        const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(call_.library, name));
+        return function ? function(arguments...) : static_cast<int>(::cudnn::kNotSupported);
+    }
+    template <typename... Arguments>
+    void set(const char* name, Arguments... arguments) {
+        if (status_ == ::cudnn::kSuccess) status_ = plain(name, arguments...);
+    }
+    template <typename... Values>
+    void* make(const char* kind, const char* fill, Values... values) {
+        void* made = nullptr;
+        set(("cudnnCreate" + std::string(kind) + "Descriptor").c_str(), &made);
+        if (!made) return nullptr;
+        made_.push_back({kind, made});
+        set(fill, made, values...);
+        return made;
+    }
+    // A number that is cut would be another tensor than the one that was looked at.
+    int as_int(int64_t number) {
+        if (number > INT32_MAX && status_ == ::cudnn::kSuccess) status_ = ::cudnn::kNotSupported;
+        return static_cast<int>(number);
+    }
+
+    const CudnnCall& call_;
+    std::vector<Made> made_;
+    int status_;
+};
+
+CUresult meaning(int status) {
+    switch (::cudnn::kind_of(status)) {
+        case ::cudnn::kind_of(::cudnn::kSuccess):
+            return CUDA_SUCCESS;
+        case ::cudnn::kind_of(::cudnn::kBadParameter):
+            return CUDA_ERROR_INVALID_VALUE;
+        case ::cudnn::kind_of(::cudnn::kNotSupported):
+            return CUDA_ERROR_NOT_SUPPORTED;
+        default:
+            return status == ::cudnn::kOutOfDeviceMemory ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_LAUNCH_FAILED;
+    }
+}
+
+}  // namespace
+}  // namespace worker
+
+namespace maths::cudnn {
+
+static int invoke_function(uint16_t function, const void* arguments, worker::Calling& call) {
+    switch (function) {
+#include "cudnn_nvidia.inc"
+        default:
+            return ::cudnn::kNotSupported;
+    }
+}
+
+// The forms of batch normalisation that may do more beside it want memory of the program's for that, as much as
+// NVIDIA's library says on that GPU. Without more they are the older forms, which want none.
+static int normalize_older(const normalize_training_ex& m, worker::Calling& call) {
+    normalize_training older{m.mode,        m.alpha,           m.beta,    m.xDesc,    m.x,
+                             m.yDesc,       m.y,               m.bnDesc,  m.scale,    m.bias,
+                             m.factor,      m.runningMean,     m.runningVariance, m.epsilon, m.saveMean,
+                             m.saveInvVariance};
+    if (m.ops != 0) return ::cudnn::kNotSupported;
+    return invoke_function(k_cudnnBatchNormalizationForwardTraining, &older, call);
+}
+static int normalize_older(const normalize_back_ex& m, worker::Calling& call) {
+    normalize_back older{m.mode,   m.alphaData, m.betaData, m.alphaParam, m.betaParam, m.xDesc,   m.x,
+                         m.dyDesc, m.dy,        m.dxDesc,   m.dx,         m.bnDesc,    m.scale,   m.dScale,
+                         m.dBias,  m.epsilon,   m.savedMean, m.savedInvVariance};
+    if (m.ops != 0) return ::cudnn::kNotSupported;
+    return invoke_function(k_cudnnBatchNormalizationBackward, &older, call);
+}
+
+static int invoke_prepared(uint16_t function, void* arguments, worker::Calling& call) {
+    constexpr const char* kForward = "cudnnGetConvolutionForwardAlgorithm_v7";
+    switch (function) {
+        case k_cudnnConvolutionForward: {
+            auto& m = *static_cast<convolve*>(arguments);
+            call.choose(m, kForward, m.xDesc, m.wDesc, m.yDesc);
+            break;
+        }
+        case k_cudnnConvolutionBiasActivationForward: {
+            auto& m = *static_cast<convolve_and_activate*>(arguments);
+            call.choose(m, kForward, m.xDesc, m.wDesc, m.yDesc);
+            if (m.activationDesc.mode == kIdentity) m.algo = 1;  // the one that NVIDIA's library does it with
+            break;
+        }
+        case k_cudnnConvolutionBackwardData: {
+            auto& m = *static_cast<convolve_back_data*>(arguments);
+            call.choose(m, "cudnnGetConvolutionBackwardDataAlgorithm_v7", m.wDesc, m.dyDesc, m.dxDesc);
+            break;
+        }
+        case k_cudnnConvolutionBackwardFilter: {
+            auto& m = *static_cast<convolve_back_filter*>(arguments);
+            call.choose(m, "cudnnGetConvolutionBackwardFilterAlgorithm_v7", m.xDesc, m.dyDesc, m.dwDesc);
+            break;
+        }
+        case k_cudnnBatchNormalizationForwardTrainingEx:
+            return normalize_older(*static_cast<const normalize_training_ex*>(arguments), call);
+        case k_cudnnBatchNormalizationBackwardEx:
+            return normalize_older(*static_cast<const normalize_back_ex*>(arguments), call);
+        default:
+            break;
+    }
+    return invoke_function(function, arguments, call);
+}
+
+}  // namespace maths::cudnn
+
+namespace worker {
+
+CUresult invoke_cudnn(uint16_t function, void* arguments, const CudnnCall& call) {
+    Calling calling(call);
+    return meaning(maths::cudnn::invoke_prepared(function, arguments, calling));
+}
+
+}  // namespace worker

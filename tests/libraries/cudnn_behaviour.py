@@ -1,0 +1,236 @@
+"""How cuDNN behaves beside its results: ``cudnn_behaviour.py WHAT LIBRARY`` prints that as JSON."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+import threading
+
+import numpy as np
+from cuda.bindings import driver
+
+from tests.libraries import graphs
+from tests.libraries.convolutions import CASES, forward
+from tests.libraries.cudnn_on_device import FLOAT, Cudnn, Filter, Scale, Tensor, apart, random
+from tests.libraries.graphs import Backend
+from tests.libraries.on_device import OnDevice, start
+
+what, path = sys.argv[1:]
+start()
+dnn = Cudnn(path)
+CASE = CASES[0]
+one, zero = Scale(1, FLOAT), Scale(0, FLOAT)
+
+
+def ints(*values: int) -> ctypes.Array[ctypes.c_int]:
+    return (ctypes.c_int * len(values))(*values)
+
+
+def tensor(dims: tuple[int, ...], strides: tuple[int, ...], kind: int = 0) -> ctypes.c_void_p:
+    return dnn.descriptor("Tensor", "TensorNd", kind, len(dims), ints(*dims), ints(*strides))
+
+
+def packed(*dims: int) -> ctypes.c_void_p:
+    return dnn.descriptor("Tensor", "Tensor4d", 0, 0, *dims)
+
+
+def operands() -> tuple[Tensor, Tensor, Tensor]:
+    return (
+        Tensor(dnn, random(FLOAT, *CASE.x), FLOAT),
+        Filter(dnn, random(FLOAT, *CASE.w), FLOAT),
+        Tensor(dnn, random(FLOAT, *CASE.y), FLOAT),
+    )
+
+
+def convolution() -> ctypes.c_void_p:
+    return dnn.convolution(CASE.pads, CASE.steps, CASE.dilations, CASE.groups)
+
+
+def misfits() -> dict[str, int]:
+    """Each descriptor that does not go together with the others, one at a time."""
+    x, w, y = operands()
+    good = {"x": x.descriptor, "w": w.descriptor, "by": convolution(), "y": y.descriptor, "alpha": one}
+    n, c, h, width = CASE.x
+    k = CASE.filters
+    bad = {
+        "batch": ("y", packed(n + 1, k, h, width)),
+        "filters": ("y", packed(n, k + 1, h, width)),
+        "height": ("y", packed(n, k, h - 1, width)),
+        "rank": ("x", tensor((n, c, h, width, 1), (h * width * c, h * width, width, 1, 1))),
+        "channels": ("x", packed(n, c + 1, h, width)),
+        "groups": ("by", dnn.convolution((1, 1), (1, 1), (1, 1), 2)),
+        "larger than the image": ("by", dnn.convolution((1, 1), (1, 1), (40, 40))),
+        "huge dilation": ("by", dnn.convolution((1, 1), (1, 1), ((1 << 31) - 1, 1))),
+        "huge pad": ("by", dnn.convolution(((1 << 31) - 1, 1), (1, 1), (1, 1))),
+        "no convolution": ("by", x.descriptor),
+        "no tensor": ("x", ctypes.c_void_p(4711)),
+        "null": ("y", None),
+        "no scalar": ("alpha", None),
+    }
+    said = {}
+    for name, (place, wrong) in bad.items():
+        given = good | {place: wrong}
+        said[name] = dnn.status(
+            *("cudnnConvolutionForward", given["alpha"], given["x"], x.passed[1], given["w"], w.passed[1]),
+            *(given["by"], 1, None, 0, zero, given["y"], y.passed[1]),
+        )
+    said["handle"] = int(
+        dnn.library.cudnnConvolutionForward(
+            *(None, one.at, *x.passed, *w.passed, good["by"], 1, None, 0, zero.at, *y.passed)
+        )
+    )
+    before = y.get()
+    assert np.array_equal(before, y.get())
+    return said
+
+
+def descriptors() -> dict[str, int]:
+    """Tensors that no memory holds, and some that lie on themselves, are refused when they are described."""
+    made = ctypes.c_void_p()
+    assert dnn.library.cudnnCreateTensorDescriptor(ctypes.byref(made)) == 0
+    most = (1 << 31) - 1
+    wrong = {
+        "nothing": ((0, 1, 1, 1), (1, 1, 1, 1)),
+        "negative": ((1, -2, 1, 1), (1, 1, 1, 1)),
+        "backwards": ((2, 2, 2, 2), (8, 4, 2, -1)),
+        "on itself": ((2, 2, 2, 2), (8, 4, 1, 1)),
+        "endless and on itself": ((most,) * 4, (1, 1, 1, 1)),
+        "no steps": ((4, 4, 4, 4), (0, 0, 0, 0)),
+    }
+    said = {}
+    for name, (dims, strides) in wrong.items():
+        said[name] = int(dnn.library.cudnnSetTensorNdDescriptor(made, 0, 4, ints(*dims), ints(*strides)))
+    said["rank"] = int(dnn.library.cudnnSetTensorNdDescriptor(made, 0, 9, ints(*[1] * 9), ints(*[1] * 9)))
+    return said
+
+
+def outside() -> dict[str, int]:
+    """A tensor that reaches far beyond its memory."""
+    small = OnDevice(np.zeros(64, "float32"))
+    at = ctypes.c_void_p(int(small.address))
+    far = tensor((2, 2, 2, 2), (1 << 30, 4, 2, 1))
+    relu = dnn.descriptor("Activation", "Activation", 1, 0, ctypes.c_double(0))
+    status = dnn.status("cudnnActivationForward", relu, one, far, at, zero, far, at)
+    (error,) = driver.cuCtxSynchronize()
+    return {"status": status, "after": int(error)}
+
+
+def endless() -> dict[str, int]:
+    """Dimensions whose product is more than 64 bits hold."""
+    small = OnDevice(np.zeros(64, "float32"))
+    at, most = ctypes.c_void_p(int(small.address)), (1 << 31) - 1
+    far = dnn.descriptor("Tensor", "Tensor4d", 0, 0, most, most, most, most)
+    status = dnn.status("cudnnScaleTensor", far, at, one)
+    (error,) = driver.cuCtxSynchronize()
+    return {"status": status, "after": int(error)}
+
+
+def foreign_workspace() -> dict[str, int]:
+    x, w, y = operands()
+    wild = ctypes.c_void_p(1 << 40)
+    status = dnn.status(
+        *("cudnnConvolutionForward", one, x, w, convolution(), 1, wild, ctypes.c_size_t(64), zero, y)
+    )
+    (error,) = driver.cuCtxSynchronize()
+    return {"status": status, "after": int(error)}
+
+
+def foreign_filter() -> dict[str, int]:
+    x, w, y = operands()
+    status = dnn.status(
+        *("cudnnConvolutionBackwardFilter", one, x, y, convolution(), 1, None, 0, zero),
+        *(w.descriptor, ctypes.c_void_p(int(w.memory.address) + (1 << 40))),
+    )
+    (error,) = driver.cuCtxSynchronize()
+    return {"status": status, "after": int(error)}
+
+
+def pointwise_graph() -> Backend:
+    x = graphs.tensor(dnn, 1, Tensor(dnn, random(FLOAT, 1, 2, 3, 4), FLOAT))
+    add = Backend(dnn, 0).set(0, 14, 0).set(1, graphs.TYPE, 0).finish()
+    sum_ = Backend(dnn, 13).set(750, graphs.PART, add).set(751, graphs.PART, x).set(752, graphs.PART, x)
+    return Backend(dnn, graphs.GRAPH).set(801, graphs.PART, sum_.set(753, graphs.PART, x).finish())
+
+
+def unsupported() -> dict[str, int]:
+    bytes_ = tensor((1, 2, 2, 2), (8, 4, 2, 1), 3)
+    at = ctypes.c_void_p(int(OnDevice(np.zeros(64, "int8")).address))
+    library = dnn.library
+    return {
+        "types": dnn.status("cudnnScaleTensor", bytes_, at, one),
+        "graph": pointwise_graph().status(),
+        "recurrent": int(library.cudnnRNNForward(dnn.handle)),
+        "attention": int(library.cudnnMultiHeadAttnForward(dnn.handle)),
+    }
+
+
+def queries() -> dict[str, object]:
+    """What a program asks before its convolution, and that what it is told works."""
+
+    class Performance(ctypes.Structure):
+        _fields_ = [
+            *(("algorithm", ctypes.c_int), ("status", ctypes.c_int), ("time", ctypes.c_float)),
+            *(("memory", ctypes.c_size_t), ("determinism", ctypes.c_int), ("math", ctypes.c_int)),
+            ("reserved", ctypes.c_int * 3),
+        ]
+
+    x, w, y = operands()
+    by, count, found = convolution(), ctypes.c_int(), (Performance * 4)()
+    given = (x.descriptor, w.descriptor, by, y.descriptor)
+    dnn("cudnnGetConvolutionForwardAlgorithm_v7", *given, 4, ctypes.byref(count), found)
+    size, dims = ctypes.c_size_t(77), ints(0, 0, 0, 0)
+    dnn("cudnnGetConvolutionForwardWorkspaceSize", *given, found[0].algorithm, ctypes.byref(size))
+    status = dnn.library.cudnnGetConvolutionNdForwardOutputDim(by, x.descriptor, w.descriptor, 4, dims)
+    dnn("cudnnConvolutionForward", one, x, w, by, found[0].algorithm, None, size, zero, y)
+    wrong = dnn.status(
+        *("cudnnGetConvolutionForwardAlgorithm_v7", w.descriptor, *given[1:], 4, ctypes.byref(count), found)
+    )
+    return {
+        "count": count.value,
+        "status": found[0].status,
+        "memory": [found[0].memory, size.value],
+        "dims": [status, list(dims) == list(CASE.y)],
+        "far": apart(y.get(), forward(CASE, x.kind.back(x.view(x.before)), w.kind.back(w.view(w.before)))),
+        "wrong": wrong,
+    }
+
+
+def threads() -> dict[str, int]:
+    """Ten threads, with a handle in common and descriptors of their own."""
+    wrong: list[float] = []
+
+    def work() -> None:
+        driver.cuCtxPushCurrent(context)
+        for _ in range(5):
+            x, w, y = operands()
+            dnn("cudnnConvolutionForward", one, x, w, convolution(), 1, None, 0, zero, y)
+            far = apart(y.get(), forward(CASE, x.view(x.before), w.view(w.before)))
+            if far > 1e-4:
+                wrong.append(far)
+
+    _, context = driver.cuCtxGetCurrent()
+    all_ = [threading.Thread(target=work) for _ in range(10)]
+    for each in all_:
+        each.start()
+    for each in all_:
+        each.join()
+    return {"wrong": len(wrong)}
+
+
+def captured() -> dict[str, int]:
+    _, stream = driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
+    x = Tensor(dnn, random(FLOAT, 1, 2, 3, 4), FLOAT)
+    before = x.get()
+    assert dnn.library.cudnnSetStream(dnn.handle, ctypes.c_void_p(int(stream))) == 0
+    driver.cuStreamBeginCapture(stream, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
+    two = Scale(2, FLOAT)
+    status = dnn.status("cudnnScaleTensor", x, two)
+    error, _ = driver.cuStreamEndCapture(stream)
+    again = dnn.status("cudnnScaleTensor", x, two)
+    driver.cuStreamSynchronize(stream)
+    right = np.allclose(x.get(), 2 * before)
+    return {"status": status, "end": int(error), "again": again, "right": int(right)}
+
+
+print(json.dumps(globals()[what]()))

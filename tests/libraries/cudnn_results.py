@@ -1,0 +1,30 @@
+"""Calls functions of cuDNN as programs do: ``cudnn_results.py GROUP LIBRARY`` prints as JSON how far each is
+from NumPy, by function."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from tests.libraries.convolutions import bias, convolution, fused, pooling
+from tests.libraries.cudnn_on_device import Cudnn
+from tests.libraries.graphs import graphs
+from tests.libraries.layers import layers, normalisation, tensors
+from tests.libraries.on_device import start
+
+GROUPS = {
+    each.__name__: each
+    for each in (convolution, bias, fused, pooling, layers, normalisation, tensors, graphs)
+}
+
+
+def main(group: str, library: str) -> None:
+    start()
+    worst: dict[str, float] = {}
+    for name, difference in GROUPS[group](Cudnn(library)):
+        worst[name] = max(worst.get(name, 0.0), difference)
+    print(json.dumps(worst))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

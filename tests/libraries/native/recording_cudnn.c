@@ -1,0 +1,163 @@
+/* A library with the ABI of NVIDIA's cuDNN, as its public documentation has it, which computes nothing and writes down
+ * what each function was given, a descriptor as what it was set to: for tests/libraries/test_nvidia_cudnn.py.
+ * RECORDING_CUDNN_LOG names the file. */
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define EXPORT __attribute__((visibility("default"))) int
+
+static int handles, live;
+
+static int record(const char* format, ...) {
+    const char* path = getenv("RECORDING_CUDNN_LOG");
+    FILE* log = path ? fopen(path, "a") : NULL;
+    va_list values;
+    if (!log) return 4000;
+    va_start(values, format);
+    vfprintf(log, format, values);
+    va_end(values);
+    fputc('\n', log);
+    fclose(log);
+    return 0;
+}
+
+EXPORT cudnnCreate(void** handle) {
+    *handle = (void*)(intptr_t)(0x1000 + ++handles);
+    return record("create %d", handles);
+}
+EXPORT cudnnSetStream(void* handle, void* stream) {
+    return record("stream %p %s", handle, stream ? "own" : "default");
+}
+
+typedef struct {
+    char text[256];
+    size_t length;
+} Descriptor;
+
+static int create(Descriptor** made) {
+    *made = calloc(1, sizeof **made);
+    ++live;
+    return *made ? 0 : 4003;
+}
+static int destroy(Descriptor* made) {
+    --live;
+    free(made);
+    return 0;
+}
+static int note(Descriptor* made, const char* format, ...) {
+    va_list values;
+    va_start(values, format);
+    made->length += (size_t)vsnprintf(made->text + made->length, sizeof made->text - made->length, format, values);
+    va_end(values);
+    return 0;
+}
+static int notes(Descriptor* made, int count, const int* values) {
+    note(made, "[");
+    for (int i = 0; i < count; ++i) note(made, i ? ",%d" : "%d", values[i]);
+    return note(made, "]");
+}
+
+#define DESCRIPTOR(name)                                 \
+    EXPORT cudnnCreate##name##Descriptor(void** made) {  \
+        return create((Descriptor**)made);               \
+    }                                                    \
+    EXPORT cudnnDestroy##name##Descriptor(void* made) {  \
+        return destroy(made);                            \
+    }
+DESCRIPTOR(Tensor)
+DESCRIPTOR(Filter)
+DESCRIPTOR(Convolution)
+DESCRIPTOR(Pooling)
+DESCRIPTOR(Activation)
+DESCRIPTOR(LRN)
+
+EXPORT cudnnSetTensorNdDescriptor(Descriptor* made, int type, int rank, const int* dims, const int* strides) {
+    note(made, "%d:", type);
+    notes(made, rank, dims);
+    return notes(made, rank, strides);
+}
+EXPORT cudnnSetFilterNdDescriptor(Descriptor* made, int type, int format, int rank, const int* dims) {
+    note(made, "%d:%d:", type, format);
+    return notes(made, rank, dims);
+}
+EXPORT cudnnSetConvolutionNdDescriptor(Descriptor* made, int rank, const int* pads, const int* strides,
+                                       const int* dilations, int mode, int type) {
+    notes(made, rank, pads), notes(made, rank, strides), notes(made, rank, dilations);
+    return note(made, "%d:%d", mode, type);
+}
+EXPORT cudnnSetConvolutionGroupCount(Descriptor* made, int groups) {
+    return note(made, ":g%d", groups);
+}
+EXPORT cudnnSetConvolutionMathType(Descriptor* made, int math) {
+    return note(made, ":m%d", math);
+}
+EXPORT cudnnSetPoolingNdDescriptor(Descriptor* made, int mode, int nan, int rank, const int* window, const int* pads,
+                                   const int* strides) {
+    note(made, "%d:%d:", mode, nan);
+    return notes(made, rank, window), notes(made, rank, pads), notes(made, rank, strides);
+}
+EXPORT cudnnSetActivationDescriptor(Descriptor* made, int mode, int nan, double coefficient) {
+    return note(made, "%d:%d:%g", mode, nan, coefficient);
+}
+EXPORT cudnnSetLRNDescriptor(Descriptor* made, unsigned n, double alpha, double beta, double k) {
+    return note(made, "%u:%g:%g:%g", n, alpha, beta, k);
+}
+
+/* Which algorithm is the best, and what it wants to work in: the first wants too much. */
+typedef struct {
+    int algorithm, status;
+    float milliseconds;
+    size_t memory;
+    int determinism, math, reserved[3];
+} Performance;
+
+static int algorithms(int most, int* count, Performance* found) {
+    const Performance best[] = {{4, 0, 1, (size_t)1 << 30, 0, 0, {0}}, {5, 3000, 1, 0, 0, 0, {0}}, {6, 0, 1, 64, 0, 0, {0}}};
+    for (*count = 0; *count < 3 && *count < most; ++*count) found[*count] = best[*count];
+    return 0;
+}
+#define ALGORITHMS(name)                                                                                     \
+    EXPORT name(void* handle, Descriptor* a, Descriptor* b, Descriptor* by, Descriptor* c, int most, int* count, \
+                Performance* found) {                                                                        \
+        record(#name " %s %s %s %s", a->text, b->text, by->text, c->text);                                   \
+        return algorithms(most, count, found);                                                               \
+    }
+ALGORITHMS(cudnnGetConvolutionForwardAlgorithm_v7)
+ALGORITHMS(cudnnGetConvolutionBackwardDataAlgorithm_v7)
+ALGORITHMS(cudnnGetConvolutionBackwardFilterAlgorithm_v7)
+
+EXPORT cudnnConvolutionForward(void* handle, const float* alpha, Descriptor* x_is, void* x, Descriptor* w_is, void* w,
+                               Descriptor* by, int algorithm, void* space, size_t bytes, const float* beta,
+                               Descriptor* y_is, void* y) {
+    return record("Forward %g %s %p %s %p %s %d %zu %g %s %p", *alpha, x_is->text, x, w_is->text, w, by->text, algorithm,
+                  space ? bytes : 0, *beta, y_is->text, y);
+}
+EXPORT cudnnConvolutionBackwardData(void* handle, const double* alpha, Descriptor* w_is, void* w, Descriptor* dy_is,
+                                    void* dy, Descriptor* by, int algorithm, void* space, size_t bytes,
+                                    const double* beta, Descriptor* dx_is, void* dx) {
+    return record("BackwardData %g %s %p %s %p %s %d %p %zu %g %s %p", *alpha, w_is->text, w, dy_is->text, dy, by->text,
+                  algorithm, space, bytes, *beta, dx_is->text, dx);
+}
+EXPORT cudnnPoolingForward(void* handle, Descriptor* by, const float* alpha, Descriptor* x_is, void* x,
+                           const float* beta, Descriptor* y_is, void* y) {
+    return record("Pooling %s %g %s %p %g %s %p", by->text, *alpha, x_is->text, x, *beta, y_is->text, y);
+}
+EXPORT cudnnActivationForward(void* handle, Descriptor* by, const float* alpha, Descriptor* x_is, void* x,
+                              const float* beta, Descriptor* y_is, void* y) {
+    return record("Activation %s %g %s %p %g %s %p", by->text, *alpha, x_is->text, x, *beta, y_is->text, y);
+}
+EXPORT cudnnBatchNormalizationForwardTraining(void* handle, int mode, const float* alpha, const float* beta,
+                                              Descriptor* x_is, void* x, Descriptor* y_is, void* y, Descriptor* is,
+                                              void* scale, void* bias, double factor, void* mean, void* variance,
+                                              double epsilon, void* saved_mean, void* saved_inverse) {
+    return record("Normalization %d %g %g %s %p %s %p %s %p %p %g %p %p %g %p %p", mode, *alpha, *beta, x_is->text, x,
+                  y_is->text, y, is->text, scale, bias, factor, mean, variance, epsilon, saved_mean, saved_inverse);
+}
+/* The library may refuse what it does not do. The descriptors of earlier calls are gone: this one's is alone. */
+EXPORT cudnnScaleTensor(void* handle, Descriptor* is, void* y, const float* alpha) {
+    record("Scale %s %p %g", is->text, y, *alpha);
+    record("Live %d", live);
+    return 3002;
+}
