@@ -18,6 +18,7 @@ bool is_sound(const GkLibraryCall& head, std::span<const std::byte> arguments, A
     const maths::Library* const library = maths::library_of(head.library);
     if (!library || arguments.size() > to.size()) return false;
     if (head.wide > 1 || head.scalars_on_device > 1) return false;
+    if (head.library == kGkCusolver && head.scalars_on_device != 0) return false;  // it has no scalars
     std::memcpy(to.data(), arguments.data(), arguments.size());
     maths::SizesAlone look(head.wide != 0, head.scalars_on_device != 0);
     return library->look_at(head.function, to.data(), arguments.size(), look) == maths::Fit::fits;

@@ -122,7 +122,8 @@ template <typename Integer>
 Pivots pivots_of(uint64_t address, int64_t n) {
     Pivots pivots(static_cast<size_t>(n));
     // Without any, no rows are exchanged.
-    for (int64_t i = 0; i < n; ++i) pivots[static_cast<size_t>(i)] = address ? at<Integer>(address)[i] : i + 1;
+    const volatile Integer* const from = at<Integer>(address);  // read once, as another may change it
+    for (int64_t i = 0; i < n; ++i) pivots[static_cast<size_t>(i)] = from ? from[i] : i + 1;
     return pivots;
 }
 template <typename Integer>
@@ -440,6 +441,9 @@ CUresult run_function(uint16_t function, void* arguments, Work& work) {
     static std::once_flag once;
     // A NaN gives NaNs, and no error.
     std::call_once(once, [] { scipy_LAPACKE_set_nancheck64_(0); });
+    // One at a time: a call uses all threads, and its copies are memory that no slice is charged for.
+    static std::mutex one;
+    const std::lock_guard lock(one);
     switch (function) {
 #include "cusolver_cpu.inc"
         default:
