@@ -5,6 +5,7 @@
 #pragma once
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -29,6 +30,7 @@ class Presence {
     // Without a file the process is not listed, and that is all.
     void show(std::string_view lease) {
         fd_ = memfd_create(presence_name(lease).c_str(), MFD_CLOEXEC);
+        if (fd_ < 0 || fstat(fd_, &file_) != 0) return;
         for (uint8_t device = 0; device < wire::kMaxDevices; ++device) {
             bytes_[device] = 0;
             count(device, 0);
@@ -36,12 +38,12 @@ class Presence {
     }
     // At the end of a life, when no call is under way, and in the child of a fork, which has no session.
     void forget() {
-        if (fd_ >= 0) close(fd_);
+        if (is_open()) close(fd_);
         fd_ = -1;
     }
     // The process has so much more on a device of the lease, or less. One thread at a time.
     void count(uint8_t device, int64_t bytes) {
-        if (fd_ < 0) return;
+        if (!is_open()) return;
         uint64_t& now = bytes_[device];
         now += static_cast<uint64_t>(bytes);
         [[maybe_unused]] const ssize_t written =
@@ -49,7 +51,14 @@ class Presence {
     }
 
   private:
+    // Programs close descriptors that they do not know: the number may be another file's by now.
+    bool is_open() const {
+        struct stat now{};
+        return fd_ >= 0 && fstat(fd_, &now) == 0 && now.st_dev == file_.st_dev && now.st_ino == file_.st_ino;
+    }
+
     int fd_ = -1;
+    struct stat file_{};
     uint64_t bytes_[wire::kMaxDevices]{};
 };
 
