@@ -18,14 +18,17 @@ inline bool is_control(unsigned char before, unsigned char c) {
     return c < ' ' || c == 0x7f || (before == 0xc2 && c >= 0x80 && c < 0xa0);
 }
 
+// For people a text may have several lines; in a log a line break would begin what looks like another entry.
+enum class Breaks { keep, drop };
+
 // In one write(2). Control characters become spaces, as a text may come from another machine. Never fails,
 // and leaves errno: a line that is lost is no reason to fail a program.
-inline void write_line(int fd, std::string_view text) noexcept try {
+inline void write_line(int fd, std::string_view text, Breaks breaks = Breaks::keep) noexcept try {
     const int error = errno;
     std::string line = "gpu-kernels: ";
     unsigned char before = 0;
     for (const unsigned char c : text.substr(0, kMaxText)) {
-        const bool control = is_control(before, c);
+        const bool control = is_control(before, c) && !(c == '\n' && breaks == Breaks::keep);
         if (control && c >= 0x80) line.back() = ' ';
         line += control ? ' ' : static_cast<char>(c);
         before = c;

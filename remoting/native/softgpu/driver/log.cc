@@ -28,7 +28,7 @@ int open_log() {
 
 void log_line(std::string_view text) noexcept {
     static const int fd = open_log();
-    log_lines::write_line(fd, text);
+    log_lines::write_line(fd, text, log_lines::Breaks::drop);
 }
 
 }  // namespace softgpu::driver
