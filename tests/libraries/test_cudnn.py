@@ -3,44 +3,23 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from remoting.paths import native_build
 from tests.conformance.places import PLACES
+from tests.libraries.programs import runner_of
 from tests.native_build import ROOT, python_path
 
-HERE = Path(__file__).parent
 LIBRARY = native_build({}).libraries / "libcudnn.so.9"
 CALLS = (ROOT / "remoting/native/libraries/cudnn/calls.txt").read_text().splitlines()
 ROLES = {name: role for name, *role in (line.split() for line in CALLS if not line.startswith("#"))}
 BAD_PARAMETER, NOT_SUPPORTED = 2000, 3000
 ILLEGAL_ADDRESS = 700
 pytestmark = [pytest.mark.native, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module", params=["straight", "forwarded"])
-def environment(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
-    with PLACES[request.param](1) as process, process() as env:
-        yield env | {"PYTHONPATH": python_path()}
-
-
-def run(environment: dict[str, str], program: str, what: str) -> tuple[dict[str, object], str]:
-    """What the program printed, and what it said."""
-    done = subprocess.run(
-        [sys.executable, HERE / program, what, LIBRARY],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(done.stdout), done.stderr
+run = runner_of("cudnn", 9)
 
 
 def tolerance(function: str) -> float:

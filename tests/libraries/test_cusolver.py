@@ -3,44 +3,16 @@ forwarded."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from remoting.paths import native_build
 from tests.conformance.places import PLACES
+from tests.libraries.programs import runner_of
 from tests.native_build import python_path
 
-HERE = Path(__file__).parent
 NOT_INITIALIZED, INVALID_VALUE, NOT_SUPPORTED = 1, 3, 9
 ILLEGAL_ADDRESS = 700
 pytestmark = [pytest.mark.native, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module", params=["straight", "forwarded"])
-def environment(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
-    with PLACES[request.param](1) as process, process() as env:
-        yield env | {"PYTHONPATH": python_path()}
-
-
-def run(
-    environment: dict[str, str], program: str, what: str, major: int = 12
-) -> tuple[dict[str, float], str]:
-    """What the program printed, and what it said."""
-    library = native_build().libraries / f"libcusolver.so.{major}"
-    done = subprocess.run(
-        [sys.executable, HERE / program, what, library],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(done.stdout), done.stderr
+run = runner_of("cusolver", 12)
 
 
 def behaviour(environment: dict[str, str], what: str) -> tuple[dict[str, float], str]:
