@@ -37,10 +37,10 @@ help:
 	@sed -n '/^[^#]/q; s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 
 demo: $(READY)
-	@$(PY) -m hub_config.lab demo
+	@$(PY) -m gpu_kernels.hub_config.lab demo
 
 up: $(READY)
-	@$(PY) -m hub_config.lab up --state "$(STATE)" --port "$(PORT)"
+	@$(PY) -m gpu_kernels.hub_config.lab up --state "$(STATE)" --port "$(PORT)"
 
 # The tiers: see tests/tiers.py.
 quick: .venv/.ready

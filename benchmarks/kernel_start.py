@@ -24,10 +24,10 @@ from pathlib import Path
 
 import httpx
 
-import kernelspecs
 from benchmarks.figures import Figure, main, median
+from gpu_kernels import kernelspecs
 from gpu_kernels.client import PoolClient
-from hub_config.lab.kernel_channel import KernelChannel
+from gpu_kernels.hub_config.lab.kernel_channel import KernelChannel
 
 PAIRS = 10
 SIZE = "0.02 V100"
@@ -125,7 +125,13 @@ def _start_pool(
     _start(stack, folder / "pool.log", command, environ)
     _until((folder / "url").exists, folder / "pool.log")
     url = (folder / "url").read_text()
-    command = ["-m", "remoting.agent", "--name=bench", "--device=software", f"--state-dir={folder}/agent"]
+    command = [
+        "-m",
+        "gpu_kernels.remoting.agent",
+        "--name=bench",
+        "--device=software",
+        f"--state-dir={folder}/agent",
+    ]
     theirs = {"GPU_KERNELS_CONTROLLER": url, "GPU_KERNELS_TOKEN": tokens["agent"]}
     _start(stack, folder / "agent.log", command, environ | theirs)
     student = PoolClient(url, tokens["student"])

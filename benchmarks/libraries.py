@@ -13,8 +13,8 @@ import sys
 from time import perf_counter
 
 from benchmarks.figures import Figure, main, median
-from remoting.environment import SOFTGPU_THREADS
-from remoting.paths import native_build
+from gpu_kernels.remoting.environment import SOFTGPU_THREADS
+from gpu_kernels.remoting.paths import native_build
 from tests.conformance.places import PLACES
 
 LARGE = 1024

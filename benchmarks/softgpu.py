@@ -15,7 +15,7 @@ import sys
 from typing import Any
 
 from benchmarks.figures import Figure, main
-from remoting.environment import software_environment
+from gpu_kernels.remoting.environment import software_environment
 
 MEMORY_MIB = 1024
 MOST_TIMES_SLOWER = 10.0

@@ -14,7 +14,7 @@ import sys
 from collections import defaultdict
 
 from benchmarks.figures import Figure, add_options, emit, median
-from remoting.environment import software_environment
+from gpu_kernels.remoting.environment import software_environment
 
 ROUNDS = 9
 CHECKS = ("races", "init", "divergence", "all")

@@ -20,15 +20,15 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, main, median
 from gpu_kernels.client import LeaseSlice
-from remoting.agent.accounts import UNUSED_UIDS
-from remoting.agent.cgroups import OFF, mounts
-from remoting.agent.clock import clock
-from remoting.agent.gpus import Inventory, software_gpus
-from remoting.agent.grants import Grant
-from remoting.agent.marks import Marks
-from remoting.agent.settings import WorkerSettings
-from remoting.agent.workers import Workers
-from remoting.paths import native_build
+from gpu_kernels.remoting.agent.accounts import UNUSED_UIDS
+from gpu_kernels.remoting.agent.cgroups import OFF, mounts
+from gpu_kernels.remoting.agent.clock import clock
+from gpu_kernels.remoting.agent.gpus import Inventory, software_gpus
+from gpu_kernels.remoting.agent.grants import Grant
+from gpu_kernels.remoting.agent.marks import Marks
+from gpu_kernels.remoting.agent.settings import WorkerSettings
+from gpu_kernels.remoting.agent.workers import Workers
+from gpu_kernels.remoting.paths import native_build
 
 PAIRS = 20
 SLICE_MIB = 64

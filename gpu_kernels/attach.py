@@ -11,7 +11,7 @@ import socket
 from collections.abc import Generator, Mapping
 from typing import Any
 
-from remoting.environment import ATTACH
+from gpu_kernels.remoting.environment import ATTACH
 
 ANSWERS_WITHIN_S = 30.0
 """More than a call to the controller takes; a line that moves is told of each second."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from gpu_kernels import pytorch
 from gpu_kernels.errors import GPUKernelsError
-from remoting.startup.gpu_kernels_frameworks import flags_by_release
+from gpu_kernels.remoting.startup.gpu_kernels_frameworks import flags_by_release
 
 ANSWERS_WITHIN_S = 60
 CUPY = ("cupy-cuda13x", "cupy-cuda12x")

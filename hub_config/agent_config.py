@@ -1,11 +1,11 @@
-"""The agent of the lab: `python -m remoting.agent --config hub_config/agent_config.py`."""
+"""The agent of the lab: `python -m gpu_kernels.remoting.agent --config hub_config/agent_config.py`."""
 
 import os
 
-from hub_config.lab import services
-from hub_config.lab.settings import MARKER_VARIABLE, Settings
-from remoting.agent.accounts import may_be_given
-from remoting.paths import native_build
+from gpu_kernels.hub_config.lab import services
+from gpu_kernels.hub_config.lab.settings import MARKER_VARIABLE, Settings
+from gpu_kernels.remoting.agent.accounts import may_be_given
+from gpu_kernels.remoting.paths import native_build
 
 c = get_config()  # type: ignore[name-defined]  # noqa: F821
 lab = Settings.of_this_process()

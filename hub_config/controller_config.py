@@ -1,8 +1,8 @@
 """The pool controller of the lab: `python -m gpu_kernels.pool --config hub_config/controller_config.py`."""
 
+from gpu_kernels.hub_config.lab import accounts
+from gpu_kernels.hub_config.lab.settings import Settings
 from gpu_kernels.pool.policy.roles import grading_account
-from hub_config.lab import accounts
-from hub_config.lab.settings import Settings
 
 c = get_config()  # type: ignore[name-defined]  # noqa: F821
 lab = Settings.of_this_process()

@@ -1,7 +1,7 @@
 """A JupyterHub for one machine that gives every kernel its slice of a GPU; `make up` runs it.
 
 To make it your own, keep the parts "courses and rights" and "GPU slices", and replace the logins and the
-spawner by those of your site: `class Spawner(spawner.GPULabMixin, YourSpawner)`.
+spawner by those of your site: `class Spawner(GPULabMixin, YourSpawner)`.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from typing import Any
 
 import sqlalchemy
 
-from hub_config.lab import accounts, services
-from hub_config.lab.authenticator import DemoAuthenticator
-from hub_config.lab.log_rate import LOGGING
-from hub_config.lab.settings import REPOSITORY, Settings, proxy_command
-from spawner.budgets import StartPageBudgets
+from gpu_kernels.hub_config.lab import accounts, services
+from gpu_kernels.hub_config.lab.authenticator import DemoAuthenticator
+from gpu_kernels.hub_config.lab.log_rate import LOGGING
+from gpu_kernels.hub_config.lab.settings import REPOSITORY, Settings, proxy_command
+from gpu_kernels.spawner.budgets import StartPageBudgets
 
 c = get_config()  # type: ignore[name-defined]  # noqa: F821
 lab = Settings.of_this_process()

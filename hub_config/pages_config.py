@@ -1,6 +1,6 @@
-"""The lab pages of the lab: `python -m hub_config.pages --config hub_config/pages_config.py`."""
+"""The lab pages of the lab: `python -m gpu_kernels.hub_config.pages --config hub_config/pages_config.py`."""
 
-from hub_config.lab.settings import Settings
+from gpu_kernels.hub_config.lab.settings import Settings
 
 c = get_config()  # type: ignore[name-defined]  # noqa: F821
 lab = Settings.of_this_process()

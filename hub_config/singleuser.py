@@ -1,4 +1,4 @@
-"""A single-user server that starts in half the time: `python -m hub_config.singleuser`, for `c.Spawner.cmd`.
+"""`python -m gpu_kernels.hub_config.singleuser`, for `c.Spawner.cmd`: a server that starts in half the time.
 
 It is `jupyterhub-singleuser` without two things that every start does and no server needs. When a class
 begins and everybody starts a server, they are most of what everybody waits for.

@@ -1,6 +1,9 @@
 """The kernel specs that students choose from, and their installer. Imports only ``gpu_kernels.units``."""
 
-from kernelspecs.installer import (
+if __name__ != "gpu_kernels.kernelspecs":
+    raise ImportError("This package is imported as gpu_kernels.kernelspecs.")
+
+from gpu_kernels.kernelspecs.installer import (
     DEFAULT_SIZES,
     PLAIN,
     SpecOnDisk,

@@ -22,7 +22,7 @@ from typing import Any, Literal
 from jupyter_core.paths import SYSTEM_JUPYTER_PATH, jupyter_data_dir
 
 from gpu_kernels import units
-from kernelspecs.logo import share_path
+from gpu_kernels.kernelspecs.logo import share_path
 
 DEFAULT_SIZES = ("0.02 V100", "0.1 V100", "1 V100")
 PLAIN = "python3"

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from gpu_kernels.client import Lease
 from gpu_kernels.errors import GPUKernelsError
-from remoting.paths import NativeBuild, native_build
-from remoting.startup.gpu_kernels_frameworks import CUDA_ROOT, LIBRARIES, take_back
+from gpu_kernels.remoting.paths import NativeBuild, native_build
+from gpu_kernels.remoting.startup.gpu_kernels_frameworks import CUDA_ROOT, LIBRARIES, take_back
 
 AGENT = "GPU_KERNELS_AGENT"
 LEASE = "GPU_KERNELS_LEASE"
@@ -39,10 +39,10 @@ SOFTGPU_LOG = "GPU_KERNELS_SOFTGPU_LOG"
 
 PYTHON = "GPU_KERNELS_PYTHON"
 """The Python that has this package, for the commands below: the kernel's own may be another."""
-COMMANDS = Path(__file__).parent.absolute() / "commands"
+COMMANDS = Path(__file__).resolve().parent / "commands"
 """What is typed in a notebook's cell after a `!`: an `nvidia-smi` that shows the slice."""
 
-STARTUP = Path(__file__).parent.absolute() / "startup"
+STARTUP = Path(__file__).resolve().parent / "startup"
 """On PYTHONPATH: makes frameworks find the slice when they are imported (docs/design/frameworks.md)."""
 
 TRITON_PTXAS = ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from remoting.startup.gpu_kernels_frameworks import OWN
+from gpu_kernels.remoting.startup.gpu_kernels_frameworks import OWN
 
 NATIVE_VARIABLE = "GPU_KERNELS_NATIVE"
 
@@ -100,4 +100,4 @@ def native_build(environment: Mapping[str, str] | None = None) -> NativeBuild:
     """The native build that a process with this environment (default: this one's) uses."""
     values = os.environ if environment is None else environment
     named = values.get(NATIVE_VARIABLE)
-    return NativeBuild(Path(named).absolute() if named else Path(__file__).parent.absolute() / "lib")
+    return NativeBuild(Path(named).absolute() if named else Path(__file__).resolve().parent / "lib")

@@ -5,7 +5,10 @@
 This folder knows the hub and the pool client; it knows nothing of GPUs, kernels or the controller's inside.
 """
 
-from spawner.local import GPULocalProcessSpawner, GPUSimpleLocalProcessSpawner
-from spawner.mixin import GPULabMixin, gpu_token_scopes
+if __name__ != "gpu_kernels.spawner":
+    raise ImportError("This package is imported as gpu_kernels.spawner.")
+
+from gpu_kernels.spawner.local import GPULocalProcessSpawner, GPUSimpleLocalProcessSpawner
+from gpu_kernels.spawner.mixin import GPULabMixin, gpu_token_scopes
 
 __all__ = ["GPULabMixin", "GPULocalProcessSpawner", "GPUSimpleLocalProcessSpawner", "gpu_token_scopes"]

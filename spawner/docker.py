@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dockerspawner import DockerSpawner
 
-from spawner.mixin import GPULabMixin
+from gpu_kernels.spawner.mixin import GPULabMixin
 
 
 class GPUDockerSpawner(GPULabMixin, DockerSpawner):  # type: ignore[misc]

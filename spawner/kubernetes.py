@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubespawner import KubeSpawner
 
-from spawner.mixin import GPULabMixin
+from gpu_kernels.spawner.mixin import GPULabMixin
 
 
 class GPUKubeSpawner(GPULabMixin, KubeSpawner):  # type: ignore[misc]

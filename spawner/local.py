@@ -7,8 +7,8 @@ from typing import Any
 from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner
 from traitlets import default
 
-from spawner.mixin import GPULabMixin
-from spawner.ports import port_for_server
+from gpu_kernels.spawner.mixin import GPULabMixin
+from gpu_kernels.spawner.ports import port_for_server
 
 
 class GPUSimpleLocalProcessSpawner(GPULabMixin, SimpleLocalProcessSpawner):  # type: ignore[misc]

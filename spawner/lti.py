@@ -4,7 +4,7 @@ jupyterhub-ltiauthenticator logs people in and keeps the launch's claims, but pu
 
     c.Authenticator.manage_groups = True
     c.Authenticator.enable_auth_state = True
-    c.Authenticator.post_auth_hook = spawner.lti.join_course
+    c.Authenticator.post_auth_hook = gpu_kernels.spawner.lti.join_course
 
 a launch from the course 4711 puts its person into `lti-4711-<digest>-learner` or `-instructor`, which the
 preset `lti` reads (`PoolController.course_groups`, `GPULabMixin.gpu_slice_course_groups`). The digest is of

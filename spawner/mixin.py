@@ -15,7 +15,7 @@ from gpu_kernels.client import AsyncPoolClient
 from gpu_kernels.client.preload import preload_httpx
 from gpu_kernels.pool.policy.properties import STARTS
 from gpu_kernels.pool.policy.roles import STUDENT, Patterns
-from spawner.courses import (
+from gpu_kernels.spawner.courses import (
     NO_COURSE,
     choose_course,
     course_in_form,
@@ -23,7 +23,7 @@ from spawner.courses import (
     options_form,
     told_of_course,
 )
-from spawner.slices import ServersSlices, slices_of_servers
+from gpu_kernels.spawner.slices import ServersSlices, slices_of_servers
 
 preload_httpx()  # now, and not when the first server of a hub stops
 

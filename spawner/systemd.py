@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from systemdspawner import SystemdSpawner
 
-from spawner.mixin import GPULabMixin
+from gpu_kernels.spawner.mixin import GPULabMixin
 
 
 class GPUSystemdSpawner(GPULabMixin, SystemdSpawner):  # type: ignore[misc]

@@ -11,7 +11,7 @@ import importlib.util
 import sys
 from pathlib import Path
 
-PACKAGES = ("gpu_kernels", "remoting", "spawner", "hub_config", "kernelspecs", "benchmarks")
+PACKAGES = ("gpu_kernels", "benchmarks")
 
 
 def refusal(root: Path) -> str | None:

@@ -20,11 +20,11 @@ from pathlib import Path
 import nbclient
 import psutil
 
-import kernelspecs
 from benchmarks.classroom import lesson
 from benchmarks.figures import Figure, add_options, emit, median
+from gpu_kernels import kernelspecs
 from gpu_kernels.kernel_ports import hold_ports
-from remoting.environment import without_gpu
+from gpu_kernels.remoting.environment import without_gpu
 from tests.cli.lab import Lab, wait_until
 from tests.frameworks import installed
 

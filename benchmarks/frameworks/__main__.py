@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, main, median
 from benchmarks.frameworks.kernel import seconds_to_import
-from remoting.environment import without_gpu
+from gpu_kernels.remoting.environment import without_gpu
 from tests.conformance.places import PLACES
 from tests.frameworks import installed
 

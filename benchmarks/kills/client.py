@@ -21,7 +21,7 @@ from typing import Any
 
 from gpu_kernels.client import Lease, PoolClient, Slot
 from gpu_kernels.errors import PoolError, PoolUnavailable, Refused, TooMany, UnknownLease
-from remoting.hello import Hello
+from gpu_kernels.remoting.hello import Hello
 
 SIZES = ("0.4 V100", "0.4 V100", "0.5 V100", "300 MiB", "0.1 V100")
 RENEW_EVERY_S = 0.6

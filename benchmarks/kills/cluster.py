@@ -19,7 +19,7 @@ from typing import Any
 
 import httpx
 
-from spawner.ports import port_for_server
+from gpu_kernels.spawner.ports import port_for_server
 
 MIB = 1000
 LEASE_TTL = 3.0
@@ -125,7 +125,7 @@ class Cluster:
             *(
                 sys.executable,
                 "-m",
-                "remoting.agent",
+                "gpu_kernels.remoting.agent",
                 "--name",
                 f"server-{number}",
                 "--state-dir",

@@ -14,9 +14,9 @@ import psutil
 from benchmarks.lab_load.plan import Plan
 from benchmarks.lab_load.visits import Visit
 from gpu_kernels.errors import PoolError
-from hub_config.lab.processes import LabError, marked, marked_commands
-from hub_config.lab.settings import Settings
-from hub_config.lab.supervisor import Lab
+from gpu_kernels.hub_config.lab.processes import LabError, marked, marked_commands
+from gpu_kernels.hub_config.lab.settings import Settings
+from gpu_kernels.hub_config.lab.supervisor import Lab
 
 HUB = Path(__file__).parent / "config" / "hub.py"
 THOUSANDTHS = 20

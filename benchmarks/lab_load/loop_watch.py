@@ -38,7 +38,7 @@ TELL_S = 2.0
 MOST_FRAMES = 60
 MOST_STACKS = 6
 REPOSITORY = Path(__file__).resolve().parents[2]
-OURS = tuple(f"{REPOSITORY / name}/" for name in ("gpu_kernels", "spawner", "hub_config", "remoting"))
+OURS = f"{REPOSITORY / 'gpu_kernels'}/"
 NOTICED_S = 0.1
 """Who asks in a moment in which the loop does not come back for longer than this has to wait."""
 

@@ -8,8 +8,8 @@ import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hub_config.lab.accounts import Login
-from hub_config.lab.settings import Settings
+from gpu_kernels.hub_config.lab.accounts import Login
+from gpu_kernels.hub_config.lab.settings import Settings
 
 FILE = "load.json"
 WATCHED_SERVERS = 5

@@ -8,16 +8,16 @@ from collections import defaultdict
 
 import psutil
 
-from hub_config.lab.settings import MARKER_VARIABLE
+from gpu_kernels.hub_config.lab.settings import MARKER_VARIABLE
 
 LOOK_S = 1.0
 KINDS = (
     ("kernels", "ipykernel_launcher"),
-    ("single-user servers", "hub_config.singleuser"),
+    ("single-user servers", "gpu_kernels.hub_config.singleuser"),
     ("workers", "gpu-worker"),
     ("controller", "gpu_kernels.pool"),
-    ("lab pages", "hub_config.pages"),
-    ("agent", "remoting.agent"),
+    ("lab pages", "gpu_kernels.hub_config.pages"),
+    ("agent", "gpu_kernels.remoting.agent"),
     ("proxy", "configurable-http-proxy"),
     ("hub", "jupyterhub"),
 )
@@ -83,6 +83,6 @@ class Shares:
 
 def kind_of(command: list[str]) -> str:
     line = " ".join(command)
-    if "hub_config.lab." in line:
+    if "gpu_kernels.hub_config.lab." in line:
         return "others"
     return next((kind for kind, mark in KINDS if mark in line), "others")

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpu_kernels.cli import vector_add
-from hub_config.lab.accounts import Login
-from hub_config.lab.kernel_channel import KernelChannel
-from hub_config.lab.student import Refused, Student
-from kernelspecs import spec_name
+from gpu_kernels.hub_config.lab.accounts import Login
+from gpu_kernels.hub_config.lab.kernel_channel import KernelChannel
+from gpu_kernels.hub_config.lab.student import Refused, Student
+from gpu_kernels.kernelspecs import spec_name
 
 SIZE = "0.02 V100"
 NOTEBOOK = "first_steps.ipynb"

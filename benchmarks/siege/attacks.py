@@ -17,8 +17,8 @@ from benchmarks.siege.connections import Address, Opens
 from benchmarks.siege.plan import Strength
 from benchmarks.siege.students import KERNEL
 from gpu_kernels.client import Lease
-from remoting.environment import client_environment
-from remoting.hello import Hello
+from gpu_kernels.remoting.environment import client_environment
+from gpu_kernels.remoting.hello import Hello
 
 FLOODING = 48
 """Connections that a flood goes over."""

@@ -99,7 +99,12 @@ class Rig:
         return {hashlib.sha256(token.encode()).hexdigest(): entry for token, entry in entries.items()}
 
     def _start_agent(self) -> None:
-        arguments = ["remoting.agent", f"--name={SERVER}", f"--controller={self.url}", "--device=software"]
+        arguments = [
+            "gpu_kernels.remoting.agent",
+            f"--name={SERVER}",
+            f"--controller={self.url}",
+            "--device=software",
+        ]
         arguments += [f"--state-dir={self.folder / 'agent'}", f"--report-every={self.plan.report_every}"]
         arguments += [f"--software-memory-mib={GPU_MIB}", f"--AgentApp.software_count={GPUS}"]
         self._start("agent", [*arguments, "--software-threads=1"], GPU_KERNELS_TOKEN=SERVER)

@@ -20,7 +20,7 @@ from typing import Any
 
 from gpu_kernels.client import Lease, PoolClient, Slot
 from gpu_kernels.keeper import Keeper
-from remoting.environment import client_environment
+from gpu_kernels.remoting.environment import client_environment
 
 SIZE = "0.02 V100"
 KERNEL = Path(__file__).parent / "kernel.py"

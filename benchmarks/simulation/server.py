@@ -13,7 +13,7 @@ from gpu_kernels.client import AssignedLease, Assignment, LeaseSlice
 from gpu_kernels.pool.ledger.commands.agent_reports import Alive
 from gpu_kernels.pool.ledger.commands.registration import OfferedGpu
 from gpu_kernels.pool.ledger.queries.agent_views import Target, Told
-from remoting.agent.grants import Grants
+from gpu_kernels.remoting.agent.grants import Grants
 
 MIB = {"V100": 32768, "A100": 16384}
 DIGEST = "ab" * 32

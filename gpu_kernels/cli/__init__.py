@@ -26,7 +26,7 @@ COMMANDS = {
     "kernelspec": ("gpu_kernels.cli.kernelspec", "install, list and remove the GPU kernel specs"),
 }
 SERVICES = {
-    "agent": ("remoting.agent.app", "serve this machine's GPUs to the pool"),
+    "agent": ("gpu_kernels.remoting.agent.app", "serve this machine's GPUs to the pool"),
     "controller": ("gpu_kernels.pool.app", "run the pool controller"),
 }
 """These have command lines of their own, with configuration files."""

@@ -19,10 +19,10 @@ from gpu_kernels.client import PoolClient
 from gpu_kernels.errors import Forbidden, GPUKernelsError, PoolUnavailable, Unauthenticated
 from gpu_kernels.frameworks import NoSuchPython, environment_of, frameworks_of
 from gpu_kernels.keeper import KEEPER
+from gpu_kernels.remoting.agent.protections import Protection, kept, workers_of
+from gpu_kernels.remoting.environment import LEASE, client_environment, software_environment
+from gpu_kernels.remoting.paths import native_build
 from gpu_kernels.units import parse_size
-from remoting.agent.protections import Protection, kept, workers_of
-from remoting.environment import LEASE, client_environment, software_environment
-from remoting.paths import native_build
 
 ADD_TIMEOUT_S = 60
 SETTLED_S, BETWEEN_LOOKS_S = 10.0, 0.2

@@ -10,7 +10,7 @@ from typing import Any
 from gpu_kernels.cli.exits import Exit
 from gpu_kernels.cli.tables import table
 from gpu_kernels.frameworks import environment_of
-from kernelspecs import DEFAULT_SIZES, SpecOnDisk, install, installed, remove
+from gpu_kernels.kernelspecs import DEFAULT_SIZES, SpecOnDisk, install, installed, remove
 
 EPILOG = """\
 examples:

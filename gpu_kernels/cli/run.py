@@ -16,9 +16,9 @@ from gpu_kernels.cli.foreground import run_in_foreground, unwinding
 from gpu_kernels.client import Lease, PoolClient, Slot
 from gpu_kernels.errors import GPUKernelsError, InvalidSize, PoolError, PoolFull
 from gpu_kernels.keeper import KEEPER
+from gpu_kernels.remoting.environment import COMMANDS, COURSE, client_environment, software_environment
+from gpu_kernels.remoting.paths import native_build
 from gpu_kernels.units import ANY_CLASS, parse_size
-from remoting.environment import COMMANDS, COURSE, client_environment, software_environment
-from remoting.paths import native_build
 
 DESCRIPTION = """\
 Leases a slice of a GPU, runs COMMAND on it, and gives the slice back when it ends, however it ends.

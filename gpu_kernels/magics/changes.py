@@ -13,7 +13,7 @@ from gpu_kernels.magics.failures import CellFailed, Interrupted, Refused
 from gpu_kernels.magics.life import begin_anew, can_begin_anew, has_failed
 from gpu_kernels.magics.live import Line, Live
 from gpu_kernels.magics.report import NO_GPU, Report, look
-from remoting.environment import LEASE_VARIABLES
+from gpu_kernels.remoting.environment import LEASE_VARIABLES
 
 GOES_BACK_WITHIN_S = 30.0
 AT_ONCE_S = 1.0

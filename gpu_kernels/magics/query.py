@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from remoting.hello import ANSWER_HEAD, MAX_ANSWER_TEXT, STATUS_QUERY, Hello
+from gpu_kernels.remoting.hello import ANSWER_HEAD, MAX_ANSWER_TEXT, STATUS_QUERY, Hello
 
 TIMEOUT_S = 3.0
 

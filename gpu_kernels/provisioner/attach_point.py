@@ -20,7 +20,7 @@ from gpu_kernels.errors import InvalidSize
 from gpu_kernels.provisioner import sockets, texts
 from gpu_kernels.provisioner.attachment import Attachment, View
 from gpu_kernels.provisioner.leasing import log
-from remoting.environment import lease_variables
+from gpu_kernels.remoting.environment import lease_variables
 
 MAX_REQUEST = 4096
 CONNECTIONS = 64

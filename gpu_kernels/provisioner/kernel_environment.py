@@ -9,7 +9,7 @@ from gpu_kernels import units
 from gpu_kernels.errors import InvalidSize
 from gpu_kernels.provisioner.attachment import View
 from gpu_kernels.provisioner.leasing import names_of_tokens
-from remoting.environment import SOFTWARE, attachable_environment, client_environment, without_gpu
+from gpu_kernels.remoting.environment import SOFTWARE, attachable_environment, client_environment, without_gpu
 
 REFUSAL_VARIABLE = "GPU_KERNELS_REFUSAL"
 MAX_REFUSAL = 2000

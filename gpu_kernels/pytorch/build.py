@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from remoting.paths import native_build
+from gpu_kernels.remoting.paths import native_build
 
 SOURCES = Path(__file__).parent / "native"
 COMPILER = "CXX"

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pynvml as nvml
 
 from gpu_kernels import attach
-from remoting.environment import ATTACH, DEVICE, LEASE, SIZE, SOFTWARE
+from gpu_kernels.remoting.environment import ATTACH, DEVICE, LEASE, SIZE, SOFTWARE
 
 T = TypeVar("T")
 MIB = 1 << 20

@@ -1,4 +1,4 @@
-"""`python -m hub_config.lab demo` and `python -m hub_config.lab up`: what `make demo` and `make up` run."""
+"""`python -m gpu_kernels.hub_config.lab demo`, or `up`: what `make demo` and `make up` run."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from hub_config.lab import accounts
-from hub_config.lab.processes import LabError
-from hub_config.lab.settings import Settings, SettingsError
-from hub_config.lab.student_path import StudentPath
-from hub_config.lab.supervisor import Lab
+from gpu_kernels.hub_config.lab import accounts
+from gpu_kernels.hub_config.lab.processes import LabError
+from gpu_kernels.hub_config.lab.settings import Settings, SettingsError
+from gpu_kernels.hub_config.lab.student_path import StudentPath
+from gpu_kernels.hub_config.lab.supervisor import Lab
 
 TITLE_WIDTH = 46
 SEEN_WIDTH = 96
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m hub_config.lab", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m gpu_kernels.hub_config.lab", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("demo", help="play a student's path and stop")
     up = commands.add_parser("up", help="run in the foreground until Ctrl-C")

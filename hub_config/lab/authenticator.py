@@ -9,7 +9,7 @@ from urllib.parse import urlparse
 from jupyterhub.auth import Authenticator
 from traitlets import Dict, Unicode
 
-from hub_config.lab.settings import require_loopback
+from gpu_kernels.hub_config.lab.settings import require_loopback
 
 
 class DemoAuthenticator(Authenticator):  # type: ignore[misc]

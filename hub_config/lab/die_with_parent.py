@@ -1,5 +1,5 @@
 """Runs a command that ends when its parent ends:
-`python -m hub_config.lab.die_with_parent [--yielding] COMMAND...`.
+`python -m gpu_kernels.hub_config.lab.die_with_parent [--yielding] COMMAND...`.
 
 The kernel sends SIGTERM to the process when the thread that started it dies, whatever killed it. The command
 replaces this interpreter (exec), so that process ids, signals and exit codes are the command's own.
@@ -31,7 +31,7 @@ def die_with_parent(parent: int) -> None:
 def main(command: list[str]) -> None:
     yields, command = command[:1] == [YIELDING], command[command[:1] == [YIELDING] :]
     if not command:
-        sys.exit("usage: python -m hub_config.lab.die_with_parent [--yielding] COMMAND...")
+        sys.exit("usage: python -m gpu_kernels.hub_config.lab.die_with_parent [--yielding] COMMAND...")
     die_with_parent(os.getppid())
     if yields:
         yield_processors(NICENESS)

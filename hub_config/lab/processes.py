@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
-from hub_config.lab.settings import MARKER_VARIABLE
+from gpu_kernels.hub_config.lab.settings import MARKER_VARIABLE
 
 
 class LabError(RuntimeError):
@@ -35,7 +35,7 @@ class Process:
         self.log = log
         with log.open("ab") as file:
             self._popen = subprocess.Popen(
-                [sys.executable, "-m", "hub_config.lab.die_with_parent", *command],
+                [sys.executable, "-m", "gpu_kernels.hub_config.lab.die_with_parent", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,

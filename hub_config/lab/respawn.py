@@ -1,4 +1,4 @@
-"""Runs a command and starts it again when it dies: `python -m hub_config.lab.respawn COMMAND...`.
+"""Runs a command and starts it again when it dies: `python -m gpu_kernels.hub_config.lab.respawn COMMAND...`.
 
 For the controller under a hub: the hub itself looks after a service every 30 seconds only, which is most of a
 lease's life. A command that ends well, or dies within its first seconds (a taken port, a broken
@@ -14,7 +14,7 @@ import sys
 import time
 from types import FrameType
 
-from hub_config.lab.die_with_parent import die_with_parent
+from gpu_kernels.hub_config.lab.die_with_parent import die_with_parent
 
 SETTLED_S = 5.0
 
@@ -35,7 +35,9 @@ def main(command: list[str]) -> int:
     status = 0
     while not stopping:
         begun = time.monotonic()
-        child = subprocess.Popen([sys.executable, "-m", "hub_config.lab.die_with_parent", *command])
+        child = subprocess.Popen(
+            [sys.executable, "-m", "gpu_kernels.hub_config.lab.die_with_parent", *command]
+        )
         if stopping:  # the signal came while the child was being made
             child.terminate()
         status = child.wait()

@@ -6,10 +6,16 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from hub_config.lab import accounts
-from hub_config.lab.die_with_parent import YIELDING
-from hub_config.lab.settings import MARKER_VARIABLE, REPOSITORY, SETTINGS_VARIABLE, Settings, python
-from remoting.paths import NATIVE_VARIABLE
+from gpu_kernels.hub_config.lab import accounts
+from gpu_kernels.hub_config.lab.die_with_parent import YIELDING
+from gpu_kernels.hub_config.lab.settings import (
+    MARKER_VARIABLE,
+    REPOSITORY,
+    SETTINGS_VARIABLE,
+    Settings,
+    python,
+)
+from gpu_kernels.remoting.paths import NATIVE_VARIABLE
 
 AGENT = "lab"
 """The one GPU server's name, and that of the file with the token that the controller makes for it."""
@@ -26,12 +32,18 @@ def dying_with_parent(command: list[str], *, yields: bool = False) -> list[str]:
     `yields`: it goes after hub, proxy and controller where processors are short. When a class begins dozens
     of servers start at once, and everybody waits for those three.
     """
-    return [python(), "-m", "hub_config.lab.die_with_parent", *([YIELDING] if yields else []), *command]
+    return [
+        python(),
+        "-m",
+        "gpu_kernels.hub_config.lab.die_with_parent",
+        *([YIELDING] if yields else []),
+        *command,
+    ]
 
 
 def respawned(command: list[str]) -> list[str]:
     """The command, started again when it dies."""
-    return [python(), "-m", "hub_config.lab.respawn", *command]
+    return [python(), "-m", "gpu_kernels.hub_config.lab.respawn", *command]
 
 
 def hub_command(configuration: Path = HUB_CONFIGURATION) -> list[str]:
@@ -68,7 +80,7 @@ def jupyter_prefix(settings: Settings) -> Path:
 
 
 def server_command() -> list[str]:
-    return [python(), "-m", "hub_config.singleuser"]
+    return [python(), "-m", "gpu_kernels.hub_config.singleuser"]
 
 
 def controller_command() -> list[str]:
@@ -80,7 +92,13 @@ def service_environment(settings: Settings) -> dict[str, str]:
 
 
 def pages_command() -> list[str]:
-    return [python(), "-m", "hub_config.pages", "--config", str(CONFIGURATION / "pages_config.py")]
+    return [
+        python(),
+        "-m",
+        "gpu_kernels.hub_config.pages",
+        "--config",
+        str(CONFIGURATION / "pages_config.py"),
+    ]
 
 
 def agent_token_file(settings: Settings) -> Path:
@@ -88,7 +106,7 @@ def agent_token_file(settings: Settings) -> Path:
 
 
 def agent_command() -> list[str]:
-    return [python(), "-m", "remoting.agent", "--config", str(CONFIGURATION / "agent_config.py")]
+    return [python(), "-m", "gpu_kernels.remoting.agent", "--config", str(CONFIGURATION / "agent_config.py")]
 
 
 def _belongs_elsewhere(name: str) -> bool:

@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from spawner.ports import free_port, is_free
+from gpu_kernels.spawner.ports import free_port, is_free
 
 SETTINGS_VARIABLE = "GPU_KERNELS_LAB_SETTINGS"
 """Path of the settings file, for the configuration that the hub process reads."""

@@ -12,8 +12,8 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from gpu_kernels.client import PoolClient
-from hub_config.lab.accounts import Login
-from hub_config.lab.kernel_channel import KernelChannel
+from gpu_kernels.hub_config.lab.accounts import Login
+from gpu_kernels.hub_config.lab.kernel_channel import KernelChannel
 
 NAVIGATE = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Dest": "document"}
 FETCH = {"Sec-Fetch-Mode": "cors", "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Dest": "empty"}

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from gpu_kernels.client import Lease
-from hub_config.lab import accounts
-from hub_config.lab.kernel_channel import CellResult, KernelChannel
-from hub_config.lab.processes import LabError, marked_commands
-from hub_config.lab.student import Refused, Student
-from hub_config.lab.supervisor import Lab, wait
+from gpu_kernels.hub_config.lab import accounts
+from gpu_kernels.hub_config.lab.kernel_channel import CellResult, KernelChannel
+from gpu_kernels.hub_config.lab.processes import LabError, marked_commands
+from gpu_kernels.hub_config.lab.student import Refused, Student
+from gpu_kernels.hub_config.lab.supervisor import Lab, wait
 
 SPEC = "python3-gpu-0.02-v100"
 NOTEBOOK = "first_steps.ipynb"

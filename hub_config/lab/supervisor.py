@@ -18,14 +18,14 @@ from typing import IO, Any
 
 import httpx
 
-import kernelspecs
+from gpu_kernels import kernelspecs
 from gpu_kernels.client import Lease, PoolClient
 from gpu_kernels.errors import PoolError
+from gpu_kernels.hub_config.lab import accounts, services
+from gpu_kernels.hub_config.lab.processes import LabError, Process, kill_marked
+from gpu_kernels.hub_config.lab.settings import Settings, SettingsError, proxy_command
 from gpu_kernels.private_file import write_private
-from hub_config.lab import accounts, services
-from hub_config.lab.processes import LabError, Process, kill_marked
-from hub_config.lab.settings import Settings, SettingsError, proxy_command
-from spawner.ports import is_free
+from gpu_kernels.spawner.ports import is_free
 
 START_TIMEOUT = 120.0
 SERVERS_AT_ONCE = 8

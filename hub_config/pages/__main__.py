@@ -1,5 +1,5 @@
-"""``python -m hub_config.pages``"""
+"""``python -m gpu_kernels.hub_config.pages``"""
 
-from hub_config.pages.app import LabPages
+from gpu_kernels.hub_config.pages.app import LabPages
 
 LabPages.launch_instance()

@@ -1,4 +1,4 @@
-"""`python -m hub_config.pages`: serves the lab pages where the hub says."""
+"""`python -m gpu_kernels.hub_config.pages`: serves the lab pages where the hub says."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from traitlets.config import Application, Config
 
 from gpu_kernels import __version__
 from gpu_kernels.client.preload import preload_httpx
+from gpu_kernels.hub_config.pages.handlers.base import Lab, Nowhere
+from gpu_kernels.hub_config.pages.handlers.routes import ROUTES
+from gpu_kernels.hub_config.pages.handlers.signing_in import SigningIn
+from gpu_kernels.hub_config.pages.handlers.static import OWN, HubFiles, OwnFiles
+from gpu_kernels.hub_config.pages.handlers.too_large import MOST_POSTED, AnnouncesTooMuch, TooLarge
+from gpu_kernels.hub_config.pages.handlers.visitors import Visitors
+from gpu_kernels.hub_config.pages.texts import Texts
 from gpu_kernels.limits.descriptors import raise_soft_limit, shares
 from gpu_kernels.limits.front import USUAL, Front, Times
 from gpu_kernels.limits.logs import limit_rate
 from gpu_kernels.limits.questions import Rates
-from hub_config.pages.handlers.base import Lab, Nowhere
-from hub_config.pages.handlers.routes import ROUTES
-from hub_config.pages.handlers.signing_in import SigningIn
-from hub_config.pages.handlers.static import OWN, HubFiles, OwnFiles
-from hub_config.pages.handlers.too_large import MOST_POSTED, AnnouncesTooMuch, TooLarge
-from hub_config.pages.handlers.visitors import Visitors
-from hub_config.pages.texts import Texts
 
 HERE = Path(__file__).parent
 
@@ -136,7 +136,7 @@ def make_server(application: WebApplication, times: Times = USUAL) -> Front:
         application,
         shares=shares(raise_soft_limit()[1]),
         times=times,
-        log=logging.getLogger("hub_config.pages"),
+        log=logging.getLogger("gpu_kernels.hub_config.pages"),
         xheaders=True,
         max_buffer_size=MOST_POSTED,
         max_body_size=MOST_POSTED,

@@ -1,4 +1,4 @@
-"""The template of translations, from every text of the pages: `python -m hub_config.pages.catalogue`.
+"""`python -m gpu_kernels.hub_config.pages.catalogue`: the template of translations, from the pages' texts.
 
 Needs Babel, which only those need who change texts or translate them.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-from hub_config.pages.texts import DOMAIN
+from gpu_kernels.hub_config.pages.texts import DOMAIN
 
 HERE = Path(__file__).parent
 TEMPLATE = HERE / "locale" / f"{DOMAIN}.pot"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from hub_config.pages.forms import FieldError, FormHandler
-from hub_config.pages.texts import noted
+from gpu_kernels.hub_config.pages.forms import FieldError, FormHandler
+from gpu_kernels.hub_config.pages.texts import noted
 
 _ = noted
 

@@ -17,10 +17,10 @@ from zoneinfo import ZoneInfo
 from tornado.web import HTTPError
 
 from gpu_kernels.errors import Conflict, Forbidden, InvalidRequest, NotFound, PoolError, Refused
+from gpu_kernels.hub_config.pages.handlers.base import PageHandler
+from gpu_kernels.hub_config.pages.texts import noted
+from gpu_kernels.hub_config.pages.views.calendar import FIRST_YEAR, LAST_YEAR
 from gpu_kernels.units import THOUSANDTHS
-from hub_config.pages.handlers.base import PageHandler
-from hub_config.pages.texts import noted
-from hub_config.pages.views.calendar import FIRST_YEAR, LAST_YEAR
 
 _ = noted
 

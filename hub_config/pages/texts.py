@@ -64,7 +64,7 @@ class Texts:
 
 def make_language(name: str, catalogue: gettext.NullTranslations) -> Language:
     templates = Environment(
-        loader=PackageLoader("hub_config.pages"),
+        loader=PackageLoader("gpu_kernels.hub_config.pages"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

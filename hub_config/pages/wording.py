@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from gpu_kernels.hub_config.pages.texts import Language, noted
 from gpu_kernels.units import THOUSANDTHS
-from hub_config.pages.texts import Language, noted
 
 _ = noted
 

@@ -1,6 +1,6 @@
 """Jupyter servers of the lab: the kernels of gpu-kernels, and nothing that needs the internet."""
 
-from hub_config.lab.settings import REPOSITORY
+from gpu_kernels.hub_config.lab.settings import REPOSITORY
 
 c = get_config()  # type: ignore[name-defined]  # noqa: F821
 

@@ -1,3 +1,3 @@
-from remoting.agent.app import main
+from gpu_kernels.remoting.agent.app import main
 
 main()

@@ -24,7 +24,7 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from remoting.agent.confine import Account, become
+from gpu_kernels.remoting.agent.confine import Account, become
 
 UNUSED_UIDS = "1900000000-1900065535"
 """Above what distributions, systemd (homes, services, containers) and subuid hand out."""

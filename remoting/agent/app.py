@@ -22,10 +22,9 @@ from gpu_kernels.errors import GPUKernelsError
 from gpu_kernels.limits.descriptors import raise_soft_limit
 from gpu_kernels.limits.logs import limit_rate
 from gpu_kernels.private_file import readable_by_others
-from gpu_kernels.units import valid_class
-from remoting.agent.accounts import UNUSED_UIDS
-from remoting.agent.contexts import NotMeasured, measured_contexts, with_contexts
-from remoting.agent.gpus import (
+from gpu_kernels.remoting.agent.accounts import UNUSED_UIDS
+from gpu_kernels.remoting.agent.contexts import NotMeasured, measured_contexts, with_contexts
+from gpu_kernels.remoting.agent.gpus import (
     CLASS_PATTERNS,
     Inventory,
     NoGpu,
@@ -33,11 +32,12 @@ from remoting.agent.gpus import (
     nvml_gpus,
     software_gpus,
 )
-from remoting.agent.listeners import CannotListen
-from remoting.agent.protections import Protection, keep, protect_this_process
-from remoting.agent.server import Agent
-from remoting.agent.settings import Limits, Settings, WorkerSettings
-from remoting.paths import native_build
+from gpu_kernels.remoting.agent.listeners import CannotListen
+from gpu_kernels.remoting.agent.protections import Protection, keep, protect_this_process
+from gpu_kernels.remoting.agent.server import Agent
+from gpu_kernels.remoting.agent.settings import Limits, Settings, WorkerSettings
+from gpu_kernels.remoting.paths import native_build
+from gpu_kernels.units import valid_class
 
 FAILED = 1
 
@@ -434,7 +434,7 @@ def _pattern(pair: Any) -> tuple[str, str]:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Entry point of ``jupyter gpu agent`` and ``python -m remoting.agent``."""
+    """Entry point of ``jupyter gpu agent`` and ``python -m gpu_kernels.remoting.agent``."""
     logging.getLogger("httpx").setLevel(logging.WARNING)
     app = AgentApp()
     try:

@@ -20,12 +20,18 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from remoting.agent.accounts import Accounts, device_groups, kill_all_of, named_account, out_of_reach
-from remoting.agent.cgroups import OFF, Cgroup, Cgroups, NoCgroups
-from remoting.agent.confine import Account, confinement, limit_numbers
-from remoting.agent.gpus import Inventory
-from remoting.agent.settings import WorkerSettings
-from remoting.environment import SOFTWARE
+from gpu_kernels.remoting.agent.accounts import (
+    Accounts,
+    device_groups,
+    kill_all_of,
+    named_account,
+    out_of_reach,
+)
+from gpu_kernels.remoting.agent.cgroups import OFF, Cgroup, Cgroups, NoCgroups
+from gpu_kernels.remoting.agent.confine import Account, confinement, limit_numbers
+from gpu_kernels.remoting.agent.gpus import Inventory
+from gpu_kernels.remoting.agent.settings import WorkerSettings
+from gpu_kernels.remoting.environment import SOFTWARE
 
 PR_SET_CHILD_SUBREAPER = 36
 BETWEEN_LOOKS_S = 0.05

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from remoting.agent.gpus import Inventory
+from gpu_kernels.remoting.agent.gpus import Inventory
 
 LONGEST_S = 120.0
 """A driver that has not been used since the machine started takes its time."""

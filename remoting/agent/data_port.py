@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 from gpu_kernels.limits.connections import ConnectionLimit, Full
 from gpu_kernels.limits.logs import RateLimitedLogger
-from remoting.agent.settings import Limits
-from remoting.agent.slice_file import SliceFile
-from remoting.agent.ticket_office import TicketOffice
-from remoting.agent.worker import WorkerGone
-from remoting.hello import (
+from gpu_kernels.remoting.agent.settings import Limits
+from gpu_kernels.remoting.agent.slice_file import SliceFile
+from gpu_kernels.remoting.agent.ticket_office import TicketOffice
+from gpu_kernels.remoting.agent.worker import WorkerGone
+from gpu_kernels.remoting.hello import (
     HELLO_BYTES,
     Hello,
     Refusal,

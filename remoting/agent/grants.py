@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpu_kernels.client import AssignedLease, Assignment, LeaseSlice
-from remoting.hello import Hello, Refusal, Status
+from gpu_kernels.remoting.hello import Hello, Refusal, Status
 
 REMEMBERED_ENDS = 1024
 REMEMBERED_FLOORS = 10_000

@@ -19,8 +19,8 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from remoting.agent.gpus import Inventory
-from remoting.agent.listeners import CannotListen
+from gpu_kernels.remoting.agent.gpus import Inventory
+from gpu_kernels.remoting.agent.listeners import CannotListen
 
 FILE_NAME = "workers.lock"
 BETWEEN_LOOKS_S = 0.05

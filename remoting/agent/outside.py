@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from remoting.agent.gpus import MIB, Inventory
-from remoting.agent.grants import Grant
+from gpu_kernels.remoting.agent.gpus import MIB, Inventory
+from gpu_kernels.remoting.agent.grants import Grant
 
 EMPTY: Mapping[str, int] = {}
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from remoting.agent.gpus import MIB
-from remoting.agent.grants import Grant
-from remoting.agent.outside import Held
+from gpu_kernels.remoting.agent.gpus import MIB
+from gpu_kernels.remoting.agent.grants import Grant
+from gpu_kernels.remoting.agent.outside import Held
 
 LEAST_TOLERANCE_MIB = 64
 TOLERANCE_SHARE = 16

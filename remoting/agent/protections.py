@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from gpu_kernels.private_file import write_private
-from remoting.agent.cells import Cells
-from remoting.agent.cgroups import CONTROLLERS
-from remoting.agent.confine import PR_SET_DUMPABLE
-from remoting.agent.settings import WorkerSettings
+from gpu_kernels.remoting.agent.cells import Cells
+from gpu_kernels.remoting.agent.cgroups import CONTROLLERS
+from gpu_kernels.remoting.agent.confine import PR_SET_DUMPABLE
+from gpu_kernels.remoting.agent.settings import WorkerSettings
 
 FILE_NAME = "protections.json"
 OOM_SCORE = Path("/proc/self/oom_score_adj")

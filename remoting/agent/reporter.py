@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import gpu_kernels
 from gpu_kernels.client import Assignment
 from gpu_kernels.errors import AgentElsewhere, AgentReplaced, Conflict, PoolError, UnknownAgent
-from remoting.agent.clock import clock
+from gpu_kernels.remoting.agent.clock import clock
 
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 10.0

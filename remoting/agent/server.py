@@ -18,22 +18,22 @@ from collections.abc import Callable
 from typing import Any
 
 from gpu_kernels.client import Assignment
-from remoting.agent.clock import clock
-from remoting.agent.data_port import DataPort, HandOver, SliceFileOf
-from remoting.agent.floors import FloorsFile
-from remoting.agent.gpus import Inventory
-from remoting.agent.grants import ENDED, Grant, Grants
-from remoting.agent.listeners import CannotListen, open_listener
-from remoting.agent.marks import Marks, claim_gpus
-from remoting.agent.outside import gpu_memory, outside_memory, unseen
-from remoting.agent.overdraft import Overdrafts
-from remoting.agent.protections import Protection, protections
-from remoting.agent.reporter import Pool, Reporter, Word
-from remoting.agent.settings import Settings
-from remoting.agent.slice_status import status_json
-from remoting.agent.worker import WorkerGone
-from remoting.agent.workers import Workers, no_worker
-from remoting.hello import Hello, Refusal, Status
+from gpu_kernels.remoting.agent.clock import clock
+from gpu_kernels.remoting.agent.data_port import DataPort, HandOver, SliceFileOf
+from gpu_kernels.remoting.agent.floors import FloorsFile
+from gpu_kernels.remoting.agent.gpus import Inventory
+from gpu_kernels.remoting.agent.grants import ENDED, Grant, Grants
+from gpu_kernels.remoting.agent.listeners import CannotListen, open_listener
+from gpu_kernels.remoting.agent.marks import Marks, claim_gpus
+from gpu_kernels.remoting.agent.outside import gpu_memory, outside_memory, unseen
+from gpu_kernels.remoting.agent.overdraft import Overdrafts
+from gpu_kernels.remoting.agent.protections import Protection, protections
+from gpu_kernels.remoting.agent.reporter import Pool, Reporter, Word
+from gpu_kernels.remoting.agent.settings import Settings
+from gpu_kernels.remoting.agent.slice_status import status_json
+from gpu_kernels.remoting.agent.worker import WorkerGone
+from gpu_kernels.remoting.agent.workers import Workers, no_worker
+from gpu_kernels.remoting.hello import Hello, Refusal, Status
 
 FENCE_EVERY_S = 0.25
 

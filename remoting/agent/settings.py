@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from remoting.paths import NativeBuild
+from gpu_kernels.remoting.paths import NativeBuild
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from remoting.agent.gpus import Inventory
-from remoting.agent.grants import Grant
-from remoting.agent.worker import Worker
-from remoting.agent.worker_command import granted_gpus
-from remoting.hello import MAX_ANSWER_TEXT
+from gpu_kernels.remoting.agent.gpus import Inventory
+from gpu_kernels.remoting.agent.grants import Grant
+from gpu_kernels.remoting.agent.worker import Worker
+from gpu_kernels.remoting.agent.worker_command import granted_gpus
+from gpu_kernels.remoting.hello import MAX_ANSWER_TEXT
 
 
 def status_json(grant: Grant, inventory: Inventory, worker: Worker | None, now: float) -> str:

@@ -14,7 +14,7 @@ import secrets
 import socket
 from types import TracebackType
 
-from remoting.agent.slice_file import SliceFile
+from gpu_kernels.remoting.agent.slice_file import SliceFile
 
 PREFIX = b"\0gpu-kernels slice "
 TICKET_BYTES = 32

@@ -21,10 +21,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpu_kernels.limits.logs import RateLimitedLogger
-from remoting.agent.cells import BETWEEN_LOOKS_S, Cell
-from remoting.agent.clock import clock
-from remoting.agent.grants import Grant
-from remoting.agent.slice_file import SliceFile
+from gpu_kernels.remoting.agent.cells import BETWEEN_LOOKS_S, Cell
+from gpu_kernels.remoting.agent.clock import clock
+from gpu_kernels.remoting.agent.grants import Grant
+from gpu_kernels.remoting.agent.slice_file import SliceFile
 
 MAX_PACKET = 4096
 PACKETS_A_SECOND = 100

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
-from remoting import environment
-from remoting.agent.gpus import Gpu, Inventory
-from remoting.agent.grants import Grant
-from remoting.agent.settings import WorkerSettings
+from gpu_kernels.remoting import environment
+from gpu_kernels.remoting.agent.gpus import Gpu, Inventory
+from gpu_kernels.remoting.agent.grants import Grant
+from gpu_kernels.remoting.agent.settings import WorkerSettings
 
 
 def command(

@@ -15,20 +15,20 @@ from collections import OrderedDict
 from collections.abc import Callable
 from subprocess import SubprocessError
 
+from gpu_kernels.remoting.agent.cells import Cell, Cells
+from gpu_kernels.remoting.agent.clock import clock
+from gpu_kernels.remoting.agent.contexts import smallest_slice_mib
+from gpu_kernels.remoting.agent.gpus import Inventory
+from gpu_kernels.remoting.agent.grants import Grant
+from gpu_kernels.remoting.agent.marks import Marks
+from gpu_kernels.remoting.agent.own_memory import machine_mib, own_memory
+from gpu_kernels.remoting.agent.settings import WorkerSettings
+from gpu_kernels.remoting.agent.slice_file import SliceFile, slice_file
+from gpu_kernels.remoting.agent.worker import Worker, WorkerGone
+from gpu_kernels.remoting.agent.worker_command import command, worker_environment
+from gpu_kernels.remoting.environment import SOFTWARE
+from gpu_kernels.remoting.hello import Refusal, Status
 from gpu_kernels.units import THOUSANDTHS
-from remoting.agent.cells import Cell, Cells
-from remoting.agent.clock import clock
-from remoting.agent.contexts import smallest_slice_mib
-from remoting.agent.gpus import Inventory
-from remoting.agent.grants import Grant
-from remoting.agent.marks import Marks
-from remoting.agent.own_memory import machine_mib, own_memory
-from remoting.agent.settings import WorkerSettings
-from remoting.agent.slice_file import SliceFile, slice_file
-from remoting.agent.worker import Worker, WorkerGone
-from remoting.agent.worker_command import command, worker_environment
-from remoting.environment import SOFTWARE
-from remoting.hello import Refusal, Status
 
 NO_WORKER = (
     "The GPU server could not start the program that serves this lease.\n"

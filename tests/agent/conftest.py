@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from gpu_kernels.client import AsyncPoolClient
-from remoting.agent.gpus import Inventory, software_gpus
-from remoting.agent.server import Agent
-from remoting.agent.settings import Limits, Settings, WorkerSettings
-from remoting.paths import native_build
+from gpu_kernels.remoting.agent.gpus import Inventory, software_gpus
+from gpu_kernels.remoting.agent.server import Agent
+from gpu_kernels.remoting.agent.settings import Limits, Settings, WorkerSettings
+from gpu_kernels.remoting.paths import native_build
 from tests.agent.fake_controller import FakeController
 
 LOG = logging.getLogger("tests.agent")
@@ -75,7 +75,7 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> Ahead:
     moved = SimpleNamespace(
         CLOCK_BOOTTIME=time.CLOCK_BOOTTIME, clock_gettime=lambda which: time.clock_gettime(which) + made.by
     )
-    monkeypatch.setattr("remoting.agent.clock.time", moved)
+    monkeypatch.setattr("gpu_kernels.remoting.agent.clock.time", moved)
     return made
 
 
@@ -142,7 +142,15 @@ async def agent_process(
     """The agent as a process of its own, by its command line; killed at the end. ``own_accounts``: workers
     get them, if this is root; what stands in for a worker is mostly where no other account may read it."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "remoting.agent", "--name", "gpu-server-1", "--controller", controller.url),
+        *(
+            sys.executable,
+            "-m",
+            "gpu_kernels.remoting.agent",
+            "--name",
+            "gpu-server-1",
+            "--controller",
+            controller.url,
+        ),
         *("--state-dir", str(state), "--device", "software", "--software-memory-mib", "1000", *more),
         f"--AgentApp.workers_as_root={not own_accounts}",
         env={**os.environ, "GPU_KERNELS_TOKEN": "token"},

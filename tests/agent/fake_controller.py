@@ -13,7 +13,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
-from spawner.ports import port_for_server
+from gpu_kernels.spawner.ports import port_for_server
 
 GPU = "gpu of the agent"
 """In a grant: the agent's first GPU, whatever its UUID is."""

@@ -10,7 +10,7 @@ import struct
 
 import pytest
 
-from remoting.agent.settings import Limits
+from gpu_kernels.remoting.agent.settings import Limits
 from tests.agent.lanes import connect, exchange, hello, lane, slices
 
 MALFORMED, VERSION, UNKNOWN, OLD, ENDED, NO_WORKER, TOO_MANY = 1, 2, 3, 5, 6, 7, 8

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remoting.environment import (
+from gpu_kernels.remoting.environment import (
     COMMANDS,
     LEASE_VARIABLES,
     STARTUP,
@@ -21,8 +21,8 @@ from remoting.environment import (
     software_environment,
     without_gpu,
 )
-from remoting.paths import native_build
-from remoting.startup.gpu_kernels_frameworks import CUDA_ROOT, put
+from gpu_kernels.remoting.paths import native_build
+from gpu_kernels.remoting.startup.gpu_kernels_frameworks import CUDA_ROOT, put
 from tests.agent.leases import lease
 
 NATIVE = native_build({})

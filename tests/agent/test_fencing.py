@@ -18,13 +18,13 @@ from pathlib import Path
 
 import pytest
 
-from remoting.agent.clock import clock
-from remoting.agent.floors import FloorsFile
-from remoting.agent.gpus import Inventory, software_gpus
-from remoting.agent.listeners import CannotListen
-from remoting.agent.marks import Marks, claim_gpus
-from remoting.agent.outside import Memory, gpu_memory
-from remoting.paths import native_build
+from gpu_kernels.remoting.agent.clock import clock
+from gpu_kernels.remoting.agent.floors import FloorsFile
+from gpu_kernels.remoting.agent.gpus import Inventory, software_gpus
+from gpu_kernels.remoting.agent.listeners import CannotListen
+from gpu_kernels.remoting.agent.marks import Marks, claim_gpus
+from gpu_kernels.remoting.agent.outside import Memory, gpu_memory
+from gpu_kernels.remoting.paths import native_build
 from tests.agent.conftest import LOG, agent_process, gone, is_alive
 from tests.agent.lanes import connect, exchange, hello, lane
 

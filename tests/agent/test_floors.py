@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from remoting.agent.floors import FILE_NAME, FloorsFile
+from gpu_kernels.remoting.agent.floors import FILE_NAME, FloorsFile
 
 pytestmark = pytest.mark.quick
 

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from gpu_kernels.remoting.agent.gpus import NoGpu, gpu_class_of, nvml_gpus, software_gpus
+from gpu_kernels.remoting.agent.outside import gpu_memory, outside_memory
 from gpu_kernels.units import parse_size, slice_of, valid_class
-from remoting.agent.gpus import NoGpu, gpu_class_of, nvml_gpus, software_gpus
-from remoting.agent.outside import gpu_memory, outside_memory
 
 pytestmark = pytest.mark.quick
 

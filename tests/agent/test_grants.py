@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from gpu_kernels.client import AssignedLease, Assignment, LeaseSlice
-from remoting.agent.grants import NOT_KNOWN, REMEMBERED_ENDS, Grants, told_at
-from remoting.hello import Hello, Refusal, Status
+from gpu_kernels.remoting.agent.grants import NOT_KNOWN, REMEMBERED_ENDS, Grants, told_at
+from gpu_kernels.remoting.hello import Hello, Refusal, Status
 
 GPU = "GPU-1"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remoting.hello import MAX_ANSWER_TEXT, Refusal, Status, answer, parse_hello, without_secret
+from gpu_kernels.remoting.hello import MAX_ANSWER_TEXT, Refusal, Status, answer, parse_hello, without_secret
 from tests.agent.fake_controller import Granted
 from tests.agent.lanes import hello
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from remoting.environment import client_environment
-from remoting.paths import native_build
+from gpu_kernels.remoting.environment import client_environment
+from gpu_kernels.remoting.paths import native_build
 from tests.agent import leases
 from tests.agent.fake_controller import Granted
 from tests.agent.lanes import lane

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from remoting.agent.contexts import smallest_slice_mib, with_contexts
-from remoting.agent.gpus import MIB, Inventory
-from remoting.agent.overdraft import LOOKS, Overdrafts, tolerance_mib
-from remoting.hello import Status
+from gpu_kernels.remoting.agent.contexts import smallest_slice_mib, with_contexts
+from gpu_kernels.remoting.agent.gpus import MIB, Inventory
+from gpu_kernels.remoting.agent.overdraft import LOOKS, Overdrafts, tolerance_mib
+from gpu_kernels.remoting.hello import Status
 from tests.agent.fake_controller import Granted
 from tests.agent.lanes import exchange, hello, lane
 

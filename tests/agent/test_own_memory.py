@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remoting.agent.own_memory import LEAST_MIB, own_memory
+from gpu_kernels.remoting.agent.own_memory import LEAST_MIB, own_memory
 
 machines = st.integers(4096, 4 << 20)
 gpu_counts = st.integers(1, 16)

@@ -16,7 +16,7 @@ import pytest
 from tests.agent.conftest import agent_process, gone, is_alive
 from tests.agent.lanes import exchange, hello, lane
 
-COMMAND = [sys.executable, "-m", "remoting.agent"]
+COMMAND = [sys.executable, "-m", "gpu_kernels.remoting.agent"]
 
 
 def served_by(worker: Path) -> str:

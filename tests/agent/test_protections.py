@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from remoting.agent import protections as module
-from remoting.agent.accounts import UNUSED_UIDS
-from remoting.agent.cells import Cells
-from remoting.agent.gpus import Inventory
-from remoting.agent.protections import Protection, protections
-from remoting.agent.settings import Settings
+from gpu_kernels.remoting.agent import protections as module
+from gpu_kernels.remoting.agent.accounts import UNUSED_UIDS
+from gpu_kernels.remoting.agent.cells import Cells
+from gpu_kernels.remoting.agent.gpus import Inventory
+from gpu_kernels.remoting.agent.protections import Protection, protections
+from gpu_kernels.remoting.agent.settings import Settings
 from tests.agent.conftest import LOG, agent_process
 from tests.agent.lanes import connect, hello
 from tests.agent.test_workers import python_for_everyone
@@ -140,7 +140,7 @@ async def test_check_finds_a_worker_that_is_not_held_as_it_should_be(controller,
 def test_the_agents_memory_is_closed_to_its_own_account(protected, answer):
     """Also where workers share it; without the protection it is open to them."""
     program = (
-        "import sys; from remoting.agent.protections import protect_this_process;"
+        "import sys; from gpu_kernels.remoting.agent.protections import protect_this_process;"
         f"{protected} and protect_this_process(); print(flush=True); sys.stdin.read()"
     )
     account = {"user": 1900100009, "group": 1900100009, "extra_groups": []}

@@ -52,7 +52,7 @@ async def test_an_agent_that_the_controller_forgot_registers_again_and_goes_on(c
 async def test_an_agent_whose_name_was_taken_stops_serving_and_comes_back_as_another(
     controller, agent, monkeypatch
 ):
-    monkeypatch.setattr("remoting.agent.reporter.REPLACED_PAUSE_S", 0.05)
+    monkeypatch.setattr("gpu_kernels.remoting.agent.reporter.REPLACED_PAUSE_S", 0.05)
     lease = await controller.grant("lease-a")
     async with lane(agent.address, lease) as open_lane:
         controller.refuse_with = (409, "agent_replaced")

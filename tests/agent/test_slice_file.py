@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from remoting.agent import slice_file as module
-from remoting.agent import ticket_office
-from remoting.agent.slice_file import SEALS, SliceFile, slice_file
-from remoting.agent.ticket_office import PREFIX, TicketOffice
+from gpu_kernels.remoting.agent import slice_file as module
+from gpu_kernels.remoting.agent import ticket_office
+from gpu_kernels.remoting.agent.slice_file import SEALS, SliceFile, slice_file
+from gpu_kernels.remoting.agent.ticket_office import PREFIX, TicketOffice
 from tests.agent.lanes import hello, lane
 
 OK, UNKNOWN = 0, 3

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from remoting.agent.accounts import named_account
-from remoting.agent.confine import limit_numbers
-from remoting.agent.worker import MAX_PACKET
+from gpu_kernels.remoting.agent.accounts import named_account
+from gpu_kernels.remoting.agent.confine import limit_numbers
+from gpu_kernels.remoting.agent.worker import MAX_PACKET
 from tests.agent.conftest import gone, is_alive
 from tests.agent.lanes import exchange, hello, lane, slices
 

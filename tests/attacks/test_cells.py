@@ -16,10 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from remoting.agent.accounts import UNUSED_UIDS, Accounts, device_groups, kill_all_of, out_of_reach
-from remoting.agent.cgroups import Cgroup, Cgroups, NoCgroups
-from remoting.agent.confine import Account
-from remoting.agent.settings import Settings
+from gpu_kernels.remoting.agent.accounts import (
+    UNUSED_UIDS,
+    Accounts,
+    device_groups,
+    kill_all_of,
+    out_of_reach,
+)
+from gpu_kernels.remoting.agent.cgroups import Cgroup, Cgroups, NoCgroups
+from gpu_kernels.remoting.agent.confine import Account
+from gpu_kernels.remoting.agent.settings import Settings
 from tests.agent.conftest import (
     agent_process,
     controller,
@@ -216,7 +222,7 @@ def test_what_is_no_range_of_accounts_is_refused(text):
 def test_accounts_that_a_container_does_not_have_are_refused(tmp_path, monkeypatch):
     uid_map = tmp_path / "uid_map"
     uid_map.write_text("         0     100000      65536\n")
-    monkeypatch.setattr("remoting.agent.accounts.UID_MAP", uid_map)
+    monkeypatch.setattr("gpu_kernels.remoting.agent.accounts.UID_MAP", uid_map)
     with pytest.raises(ValueError, match="worker_uids"):
         Accounts(UNUSED_UIDS)
     assert Accounts("60000-65000").last == 65000

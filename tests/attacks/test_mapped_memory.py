@@ -20,7 +20,7 @@ LONG_S = 60.0
 
 HOSTILE = '''
 import fcntl
-from remoting.agent.slice_file import SEALS
+from gpu_kernels.remoting.agent.slice_file import SEALS
 
 def the_file():
     """The descriptor that the library has; an attacker has it too."""

@@ -15,12 +15,12 @@ import httpx
 import psutil
 import pytest
 
+from gpu_kernels.hub_config.pages.handlers import events
 from gpu_kernels.limits.front import Times
 from gpu_kernels.pool.ledger.state.rows import Event
 from gpu_kernels.pool.service.feed import Told
 from gpu_kernels.pool.service.waiting import EVENTS
-from hub_config.pages.handlers import events
-from spawner.ports import free_port
+from gpu_kernels.spawner.ports import free_port
 from tests.attacks.counting_hub import CountingHub
 from tests.attacks.strangers import answer_until_end, connect, idle_connections, is_ended
 from tests.pages.site import PREFIX, Site
@@ -36,7 +36,7 @@ HALVES = {
 
 
 class Pages:
-    """`python -m hub_config.pages`, as the hub would start it."""
+    """`python -m gpu_kernels.hub_config.pages`, as the hub would start it."""
 
     def __init__(self, folder: Path, controller: str, hub: CountingHub, descriptors: tuple[int, int]) -> None:
         self.url = f"http://127.0.0.1:{free_port()}"
@@ -54,7 +54,7 @@ class Pages:
             self.process = subprocess.Popen(
                 [
                     *("prlimit", "--nofile={}:{}".format(*descriptors)),
-                    *(sys.executable, "-m", "hub_config.pages", "--controller", controller),
+                    *(sys.executable, "-m", "gpu_kernels.hub_config.pages", "--controller", controller),
                     f"--LabPages.cookie_secret_file={folder / 'cookie'}",
                     "--LabPages.unknown_tokens=20",
                 ],

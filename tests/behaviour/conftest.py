@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from remoting.paths import native_build
+from gpu_kernels.remoting.paths import native_build
 from tests.conformance.places import PLACES
 from tests.native_build import python_path
 

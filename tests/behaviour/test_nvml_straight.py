@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from gpu_kernels import __version__
-from remoting.environment import software_environment
+from gpu_kernels.remoting.environment import software_environment
 from tests.native_build import python_path
 
 from .conftest import PRELUDE

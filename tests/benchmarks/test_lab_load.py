@@ -17,7 +17,7 @@ from benchmarks.lab_load.loops import read
 from benchmarks.lab_load.plan import Plan
 from benchmarks.lab_load.shares import STUDENTS, Shares
 from benchmarks.lab_load.visits import STAGES, Visit
-from hub_config.lab.settings import MARKER_VARIABLE, REPOSITORY
+from gpu_kernels.hub_config.lab.settings import MARKER_VARIABLE, REPOSITORY
 
 BLOCKED = """
 import asyncio, sys, time
@@ -98,7 +98,7 @@ os.execve(command[0], command, {sys.argv[2]: sys.argv[3]})
 @pytest.mark.parametrize("began_with", [MARKER_VARIABLE, "ANOTHER_VARIABLE"])
 def test_a_process_counts_as_what_it_became(began_with):
     """A worker is its agent between fork and exec, and has no environment in the middle of exec."""
-    command = [sys.executable, "-c", BECOMES_A_WORKER, "remoting.agent", MARKER_VARIABLE, "a lab"]
+    command = [sys.executable, "-c", BECOMES_A_WORKER, "gpu_kernels.remoting.agent", MARKER_VARIABLE, "a lab"]
     shares = Shares("a lab")
     with subprocess.Popen(command, env={began_with: "a lab"}, stdin=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None

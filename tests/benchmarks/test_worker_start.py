@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from benchmarks.worker_start import measure
-from remoting.agent.cgroups import mounts
+from gpu_kernels.remoting.agent.cgroups import mounts
 
 
 @pytest.mark.native

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from remoting.paths import native_build
+from gpu_kernels.remoting.paths import native_build
 from tests.cli.lab import COURSE, Lab, wait_until
 
 

@@ -70,7 +70,12 @@ class Lab:
         self.url = url_file.read_text()
 
     def _start_agent(self, worker: str) -> None:
-        command = ["remoting.agent", "--name=server-1", f"--controller={self.url}", "--device=software"]
+        command = [
+            "gpu_kernels.remoting.agent",
+            "--name=server-1",
+            f"--controller={self.url}",
+            "--device=software",
+        ]
         command += [f"--state-dir={self.folder / 'agent'}"]
         if worker == "echo-worker":
             # Only root may read what stands in for a worker.

@@ -17,7 +17,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from remoting.agent.gpus import Inventory, NoGpu, nvml_gpus
+from gpu_kernels.remoting.agent.gpus import Inventory, NoGpu, nvml_gpus
 from tests.frameworks.installed import NotInstalled
 
 from . import training

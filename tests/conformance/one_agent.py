@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gpu_kernels.client import AsyncPoolClient, Lease, Slot
-from remoting.agent.gpus import Inventory, nvidia_driver
-from remoting.agent.server import Agent
-from remoting.agent.settings import Settings, WorkerSettings
-from remoting.paths import native_build
+from gpu_kernels.remoting.agent.gpus import Inventory, nvidia_driver
+from gpu_kernels.remoting.agent.server import Agent
+from gpu_kernels.remoting.agent.settings import Settings, WorkerSettings
+from gpu_kernels.remoting.paths import native_build
 from tests.agent.fake_controller import FakeController, Granted
 
 T = TypeVar("T")

@@ -13,8 +13,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from gpu_kernels import __version__
-from remoting.agent.gpus import Inventory, nvml_gpus, software_gpus
-from remoting.environment import client_environment, software_environment, without_gpu
+from gpu_kernels.remoting.agent.gpus import Inventory, nvml_gpus, software_gpus
+from gpu_kernels.remoting.environment import client_environment, software_environment, without_gpu
 
 from .one_agent import OneAgent
 

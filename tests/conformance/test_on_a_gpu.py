@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from remoting.agent.gpus import Gpu, Inventory, NoGpu
+from gpu_kernels.remoting.agent.gpus import Gpu, Inventory, NoGpu
 from tests.frameworks.installed import NotInstalled
 
 from . import on_a_gpu

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from remoting.paths import native_build
+from gpu_kernels.remoting.paths import native_build
 from tests.forwarding.minimal_agent import MinimalAgent
 from tests.native_build import python_path
 

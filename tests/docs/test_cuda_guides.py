@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from spawner.ports import free_port
+from gpu_kernels.spawner.ports import free_port
 from tests.docs.documents import ROOT, blocks, code
 from tests.docs.test_guides import once_it_listens, running, typed, wait_until_it_says
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from spawner.ports import free_port
+from gpu_kernels.spawner.ports import free_port
 from tests.docs.documents import ROOT, blocks
 from tests.pool.clock import noon_zone
 from tests.pool.stores.postgresql import running_server

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from traitlets.config import Config
 
-from hub_config.pages.app import LabPages
-from spawner import GPULabMixin
+from gpu_kernels.hub_config.pages.app import LabPages
+from gpu_kernels.spawner import GPULabMixin
 from tests.docs.documents import ROOT, code
 
 pytestmark = pytest.mark.quick

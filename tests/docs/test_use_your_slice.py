@@ -9,7 +9,7 @@ import nbclient
 import nbformat
 import pytest
 
-import kernelspecs
+from gpu_kernels import kernelspecs
 from gpu_kernels.client import Slot
 from gpu_kernels.provisioner import attachments
 from tests.cli.lab import Lab, wait_until

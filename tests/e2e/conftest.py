@@ -6,10 +6,10 @@ they found it: no server, no lease, every service up. `restored` checks that aft
 
 import pytest
 
-from hub_config.lab import accounts
-from hub_config.lab.settings import Settings
-from hub_config.lab.student import Student
-from hub_config.lab.supervisor import Lab, wait
+from gpu_kernels.hub_config.lab import accounts
+from gpu_kernels.hub_config.lab.settings import Settings
+from gpu_kernels.hub_config.lab.student import Student
+from gpu_kernels.hub_config.lab.supervisor import Lab, wait
 
 LEASE_TTL = 10
 """Whoever renews may stand still for six seconds, beside a browser and a dozen servers."""

@@ -6,8 +6,8 @@ from playwright.sync_api import expect
 
 from gpu_kernels.client import Slot
 from gpu_kernels.errors import SizeLimit
-from hub_config.lab import accounts
-from hub_config.lab.supervisor import wait
+from gpu_kernels.hub_config.lab import accounts
+from gpu_kernels.hub_config.lab.supervisor import wait
 from tests.e2e.test_browser import log_in, page, pytestmark, shoot
 from tests.e2e.test_lab_pages import NOTEBOOK, slice_of
 

@@ -8,8 +8,8 @@ import contextlib
 import pytest
 from playwright.sync_api import expect
 
-from hub_config.lab import accounts
-from hub_config.lab.supervisor import wait
+from gpu_kernels.hub_config.lab import accounts
+from gpu_kernels.hub_config.lab.supervisor import wait
 from tests import browser
 from tests.e2e.conftest import SOON
 

@@ -6,10 +6,10 @@ import time
 import psutil
 import pytest
 
+from gpu_kernels.hub_config.lab.processes import marked
+from gpu_kernels.hub_config.lab.student_path import SPEC
+from gpu_kernels.hub_config.lab.supervisor import answers, wait
 from gpu_kernels.pool.settings import PoolSettings
-from hub_config.lab.processes import marked
-from hub_config.lab.student_path import SPEC
-from hub_config.lab.supervisor import answers, wait
 from tests.e2e.conftest import LEASE_TTL, SOON
 
 pytestmark = [pytest.mark.hub, pytest.mark.native]
@@ -56,7 +56,7 @@ def start_and_compute(someone, path="work.ipynb"):
 def test_a_killed_server_gives_its_slice_back_within_the_time_to_live(lab, at_work):
     start_and_compute(at_work("ana"))
     assert the_lease(lab).ttl == LEASE_TTL
-    the_process(lab, "hub_config.singleuser", "ana").send_signal(signal.SIGKILL)
+    the_process(lab, "gpu_kernels.hub_config.singleuser", "ana").send_signal(signal.SIGKILL)
     assert the_lease(lab).expires_in <= LEASE_TTL
     wait(lambda: not lab.leases(), LEASE_TTL + SOON, "the slice is not back")
     wait(lambda: not processes(lab, "gpu-worker"), SOON, "the worker lives")

@@ -5,8 +5,8 @@ from urllib.parse import quote
 
 import pytest
 
-from hub_config.lab import accounts
-from hub_config.lab.student import NAVIGATE
+from gpu_kernels.hub_config.lab import accounts
+from gpu_kernels.hub_config.lab.student import NAVIGATE
 
 pytestmark = [pytest.mark.hub, pytest.mark.native, pytest.mark.timeout(600)]
 

@@ -10,8 +10,8 @@ from playwright.sync_api import expect
 
 from gpu_kernels.client import Slot
 from gpu_kernels.errors import CourseLimit, CoursePaused
-from hub_config.lab import accounts
-from hub_config.lab.supervisor import wait
+from gpu_kernels.hub_config.lab import accounts
+from gpu_kernels.hub_config.lab.supervisor import wait
 from tests.e2e.conftest import ROOMY, SOON
 from tests.e2e.test_browser import log_in, page, pytestmark, shoot
 

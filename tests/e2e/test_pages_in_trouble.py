@@ -6,9 +6,9 @@ Screenshots are left in tests/output.
 import pytest
 from playwright.sync_api import expect
 
-from hub_config.lab import accounts
-from hub_config.lab.supervisor import wait
-from spawner.ports import is_free
+from gpu_kernels.hub_config.lab import accounts
+from gpu_kernels.hub_config.lab.supervisor import wait
+from gpu_kernels.spawner.ports import is_free
 from tests.e2e.conftest import SOON
 from tests.e2e.test_browser import page, pytestmark, shoot
 from tests.e2e.test_faults import the_process

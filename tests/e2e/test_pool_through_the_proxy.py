@@ -8,7 +8,7 @@ import pytest
 
 from gpu_kernels.client import PoolClient, Slot
 from gpu_kernels.errors import Forbidden, Unauthenticated
-from hub_config.lab import accounts
+from gpu_kernels.hub_config.lab import accounts
 from tests.e2e.conftest import ROOMY, set_limit
 
 pytestmark = [pytest.mark.hub, pytest.mark.native]

@@ -6,11 +6,11 @@ import shutil
 import httpx
 import pytest
 
-from hub_config.lab import accounts
-from hub_config.lab.accounts import Login
-from hub_config.lab.student import Refused, Student
-from hub_config.lab.student_path import SPEC
-from hub_config.lab.supervisor import wait
+from gpu_kernels.hub_config.lab import accounts
+from gpu_kernels.hub_config.lab.accounts import Login
+from gpu_kernels.hub_config.lab.student import Refused, Student
+from gpu_kernels.hub_config.lab.student_path import SPEC
+from gpu_kernels.hub_config.lab.supervisor import wait
 from tests.e2e.conftest import SOON
 
 pytestmark = [pytest.mark.hub, pytest.mark.native]

@@ -3,8 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
-from hub_config.lab import accounts
-from hub_config.lab.supervisor import wait
+from gpu_kernels.hub_config.lab import accounts
+from gpu_kernels.hub_config.lab.supervisor import wait
 from tests.e2e.conftest import SOON
 from tests.e2e.test_browser import log_in, page, pytestmark, shoot
 

@@ -11,10 +11,10 @@ import shutil
 import pytest
 from playwright.sync_api import expect
 
-from hub_config.lab import accounts
-from hub_config.lab.settings import REPOSITORY
-from hub_config.lab.student_path import SPEC
-from hub_config.lab.supervisor import wait
+from gpu_kernels.hub_config.lab import accounts
+from gpu_kernels.hub_config.lab.settings import REPOSITORY
+from gpu_kernels.hub_config.lab.student_path import SPEC
+from gpu_kernels.hub_config.lab.supervisor import wait
 from tests.e2e.conftest import SOON, set_limit
 from tests.e2e.test_browser import log_in, page, pytestmark, shoot
 

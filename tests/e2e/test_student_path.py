@@ -2,7 +2,7 @@
 
 import pytest
 
-from hub_config.lab.student_path import StudentPath, read_sections
+from gpu_kernels.hub_config.lab.student_path import StudentPath, read_sections
 
 pytestmark = [pytest.mark.hub, pytest.mark.native]
 

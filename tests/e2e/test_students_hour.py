@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from hub_config.lab import accounts
-from hub_config.lab.supervisor import wait
+from gpu_kernels.hub_config.lab import accounts
+from gpu_kernels.hub_config.lab.supervisor import wait
 from tests.e2e.conftest import ROOMY, SOON, set_limit
 from tests.e2e.test_browser import log_in, page, pytestmark, shoot
 from tests.e2e.test_lab_pages import pool_of, slice_of

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from remoting.agent.slice_file import SliceFile
-from remoting.agent.ticket_office import TicketOffice
-from remoting.hello import SLICE_FILE
+from gpu_kernels.remoting.agent.slice_file import SliceFile
+from gpu_kernels.remoting.agent.ticket_office import TicketOffice
+from gpu_kernels.remoting.hello import SLICE_FILE
 
 HELLO = struct.Struct("<8sHHI16sQ40s32s16s")
 OK, WRONG_SECRET = 0, 4
@@ -81,7 +81,7 @@ class MinimalAgent:
         return f"unix://{self.folder / 'agent'}"
 
     def client_environment(self, library: Path) -> dict[str, str]:
-        """What remoting.environment gives a process, over the present one."""
+        """What gpu_kernels.remoting.environment gives a process, over the present one."""
         return os.environ | {
             "GPU_KERNELS_AGENT": self.address,
             "GPU_KERNELS_LEASE": self.lease,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from remoting.agent.own_memory import USUAL_LEAST_MIB
+from gpu_kernels.remoting.agent.own_memory import USUAL_LEAST_MIB
 from tests.native_build import Build
 
 from .minimal_agent import MinimalAgent

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from remoting.agent.own_memory import own_memory
+from gpu_kernels.remoting.agent.own_memory import own_memory
 from tests.native_build import Build, build, build_of_make
 from tests.softgpu.driver.test_images import ZSTD, entry, fatbin, zstd
 

@@ -13,8 +13,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from jinja2 import ChoiceLoader, DictLoader, Environment, FileSystemLoader
 
-from spawner import budgets
-from spawner.budgets import Shown, StartPageBudgets, shown_of
+from gpu_kernels.spawner import budgets
+from gpu_kernels.spawner.budgets import Shown, StartPageBudgets, shown_of
 from tests.pool.controller import Agent, ThreadedController, token
 
 TEMPLATES = Path(__file__).parents[2] / "hub_config" / "templates"

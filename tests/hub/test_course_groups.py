@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.hub, pytest.mark.timeout(300)]
 
 LAUNCHES = """
 import json
-from spawner import lti
+from gpu_kernels.spawner import lti
 
 class Launches(DummyAuthenticator):
     # The claims come with the form; jupyterhub-ltiauthenticator takes them from a signed launch.

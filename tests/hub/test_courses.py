@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from jupyterhub.spawner import SpawnException
 
 from gpu_kernels.pool.policy.roles import Patterns
-from spawner.courses import NO_COURSE, choose_course, course_in_form, courses_of, options_form
+from gpu_kernels.spawner.courses import NO_COURSE, choose_course, course_in_form, courses_of, options_form
 
 pytestmark = pytest.mark.quick
 

@@ -6,7 +6,7 @@ from jupyter_server.services.kernels.connection.base import (
     serialize_msg_to_ws_v1,
 )
 
-from hub_config.lab.kernel_channel import decode, encode
+from gpu_kernels.hub_config.lab.kernel_channel import decode, encode
 
 pytestmark = pytest.mark.quick
 

@@ -7,7 +7,7 @@ import io
 from jupyterhub.app import JupyterHub
 from traitlets.config import Config
 
-from hub_config.lab.log_rate import LOGGING
+from gpu_kernels.hub_config.lab.log_rate import LOGGING
 
 
 def test_a_flood_of_refused_tokens_leaves_a_bounded_log_and_hides_nothing_else() -> None:

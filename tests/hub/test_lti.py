@@ -10,7 +10,7 @@ from jupyterhub import orm
 from jupyterhub.auth import Authenticator
 
 from gpu_kernels.pool.policy.roles import Patterns
-from spawner.lti import groups_after, groups_of_launch, join_course, joins
+from gpu_kernels.spawner.lti import groups_after, groups_of_launch, join_course, joins
 
 pytestmark = pytest.mark.quick
 

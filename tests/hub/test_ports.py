@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from spawner import ports
+from gpu_kernels.spawner import ports
 
 
 @pytest.mark.parametrize(

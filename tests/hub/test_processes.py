@@ -5,9 +5,9 @@ import sys
 import psutil
 import pytest
 
-from hub_config.lab.processes import LabError, Process, kill_marked, marked
-from hub_config.lab.settings import MARKER_VARIABLE
-from hub_config.lab.supervisor import wait
+from gpu_kernels.hub_config.lab.processes import LabError, Process, kill_marked, marked
+from gpu_kernels.hub_config.lab.settings import MARKER_VARIABLE
+from gpu_kernels.hub_config.lab.supervisor import wait
 
 SLEEP = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
 DEAF = [
@@ -84,7 +84,7 @@ def test_services_end_when_their_supervisor_is_killed(tmp_path):
     log = tmp_path / "it.log"
     supervisor = (
         "import os, sys, time, pathlib\n"
-        "from hub_config.lab.processes import Process\n"
+        "from gpu_kernels.hub_config.lab.processes import Process\n"
         f"folder = pathlib.Path({str(tmp_path)!r})\n"
         f"Process('it', {SLEEP!r}, folder / 'it.log', os.environ, folder)\n"
         "time.sleep(600)\n"
@@ -100,7 +100,7 @@ def test_services_end_when_their_supervisor_is_killed(tmp_path):
     assert not alive
 
 
-KEPT = [sys.executable, "-m", "hub_config.lab.respawn"]
+KEPT = [sys.executable, "-m", "gpu_kernels.hub_config.lab.respawn"]
 
 
 def test_a_kept_command_that_cannot_start_is_given_up_with_its_status():
@@ -120,7 +120,8 @@ def test_a_kept_command_is_stopped_by_a_signal(tmp_path):
 
 def test_a_kept_command_that_is_killed_comes_back(tmp_path):
     keep_at_once = (
-        "import sys; from hub_config.lab import respawn; respawn.SETTLED_S = 0.0; respawn.main(sys.argv[1:])"
+        "import sys; from gpu_kernels.hub_config.lab import respawn;"
+        "respawn.SETTLED_S = 0.0; respawn.main(sys.argv[1:])"
     )
     process = start(tmp_path, [sys.executable, "-c", keep_at_once, *SLEEP])
     wait_up(process)

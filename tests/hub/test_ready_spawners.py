@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import pytest
 from jupyterhub.objects import Hub, Server
 
-from spawner import GPULabMixin
+from gpu_kernels.spawner import GPULabMixin
 
 CONTROLLER = "http://10.0.0.1:8083/services/gpu"
 PYPROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())

@@ -3,8 +3,8 @@ import stat
 
 import pytest
 
-from hub_config.lab import accounts
-from hub_config.lab.settings import Settings, SettingsError
+from gpu_kernels.hub_config.lab import accounts
+from gpu_kernels.hub_config.lab.settings import Settings, SettingsError
 
 
 def test_settings_survive_the_file_that_the_hub_reads(tmp_path):

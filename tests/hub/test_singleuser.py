@@ -7,7 +7,7 @@ import pytest
 
 PREPARED = """
 import sys
-from hub_config import singleuser
+from gpu_kernels.hub_config import singleuser
 singleuser.put_off("rfc3987_syntax", "is_valid_syntax")
 singleuser.ask_no_yarn()
 """

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from spawner import slices
-from spawner.slices import ServersSlices
+from gpu_kernels.spawner import slices
+from gpu_kernels.spawner.slices import ServersSlices
 from tests.pool.controller import Agent, ThreadedController, reserve, token
 
 

@@ -7,8 +7,8 @@ from jupyterhub.spawner import SpawnException
 from traitlets.config import Config, LoggingConfigurable
 
 from gpu_kernels.provisioner.identity import server_name
-from spawner import GPULabMixin
-from spawner.slices import slices_of_servers
+from gpu_kernels.spawner import GPULabMixin
+from gpu_kernels.spawner.slices import slices_of_servers
 from tests.pool.controller import Agent, ThreadedController, reserve, token
 
 CLOSED = "http://127.0.0.1:9/services/gpu"

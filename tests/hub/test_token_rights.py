@@ -14,7 +14,7 @@ import pytest
 
 from gpu_kernels.pool.service.authentication import HubTokens
 from gpu_kernels.pool.service.identity import ADMIN_POOL, ADMIN_QUOTA, READ_USAGE, USE, Identity
-from spawner.ports import free_port
+from gpu_kernels.spawner.ports import free_port
 
 pytestmark = [pytest.mark.hub, pytest.mark.timeout(300)]
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hub_config.lab import accounts
-from hub_config.lab.processes import marked
-from hub_config.lab.settings import REPOSITORY, SETTINGS_VARIABLE, Settings
-from hub_config.lab.student import Student
-from hub_config.lab.student_path import SPEC
-from hub_config.lab.supervisor import Lab
-from spawner.ports import is_free
+from gpu_kernels.hub_config.lab import accounts
+from gpu_kernels.hub_config.lab.processes import marked
+from gpu_kernels.hub_config.lab.settings import REPOSITORY, SETTINGS_VARIABLE, Settings
+from gpu_kernels.hub_config.lab.student import Student
+from gpu_kernels.hub_config.lab.student_path import SPEC
+from gpu_kernels.hub_config.lab.supervisor import Lab
+from gpu_kernels.spawner.ports import is_free
 
 pytestmark = [pytest.mark.hub, pytest.mark.native, pytest.mark.timeout(600)]
 
@@ -36,7 +36,17 @@ class Up:
     def __init__(self, state: Path, port: int, *extra: str) -> None:
         self.settings = Settings.in_a_row(state, port)
         self.popen = subprocess.Popen(
-            [sys.executable, "-m", "hub_config.lab", "up", "--state", state, "--port", str(port), *extra],
+            [
+                sys.executable,
+                "-m",
+                "gpu_kernels.hub_config.lab",
+                "up",
+                "--state",
+                state,
+                "--port",
+                str(port),
+                *extra,
+            ],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

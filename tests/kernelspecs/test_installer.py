@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from jupyter_client.kernelspec import KernelSpecManager
 
-import kernelspecs
+from gpu_kernels import kernelspecs
 from gpu_kernels.errors import InvalidSize
 
 NAMES = ["python3", "python3-gpu-0.02-v100", "python3-gpu-0.1-v100", "python3-gpu-1-v100"]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from remoting.paths import native_build
+from gpu_kernels.remoting.paths import native_build
 
 HERE = Path(__file__).parent
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from remoting.paths import native_build
+from gpu_kernels.remoting.paths import native_build
 from tests.conformance.places import PLACES
 from tests.libraries.programs import runner_of
 from tests.native_build import ROOT, python_path

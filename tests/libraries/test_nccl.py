@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from remoting.paths import native_build
+from gpu_kernels.remoting.paths import native_build
 from tests.conformance.places import PLACES
 from tests.native_build import python_path
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from remoting.paths import native_build
-from remoting.startup.gpu_kernels_frameworks import OWN
+from gpu_kernels.remoting.paths import native_build
+from gpu_kernels.remoting.startup.gpu_kernels_frameworks import OWN
 from tests.native_build import ROOT
 
 SOURCES = ROOT / "remoting/native/libraries"

@@ -13,7 +13,7 @@ from gpu_kernels.provisioner import leasing
 from gpu_kernels.provisioner.attach_point import AttachPoint
 from gpu_kernels.provisioner.attachment import Attachment
 from gpu_kernels.provisioner.identity import Identity
-from remoting.environment import LEASE_VARIABLES
+from gpu_kernels.remoting.environment import LEASE_VARIABLES
 from tests.provisioner.conftest import pool, running_pool  # noqa: F401 - fixtures
 from tests.provisioner.pool import settled
 

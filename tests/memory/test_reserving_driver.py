@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from remoting.agent.contexts import NotMeasured, measured_contexts
+from gpu_kernels.remoting.agent.contexts import NotMeasured, measured_contexts
 from tests.both_ways import Process, settings
 from tests.forwarding.minimal_agent import MinimalAgent, uuid_of
 from tests.memory.reserving_driver import ReservingDriver, make_reserving_driver, nvjitlink

@@ -11,7 +11,7 @@ from typing import Any
 import nbclient
 import nbformat
 
-import kernelspecs
+from gpu_kernels import kernelspecs
 
 SIZE = "0.02 V100"
 MARK = "in the end: "

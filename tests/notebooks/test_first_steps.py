@@ -9,9 +9,9 @@ import nbclient
 import nbformat
 import pytest
 
-import kernelspecs
+from gpu_kernels import kernelspecs
 from gpu_kernels.kernel_ports import hold_ports
-from remoting.environment import software_environment
+from gpu_kernels.remoting.environment import software_environment
 
 NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebooks" / "first_steps.ipynb"
 MEMORY_MIB = 655

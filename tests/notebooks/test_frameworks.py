@@ -14,9 +14,9 @@ from typing import Any
 import nbformat
 import pytest
 
-import kernelspecs
+from gpu_kernels import kernelspecs
 from gpu_kernels.kernel_ports import hold_ports
-from remoting.environment import software_environment, without_gpu
+from gpu_kernels.remoting.environment import software_environment, without_gpu
 from tests.cli.lab import Lab, wait_until
 from tests.frameworks import installed
 from tests.native_build import ROOT

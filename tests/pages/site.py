@@ -20,11 +20,11 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler, StaticFileHandler, create_signed_value
 
+from gpu_kernels.hub_config.pages import app
+from gpu_kernels.hub_config.pages.handlers.base import Lab
+from gpu_kernels.hub_config.pages.handlers.static import HubFiles
+from gpu_kernels.hub_config.pages.texts import Texts
 from gpu_kernels.limits.front import USUAL, Times
-from hub_config.pages import app
-from hub_config.pages.handlers.base import Lab
-from hub_config.pages.handlers.static import HubFiles
-from hub_config.pages.texts import Texts
 from tests.pool.controller import TOKENS, token
 
 SECRET = b"a secret of the tests, 32 bytes."

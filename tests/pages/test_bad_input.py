@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from hub_config.pages.app import MOST_POSTED
+from gpu_kernels.hub_config.pages.app import MOST_POSTED
 from tests.pages.site import NAVIGATE, PREFIX, plain
 from tests.pool.controller import TOKENS, reserve
 

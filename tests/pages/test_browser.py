@@ -11,7 +11,7 @@ from playwright.sync_api import TimeoutError, expect
 from tornado.web import create_signed_value
 
 from gpu_kernels.pool.service.feed import MOST_EACH
-from spawner.ports import free_port
+from gpu_kernels.spawner.ports import free_port
 from tests.browser import OUTPUT, PATIENCE_MS, launched, needs_chromium
 from tests.pages.site import PREFIX, SECRET, Site, in_days
 from tests.pool.controller import Agent, ThreadedController, reserve, token

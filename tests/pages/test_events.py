@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from spawner.ports import free_port
+from gpu_kernels.spawner.ports import free_port
 from tests.pages.site import FETCH, PREFIX, Site
 from tests.pool.controller import reserve
 

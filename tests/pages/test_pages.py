@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from gpu_kernels.errors import AgentElsewhere, CoursePaused, Refused
+from gpu_kernels.hub_config.pages.handlers import asking
 from gpu_kernels.pool.service import usage
-from hub_config.pages.handlers import asking
 from tests.pages.site import PREFIX, HubUser, in_days, plain
 from tests.pool.controller import Agent, reserve
 

@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from hub_config.pages import catalogue
-from hub_config.pages.texts import Texts, make_language, wanted
-from hub_config.pages.wording import Wording
+from gpu_kernels.hub_config.pages import catalogue
+from gpu_kernels.hub_config.pages.texts import Texts, make_language, wanted
+from gpu_kernels.hub_config.pages.wording import Wording
 from tests.pages.site import NAVIGATE, PREFIX, HubUser, Site, in_days
 from tests.pool.controller import reserve
 
@@ -183,7 +183,9 @@ def test_the_test_sees_a_text_that_is_not_translated():
 
 
 def test_the_catalogues_template_is_that_of_the_texts():
-    assert catalogue.TEMPLATE.read_text() == catalogue.extract(), "python -m hub_config.pages.catalogue"
+    assert catalogue.TEMPLATE.read_text() == catalogue.extract(), (
+        "python -m gpu_kernels.hub_config.pages.catalogue"
+    )
 
 
 def test_a_translation_is_used_by_who_asks_for_its_language(controller, gpu, tmp_path):

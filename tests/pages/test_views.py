@@ -7,10 +7,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from gpu_kernels.hub_config.pages.views import calendar, changes, plots, servers, students
+from gpu_kernels.hub_config.pages.views.plots import Point
 from gpu_kernels.pool import ledger
 from gpu_kernels.pool.ledger.state.states import State
-from hub_config.pages.views import calendar, changes, plots, servers, students
-from hub_config.pages.views.plots import Point
 
 pytestmark = pytest.mark.quick
 

@@ -20,7 +20,7 @@ from traitlets.config import Config
 
 from gpu_kernels.client import Assignment, Lease, PoolClient, Slot
 from gpu_kernels.pool.app import PoolController
-from spawner.ports import port_for_server
+from gpu_kernels.spawner.ports import port_for_server
 
 ADDRESS = "tcp://127.0.0.1:1024"
 """Nobody listens there: the port is below those that programs are given."""

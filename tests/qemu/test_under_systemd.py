@@ -25,7 +25,7 @@ from tests.qemu import archive
 
 GUEST = os.environ.get("GPU_KERNELS_GUEST", "")
 QEMU = shutil.which("qemu-system-x86_64")
-PACKAGES = ("gpu_kernels", "remoting", "tests", "spawner", "hub_config", "kernelspecs")
+PACKAGES = ("gpu_kernels", "tests")
 LEFT_OUT = shutil.ignore_patterns("native", "labextension", "node_modules", "__pycache__", "corpus", "*.so*")
 WITHIN_S = 900
 
@@ -40,8 +40,8 @@ AGENT = """
 Environment=GPU_KERNELS_CONTROLLER=http://127.0.0.1:8250 GPU_KERNELS_TOKEN=token
 Environment=PYTHONPATH=/opt/site:/opt/gpu-kernels
 WorkingDirectory=/opt/gpu-kernels
-ExecStart=/usr/bin/python3 -m remoting.agent --name guest --state-dir /var/lib/gpu-agent --device software \\
-  --software-memory-mib 64 --worker-memory-mib 64 --AgentApp.worker=/opt/worker --listen tcp://127.0.0.1:9960
+ExecStart=/usr/bin/python3 -m gpu_kernels.remoting.agent --name guest --state-dir /var/lib/gpu-agent \\
+  --device software --software-memory-mib 64 --worker-memory-mib 64 --AgentApp.worker=/opt/worker --listen tcp://127.0.0.1:9960
 StateDirectory=gpu-agent
 Delegate=memory pids
 OOMScoreAdjust=-900

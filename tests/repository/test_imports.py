@@ -7,9 +7,11 @@ around a module first does not.
 from __future__ import annotations
 
 import ast
+import runpy
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -17,12 +19,14 @@ from tests.repository.test_repository import ROOT, tracked_files
 
 pytestmark = pytest.mark.quick
 
-PACKAGES = ("gpu_kernels", "hub_config", "spawner", "remoting", "kernelspecs")
+LINKED = ("hub_config", "kernelspecs", "remoting", "spawner")
+"""Folders that are packages of ``gpu_kernels`` by a link there (docs/design/packages.md)."""
 CIRCLES = {
-    ("", "gpu_kernels, kernelspecs, remoting"): "the runtime speaks to the controller by the pool's client, "
-    "and the provisioner starts kernels under the runtime: one distribution",
     ("gpu_kernels", "cli, grading"): "grading ends by the command's exit statuses, which are in `cli.exits`",
-    ("hub_config.pages", "course_forms, forms, handlers"): "a form reads from a `handlers.base.PageHandler`",
+    (
+        "gpu_kernels.hub_config.pages",
+        "course_forms, forms, handlers",
+    ): "a form reads from a `handlers.base.PageHandler`",
     (
         "gpu_kernels.pytorch",
         "__init__, switch",
@@ -46,11 +50,14 @@ Imports = Mapping[tuple[str, str], bool]
 def modules() -> dict[str, str]:
     """The sources of the project's modules by name; a package stands for its ``__init__``."""
     paths = [path.relative_to(ROOT) for path in tracked_files() if path.suffix == ".py"]
-    return {
-        ".".join(path.with_suffix("").parts).removesuffix(".__init__"): (ROOT / path).read_text()
-        for path in paths
-        if path.parts[0] in PACKAGES
-    }
+    inside = [path for path in paths if path.parts[0] in ("gpu_kernels", *LINKED)]
+    return {name_of(path): (ROOT / path).read_text() for path in inside}
+
+
+def name_of(path: Path) -> str:
+    """By which name the file is imported."""
+    package = ("gpu_kernels",) if path.parts[0] in LINKED else ()
+    return ".".join((*package, *path.with_suffix("").parts)).removesuffix(".__init__")
 
 
 def imported(node: ast.AST, known: Mapping[str, object], typing: bool = False) -> Iterator[tuple[str, bool]]:
@@ -150,6 +157,14 @@ def test_queries_of_the_ledger_change_nothing():
         if isinstance(node, ast.Attribute) and node.attr in changing and ast.unparse(node.value) == "tx"
     }
     assert found == set()
+
+
+def test_the_packages_beside_gpu_kernels_are_linked_into_it_and_have_no_other_name():
+    links = {path.name: path.readlink() for path in (ROOT / "gpu_kernels").iterdir() if path.is_symlink()}
+    assert links == {name: Path("..", name) for name in LINKED}
+    for name in LINKED:
+        with pytest.raises(ImportError, match=f"imported as gpu_kernels.{name}"):
+            runpy.run_path(str(ROOT / name / "__init__.py"), run_name=name)
 
 
 def test_policy_imports_nothing_of_the_controller():

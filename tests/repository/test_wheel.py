@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.repository.test_imports import LINKED
+from tests.repository.test_repository import tracked_files
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -31,6 +35,31 @@ def data(archive: zipfile.ZipFile) -> dict[str, str]:
     """What is installed beside the packages, by its path below the environment."""
     names = (name.partition(".data/data/") for name in archive.namelist())
     return {path: whole + mark + path for whole, mark, path in names if mark}
+
+
+def test_all_that_can_be_imported_from_it_begins_with_gpu_kernels(wheel):
+    tops = {name.partition("/")[0] for name in wheel.namelist()}
+    assert {name for name in tops if not name.endswith((".dist-info", ".data"))} == {"gpu_kernels"}
+
+
+def test_it_brings_every_module_of_the_project_once(wheel):
+    """Those beside ``gpu_kernels`` too, which are linked there, and not what builds the native code."""
+    tracked = {path.relative_to(ROOT) for path in tracked_files() if path.suffix == ".py"}
+    modules = {
+        str(path if path.parts[0] == "gpu_kernels" else Path("gpu_kernels", path))
+        for path in tracked
+        if path.parts[0] in ("gpu_kernels", *LINKED) and path.parts[:2] != ("remoting", "native")
+    }
+    assert sorted(name for name in wheel.namelist() if name.endswith(".py")) == sorted(modules)
+
+
+def test_its_entry_points_are_there(wheel):
+    described = next(name for name in wheel.namelist() if name.endswith(".dist-info/entry_points.txt"))
+    named = re.findall(r"= ([\w.]+):\w+$", wheel.read(described).decode(), re.M)
+    files = {name.replace(".", "/") for name in named}
+    assert len(files) >= 5
+    brought = {name.removesuffix(".py").removesuffix("/__init__") for name in wheel.namelist()}
+    assert files <= brought
 
 
 def test_it_enables_the_servers_extension(wheel):
@@ -59,7 +88,7 @@ def test_it_brings_no_sources_of_the_lab_extension_and_nothing_beside_it(wheel):
 def test_it_brings_what_frameworks_need_at_their_start(wheel):
     names = set(wheel.namelist())
     for folder, kinds in (
-        ("remoting/startup", ("*.py", "*.txt")),
+        ("gpu_kernels/remoting/startup", ("*.py", "*.txt")),
         ("gpu_kernels/pytorch", ("*.py", "*.cc", "*.h")),
     ):
         files = {str(path.relative_to(ROOT)) for kind in kinds for path in (ROOT / folder).rglob(kind)}

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from spawner.ports import free_port
+from gpu_kernels.spawner.ports import free_port
 from tests.provisioner.conftest import PROCESS
 from tests.provisioner.pool import COURSE, Pool, wait_until
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remoting.startup import gpu_kernels_frameworks as frameworks
-from remoting.startup.gpu_kernels_frameworks import (
+from gpu_kernels.remoting.startup import gpu_kernels_frameworks as frameworks
+from gpu_kernels.remoting.startup.gpu_kernels_frameworks import (
     CUDA_ROOT,
     LIBRARIES,
     SET,

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from remoting.environment import client_environment, software_environment, without_gpu
+from gpu_kernels.remoting.environment import client_environment, software_environment, without_gpu
 from tests.agent.leases import lease
 
 BASE = {"PATH": "/usr/bin:/bin"}

@@ -7,8 +7,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from benchmarks.lab_load.loop_watch import watch
 from benchmarks.lab_load.plan import folder_of_loops
-from hub_config.lab.services import CONFIGURATION
-from hub_config.lab.settings import Settings
+from gpu_kernels.hub_config.lab.services import CONFIGURATION
+from gpu_kernels.hub_config.lab.settings import Settings
 
 load_subconfig(str(CONFIGURATION / "controller_config.py"))  # type: ignore[name-defined]  # noqa: F821
 watch("controller", folder_of_loops(Settings.of_this_process()) / "controller.jsonl")

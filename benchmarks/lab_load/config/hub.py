@@ -8,8 +8,8 @@ sys.path.insert(0, str(HERE.parents[2]))
 
 from benchmarks.lab_load.loop_watch import FILE_VARIABLE, watch  # noqa: E402
 from benchmarks.lab_load.plan import Plan, folder_of_loops  # noqa: E402
-from hub_config.lab import accounts, services  # noqa: E402
-from hub_config.lab.settings import Settings  # noqa: E402
+from gpu_kernels.hub_config.lab import accounts, services  # noqa: E402
+from gpu_kernels.hub_config.lab.settings import Settings  # noqa: E402
 
 c = get_config()  # type: ignore[name-defined]  # noqa: F821
 load_subconfig(str(services.HUB_CONFIGURATION))  # type: ignore[name-defined]  # noqa: F821

@@ -5,7 +5,7 @@ the members have. The first pattern that matches counts. Presets name the groups
 
 - ``plain``: ``ml101`` and ``ml101-instructors``;
 - ``nbgrader``: ``nbgrader-ml101`` and ``formgrade-ml101``, as nbgrader makes them;
-- ``lti``: ``lti-ml101-learner`` and ``lti-ml101-instructor``, as ``spawner.lti`` makes them of a launch;
+- ``lti``: ``lti-ml101-learner`` and ``lti-ml101-instructor``, as ``spawner/lti.py`` makes them of a launch;
 - ``canvas``: ``course::ID`` and ``course::ID::enrollment_type::teacher``, as CanvasOAuthenticator makes them;
 - ``e2x``: ``course.ID.course_owner`` and ``term.ID.TERM.student``, as e2x-hub-rbac reads them.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote, urlencode
 
-from hub_config.pages.handlers.static import version_of
+from gpu_kernels.hub_config.pages.handlers.static import version_of
 
 
 class Addresses:

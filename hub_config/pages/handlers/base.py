@@ -17,13 +17,13 @@ from tornado.web import Finish, HTTPError, RequestHandler
 
 from gpu_kernels.client import AsyncPoolClient
 from gpu_kernels.errors import PoolError, PoolUnavailable, RateLimited, TooMany, Unauthenticated
-from hub_config.pages.handlers.addresses import Addresses
-from hub_config.pages.handlers.reasons import Reasons
-from hub_config.pages.handlers.visitors import Visitors
-from hub_config.pages.texts import Language, Texts, noted
-from hub_config.pages.wording import Wording
+from gpu_kernels.hub_config.pages.handlers.addresses import Addresses
+from gpu_kernels.hub_config.pages.handlers.reasons import Reasons
+from gpu_kernels.hub_config.pages.handlers.visitors import Visitors
+from gpu_kernels.hub_config.pages.texts import Language, Texts, noted
+from gpu_kernels.hub_config.pages.wording import Wording
 
-log = logging.getLogger("hub_config.pages")
+log = logging.getLogger("gpu_kernels.hub_config.pages")
 _ = noted
 
 POLICY = (

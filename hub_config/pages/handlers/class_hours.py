@@ -6,11 +6,11 @@ import re
 from datetime import datetime
 from typing import Any, ClassVar
 
-from hub_config.pages.forms import FieldError, FormHandler, Outcome
-from hub_config.pages.handlers import asking
-from hub_config.pages.texts import noted
-from hub_config.pages.views import calendar
-from hub_config.pages.wording import WEEKDAY_NAMES
+from gpu_kernels.hub_config.pages.forms import FieldError, FormHandler, Outcome
+from gpu_kernels.hub_config.pages.handlers import asking
+from gpu_kernels.hub_config.pages.texts import noted
+from gpu_kernels.hub_config.pages.views import calendar
+from gpu_kernels.hub_config.pages.wording import WEEKDAY_NAMES
 
 _ = noted
 

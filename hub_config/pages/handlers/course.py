@@ -6,15 +6,15 @@ from datetime import datetime, timedelta
 from typing import ClassVar
 
 from gpu_kernels.client import calls
+from gpu_kernels.hub_config.pages.course_forms import CourseForms
+from gpu_kernels.hub_config.pages.forms import Outcome
+from gpu_kernels.hub_config.pages.handlers import asking
+from gpu_kernels.hub_config.pages.handlers.download import Download
+from gpu_kernels.hub_config.pages.handlers.plots import plots
+from gpu_kernels.hub_config.pages.views import own, students
+from gpu_kernels.hub_config.pages.views.plots import Picture
+from gpu_kernels.hub_config.pages.views.rule_fields import RuleFields
 from gpu_kernels.pool.policy.roles import graded_course, grading_account
-from hub_config.pages.course_forms import CourseForms
-from hub_config.pages.forms import Outcome
-from hub_config.pages.handlers import asking
-from hub_config.pages.handlers.download import Download
-from hub_config.pages.handlers.plots import plots
-from hub_config.pages.views import own, students
-from hub_config.pages.views.plots import Picture
-from hub_config.pages.views.rule_fields import RuleFields
 
 
 class Course(CourseForms):

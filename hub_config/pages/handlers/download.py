@@ -13,10 +13,10 @@ from tornado.iostream import StreamClosedError
 from gpu_kernels.client.exchange import Controllers, Try, client_arguments, unreachable
 from gpu_kernels.client.requests import Request
 from gpu_kernels.errors import NotActive, PoolError, from_json
+from gpu_kernels.hub_config.pages.handlers.base import TIMEOUT_S, PageHandler
 from gpu_kernels.streaming import StreamingHandler
-from hub_config.pages.handlers.base import TIMEOUT_S, PageHandler
 
-log = logging.getLogger("hub_config.pages")
+log = logging.getLogger("gpu_kernels.hub_config.pages")
 FLUSH_WITHIN_S = 60.0
 """A visitor who takes nothing for so long is let go."""
 

@@ -15,10 +15,10 @@ from tornado.iostream import StreamClosedError
 
 from gpu_kernels.client.event_stream import Event, EventStream
 from gpu_kernels.client.exchange import Controllers, client_arguments, unreachable
+from gpu_kernels.hub_config.pages.handlers.base import TIMEOUT_S, PageHandler
 from gpu_kernels.streaming import StreamingHandler
-from hub_config.pages.handlers.base import TIMEOUT_S, PageHandler
 
-log = logging.getLogger("hub_config.pages")
+log = logging.getLogger("gpu_kernels.hub_config.pages")
 MOST_TOPICS = 400
 FLUSH_WITHIN_S = 30.0
 

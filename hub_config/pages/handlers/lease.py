@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hub_config.pages.forms import FormHandler, Outcome
-from hub_config.pages.handlers import asking
-from hub_config.pages.views import own
+from gpu_kernels.hub_config.pages.forms import FormHandler, Outcome
+from gpu_kernels.hub_config.pages.handlers import asking
+from gpu_kernels.hub_config.pages.views import own
 
 MOST_REASON = 300
 

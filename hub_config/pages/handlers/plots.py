@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from gpu_kernels.client import AsyncPoolClient
-from hub_config.pages.handlers import asking
-from hub_config.pages.views.plots import Picture, pictures
+from gpu_kernels.hub_config.pages.handlers import asking
+from gpu_kernels.hub_config.pages.views.plots import Picture, pictures
 
 SPANS = {"day": (timedelta(days=1), 900), "week": (timedelta(days=7), 7200)}
 """What is shown, and in steps of how many seconds."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from gpu_kernels.errors import UnknownAgent
+from gpu_kernels.hub_config.pages.forms import FieldError, FormHandler, Outcome
+from gpu_kernels.hub_config.pages.handlers import asking
+from gpu_kernels.hub_config.pages.handlers.base import PageHandler
+from gpu_kernels.hub_config.pages.handlers.plots import plots
+from gpu_kernels.hub_config.pages.texts import noted
+from gpu_kernels.hub_config.pages.views import own, servers
+from gpu_kernels.hub_config.pages.views.plots import Picture
 from gpu_kernels.units import THOUSANDTHS
-from hub_config.pages.forms import FieldError, FormHandler, Outcome
-from hub_config.pages.handlers import asking
-from hub_config.pages.handlers.base import PageHandler
-from hub_config.pages.handlers.plots import plots
-from hub_config.pages.texts import noted
-from hub_config.pages.views import own, servers
-from hub_config.pages.views.plots import Picture
 
 _ = noted
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from gpu_kernels.client import AsyncPoolClient
 from gpu_kernels.errors import PoolError
-from hub_config.pages.handlers import asking
+from gpu_kernels.hub_config.pages.handlers import asking
 
 EXPLAINED = 5
 KEEP_S = 20.0

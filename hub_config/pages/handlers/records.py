@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hub_config.pages.handlers import asking
-from hub_config.pages.handlers.base import PageHandler
-from hub_config.pages.views import own
-from hub_config.pages.views.changes import KINDS, changes, short
+from gpu_kernels.hub_config.pages.handlers import asking
+from gpu_kernels.hub_config.pages.handlers.base import PageHandler
+from gpu_kernels.hub_config.pages.views import own
+from gpu_kernels.hub_config.pages.views.changes import KINDS, changes, short
 
 A_PAGE = 100
 MOST_FILTER = 255

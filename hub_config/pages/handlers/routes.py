@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tornado.web import RequestHandler
 
-from hub_config.pages.handlers import class_hours, course, events, home, lease, pool, records
+from gpu_kernels.hub_config.pages.handlers import class_hours, course, events, home, lease, pool, records
 
 NAME = r"([^/]{1,600})"
 

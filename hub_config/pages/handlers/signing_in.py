@@ -8,9 +8,9 @@ from typing import Any
 from jupyterhub.services.auth import HubOAuthCallbackHandler
 
 from gpu_kernels.errors import RateLimited
-from hub_config.pages.handlers.base import PageHandler
+from gpu_kernels.hub_config.pages.handlers.base import PageHandler
 
-log = logging.getLogger("hub_config.pages")
+log = logging.getLogger("gpu_kernels.hub_config.pages")
 
 
 class SigningIn(HubOAuthCallbackHandler, PageHandler):  # type: ignore[misc]

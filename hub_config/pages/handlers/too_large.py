@@ -10,7 +10,7 @@ from tornado.httputil import HTTPServerRequest
 from tornado.routing import Matcher
 from tornado.web import Finish, stream_request_body
 
-from hub_config.pages.handlers.base import PageHandler
+from gpu_kernels.hub_config.pages.handlers.base import PageHandler
 
 MOST_POSTED = 64 * 1024
 """Bytes of a form; the largest that the pages have is far smaller."""

@@ -8,8 +8,8 @@ from datetime import date, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from hub_config.pages.views.servers import colour
-from hub_config.pages.wording import WEEKDAY_NAMES
+from gpu_kernels.hub_config.pages.views.servers import colour
+from gpu_kernels.hub_config.pages.wording import WEEKDAY_NAMES
 
 WIDTH, DAY_WIDTH, LEFT, TOP, HOUR_HEIGHT = 760, 100, 56, 26, 34
 FIRST_HOUR, LAST_HOUR = 8, 18

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from hub_config.pages.texts import noted
-from hub_config.pages.wording import SHORT_WEEKDAYS, gpus_text
+from gpu_kernels.hub_config.pages.texts import noted
+from gpu_kernels.hub_config.pages.wording import SHORT_WEEKDAYS, gpus_text
 
 _ = noted
 

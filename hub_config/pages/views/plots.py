@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from hub_config.pages.wording import plain_number
+from gpu_kernels.hub_config.pages.wording import plain_number
 
 WIDTH, HEIGHT = 720, 220
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 14, 30

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hub_config.pages.wording import gpus_text, plain_number
+from gpu_kernels.hub_config.pages.wording import gpus_text, plain_number
 
 NO_OVERRIDE: dict[str, Any] = {
     "sizes": None,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hub_config.pages.views.own import Held, held
+from gpu_kernels.hub_config.pages.views.own import Held, held
 
 A_PAGE = 500
 

@@ -22,8 +22,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from remoting.agent.gpus import software_gpus
-from remoting.environment import client_environment, software_environment
+from gpu_kernels.remoting.agent.gpus import software_gpus
+from gpu_kernels.remoting.environment import client_environment, software_environment
 from tests.conformance.one_agent import OneAgent
 
 GPU_MIB, SLICE_MIB, SLICE_THOUSANDTHS = 16384, 327, 20

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from gpu_kernels import __version__
-from remoting.agent.gpus import software_gpus
-from remoting.environment import client_environment, without_gpu
+from gpu_kernels.remoting.agent.gpus import software_gpus
+from gpu_kernels.remoting.environment import client_environment, without_gpu
 from tests.conformance.one_agent import OneAgent
 
 PROGRAM = Path(__file__).parent / "programs" / "neighbours.py"

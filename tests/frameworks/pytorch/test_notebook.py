@@ -15,7 +15,7 @@ import nbclient
 import nbformat
 import pytest
 
-import kernelspecs
+from gpu_kernels import kernelspecs
 from gpu_kernels.client import Slot
 from gpu_kernels.provisioner import attachments
 from gpu_kernels.pytorch import WHAT_RUNS_WHERE

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from remoting.environment import without_gpu
+from gpu_kernels.remoting.environment import without_gpu
 from tests.frameworks.slim import environment_of, site_of
 from tests.native_build import ROOT
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from remoting.environment import without_gpu
+from gpu_kernels.remoting.environment import without_gpu
 from tests.conformance.places import PLACES
 from tests.frameworks import installed
 

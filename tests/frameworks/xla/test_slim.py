@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from remoting.environment import without_gpu
+from gpu_kernels.remoting.environment import without_gpu
 from tests.frameworks import slim
 
 from .conftest import assert_close, python_with, run

@@ -10,7 +10,7 @@ import os
 from ctypes import byref, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from pathlib import Path
 
-from remoting.paths import native_build
+from gpu_kernels.remoting.paths import native_build
 
 LIBRARIES = native_build().softgpu
 # A build with sanitizers, or one that is not installed yet, can be put in the place of the installed library.

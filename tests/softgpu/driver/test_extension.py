@@ -115,7 +115,7 @@ def test_an_interrupt_leaves_the_work_of_others_alone(library, tmp_path):
 
 FILE = """
 import os, random
-from remoting.agent.slice_file import SliceFile
+from gpu_kernels.remoting.agent.slice_file import SliceFile
 MB = 1 << 20
 held = lambda: os.fstat(file.descriptor).st_blocks * 512
 file = SliceFile(8)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from remoting.paths import native_build
+from gpu_kernels.remoting.paths import native_build
 
 from .raw import LIBRARIES
 
