@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from gpu_kernels.pytorch import TRIED, build
+from gpu_kernels.pytorch import TRIED, build, processes
 
 SOFTWARE_NAMES = ("Software GPU", " (software GPU)")
 """How the driver's name of a software GPU ends, whatever it was given; no GPU's does."""
@@ -16,6 +16,8 @@ NOTHING_OF_OURS = "GPU_KERNELS_PYTORCH"
 """Set to 0, PyTorch stays as it is."""
 NOTHING_MAPPED = "GPU_KERNELS_MAP"
 """Set to 0, a forwarded slice's memory is copied for each operator, as from another host."""
+CALLS_OF_LIBRARIES = "gkLibraryCall"
+"""What our drivers export, straight and forwarded, and NVIDIA's does not."""
 COPIED, OWN, MAPPED = 0, 1, 2
 """How operators reach the slice's memory (``Way`` in native/slice_memory.h)."""
 ERROR_ROOM = 4096
@@ -33,6 +35,8 @@ def switch_on() -> list[str]:
     if os.environ.get(NOTHING_OF_OURS) == "0":
         return []
     try:
+        if _driver_has(CALLS_OF_LIBRARIES):
+            processes.copy_batches()
         if not all(is_software_gpu(torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())):
             return []
         return _load(build.library())
@@ -66,9 +70,10 @@ def _way() -> int:
     """Device addresses are addresses of this process where the driver itself is the software GPU, which says
     so by a name that the forwarding client does not have.
     """
-    try:
-        if hasattr(ctypes.CDLL("libcuda.so.1"), "gk_softgpu_extension"):
-            return OWN
-    except OSError:
-        return COPIED
+    if _driver_has("gk_softgpu_extension"):
+        return OWN
     return COPIED if os.environ.get(NOTHING_MAPPED) == "0" else MAPPED
+
+
+def _driver_has(name: str) -> bool:
+    return hasattr(ctypes.CDLL("libcuda.so.1"), name)

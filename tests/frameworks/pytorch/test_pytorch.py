@@ -80,6 +80,8 @@ graphed RuntimeError cannot be captured in a CUDA graph
 and on True False
 pinned batches True
 device in a loader's worker RuntimeError Cannot re-initialize CUDA
+from spawned workers {'cuda:0'} [[0, 0], [1, 1], [2, 2], [3, 3]]
+to another process RuntimeError Send tensor.cpu()
 ten threads 10
 ten streams 10
 """

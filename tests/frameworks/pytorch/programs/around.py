@@ -115,6 +115,11 @@ def loaders() -> None:
     print("pinned batches", total == 2 * 780)
     refused = failure(lambda: list(DataLoader(OnTheDevice(), num_workers=1)), "Cannot re-initialize CUDA")
     print("device in a loader's worker", refused)
+    spawned = DataLoader(OnTheDevice(), batch_size=2, num_workers=2, multiprocessing_context="spawn")
+    batches = list(spawned)
+    print("from spawned workers", {str(each.device) for each in batches}, torch.cat(batches).tolist())
+    one, _ = torch.multiprocessing.get_context("spawn").Pipe()
+    print("to another process", failure(lambda: one.send(batches[0]), "Send tensor.cpu()"))
 
 
 def ten_at_once(act: Callable[[int], bool]) -> int:
