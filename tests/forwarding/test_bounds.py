@@ -14,6 +14,8 @@ from .minimal_agent import MinimalAgent
 from .recorded import Client
 
 SLICE_MIB, TIGHT_MIB = 64, 96
+LEAST_MIB = 64
+"""What an agent may give a worker for itself at least (``worker_memory_mib``)."""
 
 PRELUDE = """
     STORE = '''
@@ -55,10 +57,10 @@ def roomy(tmp_path: Path, native: Build, driver: Path) -> Iterator[Client]:
         yield Client(agent, native)
 
 
-@pytest.fixture
-def tight(tmp_path: Path, native: Build, driver: Path) -> Iterator[Client]:
+@pytest.fixture(params=[LEAST_MIB, TIGHT_MIB])
+def tight(request: pytest.FixtureRequest, tmp_path: Path, native: Build, driver: Path) -> Iterator[Client]:
     """A worker that may take little memory besides its slice."""
-    options = ("--host-memory-mib", str(TIGHT_MIB))
+    options = ("--host-memory-mib", str(request.param))
     with MinimalAgent(tmp_path, native.worker, driver, environment=SETTINGS, options=options) as agent:
         yield Client(agent, native)
 

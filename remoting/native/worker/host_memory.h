@@ -17,6 +17,7 @@
 // Beside the limit is what the process has before it serves anybody, and the software GPU's slices.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -84,10 +85,16 @@ class HostMemory {
     static constexpr uint64_t kUnseen = 4 << 20;
     static constexpr uint64_t kRequest = 4096;  // what a request counts at least
     static constexpr unsigned kAtOnce = 4;      // in rooms that were waited for
+    static constexpr uint64_t kFewLoads = 24 << 20;
 
-    uint64_t tight_bytes() const { return apart_ + limit_ / 8 * 5 - borrowed(); }
+    uint64_t tight_bytes() const { return full_bytes() - for_others(); }
     uint64_t full_bytes() const { return apart_ + most_looked_at(); }
     uint64_t most_looked_at() const { return limit_ / 4 * 3 - borrowed(); }
+    // What remains for the others when one session has taken all that it may: at least a few small loads, of
+    // which each is charged 8 MiB.
+    uint64_t for_others() const {
+        return std::min(std::max(limit_ / 8, kFewLoads), most_looked_at() / 2);
+    }
     // What lanes may take beyond their own part.
     uint64_t borrowed() const;
     Level look();
