@@ -150,6 +150,44 @@ def no_numbers() -> dict[str, int]:
     return {"ended": ended}
 
 
+def fill_but(bytes_: int) -> int:
+    """Allocates all of the slice but so much."""
+    _, free, _ = driver.cuMemGetInfo()
+    error, address = driver.cuMemAlloc(free - bytes_)
+    assert error == 0
+    return int(address)
+
+
+def full() -> dict[str, int]:
+    """Small matrices in a full slice are computed; one whose copy finds no place is not."""
+    small, large = matrix(), OnDevice(np.zeros((3000, 3000), "float64", order="F"))
+    fill_but(16 << 20)
+    assert after(lib.status("Spotrf", 0, N, small, N, room, 1, info)) == {"status": 0, "after": 0}
+    return after(lib.status("Dpotrf", 0, 3000, large, 3000, room, 1, info))
+
+
+def too_large() -> dict[str, int]:
+    """Singular vectors of a matrix whose copies are more than the slice, were it empty."""
+    n = 5000
+    (_, s), *square = (driver.cuMemAlloc(size * 8) for size in (n, n * n, n * n, n * n))
+    a, u, v = (ctypes.c_void_p(int(address)) for _, address in square)
+    sizes = (1, 0, n, n, a, n, ctypes.c_void_p(int(s)), u, n, v, n)
+    return after(lib.status("Dgesvdj", *sizes, room, 1, info, lib.settings("gesvdj")))
+
+
+def in_line() -> dict[str, int]:
+    """Two streams, with room for one call's copies: both are done, one after the other."""
+    n, streams = 2400, [driver.cuStreamCreate(1)[1] for _ in range(3)]
+    identity = np.asfortranarray(np.eye(n))
+    on = [OnDevice(4 * identity) for _ in streams]
+    fill_but(60 << 20)
+    for stream, a in zip(streams, on, strict=True):
+        assert lib.library.cusolverDnSetStream(lib.handle, ctypes.c_void_p(int(stream))) == 0
+        assert lib.status("Dpotrf", 0, n, a, n, room, 1, info) == 0
+    (error,) = driver.cuCtxSynchronize()
+    return {"after": int(error), "right": sum(bool((a.get() == 2 * identity).all()) for a in on)}
+
+
 def handles() -> dict[str, int]:
     other = ctypes.c_void_p()
     assert lib.library.cusolverDnCreate(ctypes.byref(other)) == 0

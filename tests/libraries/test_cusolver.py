@@ -10,7 +10,7 @@ from tests.libraries.programs import runner_of
 from tests.native_build import python_path
 
 NOT_INITIALIZED, INVALID_VALUE, NOT_SUPPORTED = 1, 3, 9
-ILLEGAL_ADDRESS = 700
+OUT_OF_MEMORY, ILLEGAL_ADDRESS = 2, 700
 pytestmark = [pytest.mark.native, pytest.mark.timeout(600)]
 run = runner_of("cusolver", 12)
 
@@ -81,6 +81,25 @@ def test_what_would_leave_the_slice_is_a_fault_and_one_line_says_whose(place, wh
 
 def test_what_is_no_number_ends_in_a_result_or_a_code(environment) -> None:
     assert behaviour(environment, "no_numbers")[0] == {"ended": 18}
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("full", "cusolverDnDpotrf: it takes 69 MiB to work in, beside its operands, and of the device's "),
+        ("too_large", "to work in, beside its operands, and the device has "),
+    ],
+)
+@pytest.mark.parametrize("place", ["straight", "forwarded"])
+def test_a_call_that_finds_no_room_says_how_much_it_takes(place, what, words) -> None:
+    with PLACES[place](1) as process, process() as env:  # an error of a stream's work ends the worker
+        said, told = behaviour(env | {"PYTHONPATH": python_path()}, what)
+    assert said == {"status": 0, "after": OUT_OF_MEMORY}
+    assert words in told
+
+
+def test_calls_wait_for_each_others_room(environment) -> None:
+    assert behaviour(environment, "in_line")[0] == {"after": 0, "right": 3}
 
 
 def test_a_handle_that_is_none_is_found_out(environment) -> None:

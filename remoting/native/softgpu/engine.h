@@ -136,6 +136,10 @@ class DeviceMemory {
     // False when `base` is not the start of a live allocation. The address is not handed out again until the
     // rest of the (several times larger) range has been.
     bool free(uint64_t base) noexcept;
+    // Memory of the process that counts as used, without an address: what works for the device takes it. False when
+    // less than `bytes` is left.
+    bool take(uint64_t bytes) noexcept;
+    void give_back(uint64_t bytes) noexcept;
     // Makes host memory accessible to kernels under its own address (pinned and managed memory). The caller
     // unmaps before the memory goes away and after the launches that may use it have ended. Does not count as
     // used.

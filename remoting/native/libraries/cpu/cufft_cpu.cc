@@ -57,11 +57,31 @@ void write(Type type, void* to, int64_t i, Real value) {
     set_element(to, i, value);
 }
 
+int64_t largest_prime_of(int64_t n) {
+    int64_t largest = 1;
+    for (int64_t prime = 2; prime * prime <= n; ++prime) {
+        for (; n % prime == 0; n /= prime) largest = prime;
+    }
+    return std::max(largest, n);
+}
+
 ducc0::fmav_info::shape_t shape_of(const Side& side) {
     return {side.count, side.count + std::size(side.count)};
 }
 ducc0::fmav_info::stride_t strides_of(const Side& side) {
     return {side.step, side.step + std::size(side.step)};
+}
+
+// What ducc0 takes for transforms of `lines` lines of `length` complex numbers, in such numbers: two plans
+// (the roots of unity, for a large prime factor those of a convolution), and for each thread the lines that
+// it does at once and what they work in.
+uint64_t working_numbers(int64_t length, int64_t lines, unsigned threads) {
+    constexpr int64_t kLargePrime = 110, kLinesAtOnce = 20, kVector = 4;
+    const bool has_large_prime = largest_prime_of(length) >= kLargePrime;
+    const int64_t of_plans = has_large_prime ? 24 : 4, of_buffer = has_large_prime ? 12 : 3;
+    const int64_t of_thread = std::min(lines, kLinesAtOnce) + of_buffer * std::min(lines, kVector);
+    const int64_t at_once = std::clamp<int64_t>(lines / 2, 1, threads);
+    return product(maths::length(length), maths::length(of_plans + at_once * of_thread));
 }
 
 // A part of a transform's batches, computed in `Real`.
@@ -81,22 +101,54 @@ class Batches {
         return std::max<int64_t>(1, kMostAtOnce / elements_of(one));
     }
 
-    // What is read in place is there no more when it is written: only elements that keep their places may be.
+    // To work in, beside the operands.
+    uint64_t room() const {
+        const Part part = part_of(0, std::min(at_once(), m_.plan.batch));
+        const auto input = static_cast<uint64_t>(elements_of(part.input)),
+                   output = static_cast<uint64_t>(elements_of(part.output));
+        const int64_t all = std::max(elements_of(part.input), elements_of(part.output));
+        uint64_t numbers = 0;
+        for (int64_t i = 1; i <= m_.plan.rank; ++i) {
+            const int64_t n = std::max(part.input.count[i], part.output.count[i]);
+            numbers =
+                std::max(numbers, working_numbers(n, (all + n - 1) / n, static_cast<unsigned>(threads_)));
+        }
+        // With more dimensions it transforms the other ones first, and keeps its input as it is.
+        if (kind_of(m_.plan) == Kind::to_real && m_.plan.rank > 1) numbers = sum(numbers, input);
+        // All parts are done as the first one, unless they come to overlap.
+        if (!is_direct(part_of(0, m_.plan.batch))) numbers = sum(numbers, sum(input, output));
+        return product(numbers, sizeof(std::complex<Real>));
+    }
+
     void run(int64_t first, int64_t count) {
-        Side input = input_, output = output_;
-        input.count[0] = output.count[0] = count;
-        const uint64_t from = place(m_.input, m_.plan.input_type, input, first);
-        const uint64_t to = place(m_.output, m_.plan.output_type, output, first);
-        const bool apart = from + bytes(m_.plan.input_type, input) <= to || to + bytes(m_.plan.output_type, output) <= from;
-        const bool stays = from == to && kind_of(m_.plan) == Kind::complex && std::ranges::equal(input.step, output.step);
-        if (bytes_of(type_) == sizeof(Real) && (apart || stays)) {
-            transform(at<Real>(from), input, at<Real>(to), output);
+        const Part part = part_of(first, count);
+        if (is_direct(part)) {
+            transform(at<Real>(part.from), part.input, at<Real>(part.to), part.output);
         } else {
-            through_own_memory(at<void>(from), input, at<void>(to), output);
+            through_own_memory(at<void>(part.from), part.input, at<void>(part.to), part.output);
         }
     }
 
   private:
+    struct Part {
+        Side input, output;
+        uint64_t from, to;
+    };
+    Part part_of(int64_t first, int64_t count) const {
+        Part part{input_, output_, 0, 0};
+        part.input.count[0] = part.output.count[0] = count;
+        part.from = place(m_.input, m_.plan.input_type, part.input, first);
+        part.to = place(m_.output, m_.plan.output_type, part.output, first);
+        return part;
+    }
+    // What is read in place is there no more when it is written: only elements that keep their places may be.
+    bool is_direct(const Part& part) const {
+        const bool apart = part.from + bytes(m_.plan.input_type, part.input) <= part.to ||
+                           part.to + bytes(m_.plan.output_type, part.output) <= part.from;
+        const bool stays = part.from == part.to && kind_of(m_.plan) == Kind::complex &&
+                           std::ranges::equal(part.input.step, part.output.step);
+        return bytes_of(type_) == sizeof(Real) && (apart || stays);
+    }
     static int64_t parts_of(int64_t type) { return is_complex(type) ? 2 : 1; }
     uint64_t bytes(int64_t type, const Side& side) const {
         return span_of(side) * static_cast<uint64_t>(parts_of(type)) * bytes_of(type_);
@@ -149,9 +201,10 @@ class Batches {
 };
 
 template <typename Real>
-void run_all(const Transform& m, const Work& work) {
+void run_all(const Transform& m, Work& work) {
     Batches<Real> batches(m, work);
     const int64_t at_once = batches.at_once();
+    work.reserve(batches.room());
     for (int64_t first = 0; first < m.plan.batch && !work.stopped();) {
         const int64_t count = std::min(at_once, m.plan.batch - first);
         batches.run(first, count);

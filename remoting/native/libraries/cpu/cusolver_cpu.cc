@@ -91,6 +91,26 @@ Own<T> own_vector(uint64_t address, int64_t n) {
     return Own<T>(address, n, 1, n);
 }
 
+// What copies of matrices take, and what LAPACK wants beside them.
+uint64_t area(int64_t rows, int64_t columns) {
+    return product(length(rows), length(columns));
+}
+template <typename T>
+void reserve(Work& work, std::initializer_list<uint64_t> numbers) {
+    uint64_t all = 0;
+    for (const uint64_t each : numbers) all = sum(all, each);
+    work.reserve(product(all, sizeof(T)));
+}
+// Of a factorisation by blocks, for rows or columns.
+uint64_t blocks_of(int64_t n) {
+    constexpr int64_t kBlock = 64, kTriangle = kBlock * (kBlock + 1);
+    return sum(area(n, kBlock), kTriangle);
+}
+// Of eigenvalues by divide and conquer, with their lists of integers.
+uint64_t conquered(int64_t n) {
+    return sum(product(3, area(n, n)), sum(blocks_of(n), area(n, 16)));
+}
+
 char fill_letter(int64_t fill) {
     return fill == 0 ? 'L' : 'U';
 }
@@ -174,7 +194,8 @@ lapack_int lu_in_order(const Work& work, Own<T>& a, int64_t rows, int64_t column
 }
 
 template <typename T, typename Message>
-void cholesky(const Message& m) {
+void cholesky(const Message& m, Work& work) {
+    reserve<T>(work, {area(m.n, m.n)});
     Own<T> a(m.A, m.n, m.n, m.lda);
     const lapack_int info = Lapack<T>::potrf(LAPACK_COL_MAJOR, fill_letter(m.uplo), m.n, a.data(), a.lead());
     a.store();
@@ -188,14 +209,16 @@ void solve_by_cholesky(int64_t fill, int64_t n, Own<T>& a, Own<T>& b, int64_t co
 }
 
 template <typename T, typename Message>
-void cholesky_solution(const Message& m) {
+void cholesky_solution(const Message& m, Work& work) {
+    reserve<T>(work, {area(m.n, m.n), area(m.n, m.nrhs)});
     Own<T> a(m.A, m.n, m.n, m.lda), b(m.B, m.n, m.nrhs, m.ldb);
     solve_by_cholesky(m.uplo, m.n, a, b, m.nrhs);
     put_info(m.info, 0, 0);
 }
 
 template <typename T, typename Integer, typename Message>
-void lu(const Message& m, const Work& work) {
+void lu(const Message& m, Work& work) {
+    reserve<T>(work, {area(m.m, m.n), area(smaller(m.m, m.n), 2)});
     Own<T> a(m.A, m.m, m.n, m.lda);
     Pivots pivots(static_cast<size_t>(std::min(m.m, m.n)));
     lapack_int info = 0;
@@ -210,7 +233,8 @@ void lu(const Message& m, const Work& work) {
 }
 
 template <typename T, typename Integer, typename Message>
-void lu_solution(const Message& m, const Work& work) {
+void lu_solution(const Message& m, Work& work) {
+    reserve<T>(work, {area(m.n, m.n), area(m.n, m.nrhs), area(m.n, 2)});
     Own<T> a(m.A, m.n, m.n, m.lda), b(m.B, m.n, m.nrhs, m.ldb);
     const Pivots pivots = pivots_of<Integer>(m.pivots, m.n);
     check_rows(pivots, work);
@@ -221,11 +245,17 @@ void lu_solution(const Message& m, const Work& work) {
 }
 
 template <typename T, typename Message>
-void qr(const Message& m) {
+void qr(const Message& m, Work& work) {
+    reserve<T>(work, {area(m.m, m.n), area(smaller(m.m, m.n), 1), blocks_of(m.n)});
     Own<T> a(m.A, m.m, m.n, m.lda), tau = own_vector<T>(m.tau, std::min(m.m, m.n));
     const lapack_int info = Lapack<T>::geqrf(LAPACK_COL_MAJOR, m.m, m.n, a.data(), a.lead(), tau.data());
     a.store(), tau.store();
     put_info(m.info, 0, info);
+}
+
+template <typename T, typename Message>
+void reserve_for_eigenvalues(const Message& m, Work& work) {
+    reserve<T>(work, {area(m.n, m.n), area(m.n, 1), conquered(m.n)});
 }
 
 // The i-th of matrices without gaps between them.
@@ -241,8 +271,11 @@ void eigenvalues(const Message& m, int64_t i) {
 }
 
 template <typename T, typename Message>
-void singular_values(const Message& m) {
+void singular_values(const Message& m, Work& work) {
     const int64_t few = std::min(m.m, m.n);
+    reserve<T>(work,
+               {product(2, area(m.m, m.n)), area(m.m, m.jobu == 'A' ? m.m : few), product(2, area(few, few)),
+                area(m.jobvt == 'A' ? m.n : few, m.n), blocks_of(m.m), blocks_of(m.n), area(few, 8)});
     const auto has_own = [](int64_t letter) { return letter == 'A' || letter == 'S'; };
     Own<T> a(m.A, m.m, m.n, m.lda);
     Own<T> u(m.U, has_own(m.jobu) ? m.m : 0, m.jobu == 'A' ? m.m : few, m.ldu);
@@ -256,6 +289,14 @@ void singular_values(const Message& m) {
     if (m.jobu == 'O' || m.jobvt == 'O') a.store();
     s.store(), u.store(), vt.store();
     put_info(m.info, 0, info);
+}
+
+template <typename T, typename Message>
+void reserve_for_singular_vectors(const Message& m, int64_t economical, Work& work) {
+    const int64_t few = std::min(m.m, m.n), left = economical ? few : m.m, right = economical ? few : m.n;
+    reserve<T>(work, {product(2, area(m.m, m.n)), m.jobz ? area(m.m, left) : 0,
+                      m.jobz ? product(2, area(m.n, right)) : 0, product(6, area(few, few)), blocks_of(m.m),
+                      blocks_of(m.n), area(few, 16)});
 }
 
 // A = U S V^H, where cuSOLVER gives V and LAPACK its adjoint.
@@ -280,21 +321,22 @@ void singular_vectors(const Message& m, int64_t economical, int64_t i) {
 
 }  // namespace
 
-CUresult run(potrf& m, Type type, Work&) {
-    return of_type(type, [&]<typename T>(T) { cholesky<T>(m); });
+CUresult run(potrf& m, Type type, Work& work) {
+    return of_type(type, [&]<typename T>(T) { cholesky<T>(m, work); });
 }
-CUresult run(xpotrf& m, Type, Work&) {
-    return of_type(as_type(m.Atype), [&]<typename T>(T) { cholesky<T>(m); });
+CUresult run(xpotrf& m, Type, Work& work) {
+    return of_type(as_type(m.Atype), [&]<typename T>(T) { cholesky<T>(m, work); });
 }
-CUresult run(potrs& m, Type type, Work&) {
-    return of_type(type, [&]<typename T>(T) { cholesky_solution<T>(m); });
+CUresult run(potrs& m, Type type, Work& work) {
+    return of_type(type, [&]<typename T>(T) { cholesky_solution<T>(m, work); });
 }
-CUresult run(xpotrs& m, Type, Work&) {
-    return of_type(as_type(m.Atype), [&]<typename T>(T) { cholesky_solution<T>(m); });
+CUresult run(xpotrs& m, Type, Work& work) {
+    return of_type(as_type(m.Atype), [&]<typename T>(T) { cholesky_solution<T>(m, work); });
 }
 
-CUresult run(potri& m, Type type, Work&) {
+CUresult run(potri& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
+        reserve<T>(work, {area(m.n, m.n)});
         Own<T> a(m.A, m.n, m.n, m.lda);
         const lapack_int info = Lapack<T>::potri(LAPACK_COL_MAJOR, fill_letter(m.uplo), m.n, a.data(), a.lead());
         a.store();
@@ -304,6 +346,7 @@ CUresult run(potri& m, Type type, Work&) {
 
 CUresult run(potrf_batched& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
+        reserve<T>(work, {area(m.n, m.n)});
         for (int64_t i = 0; i < m.batch && !work.stopped(); ++i) {
             Own<T> a(nth<T>(m.A, i), m.n, m.n, m.lda);
             const lapack_int info = Lapack<T>::potrf(LAPACK_COL_MAJOR, fill_letter(m.uplo), m.n, a.data(), a.lead());
@@ -315,6 +358,7 @@ CUresult run(potrf_batched& m, Type type, Work& work) {
 
 CUresult run(potrs_batched& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
+        reserve<T>(work, {area(m.n, m.n), area(m.n, m.nrhs)});
         for (int64_t i = 0; i < m.batch && m.A && m.B && !work.stopped(); ++i) {
             Own<T> a(nth<T>(m.A, i), m.n, m.n, m.lda), b(nth<T>(m.B, i), m.n, m.nrhs, m.ldb);
             solve_by_cholesky(m.uplo, m.n, a, b, m.nrhs);
@@ -336,15 +380,16 @@ CUresult run(xgetrs& m, Type, Work& work) {
     return of_type(as_type(m.Atype), [&]<typename T>(T) { lu_solution<T, int64_t>(m, work); });
 }
 
-CUresult run(geqrf& m, Type type, Work&) {
-    return of_type(type, [&]<typename T>(T) { qr<T>(m); });
+CUresult run(geqrf& m, Type type, Work& work) {
+    return of_type(type, [&]<typename T>(T) { qr<T>(m, work); });
 }
-CUresult run(xgeqrf& m, Type, Work&) {
-    return of_type(as_type(m.Atype), [&]<typename T>(T) { qr<T>(m); });
+CUresult run(xgeqrf& m, Type, Work& work) {
+    return of_type(as_type(m.Atype), [&]<typename T>(T) { qr<T>(m, work); });
 }
 
-CUresult run(orgqr& m, Type type, Work&) {
+CUresult run(orgqr& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
+        reserve<T>(work, {area(m.m, m.n), area(m.k, 1), blocks_of(m.n)});
         Own<T> a(m.A, m.m, m.n, m.lda), tau = own_vector<T>(m.tau, m.k);
         const lapack_int info = Lapack<T>::orgqr(LAPACK_COL_MAJOR, m.m, m.n, m.k, a.data(), a.lead(), tau.data());
         a.store();
@@ -352,8 +397,10 @@ CUresult run(orgqr& m, Type type, Work&) {
     });
 }
 
-CUresult run(ormqr& m, Type type, Work&) {
+CUresult run(ormqr& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
+        reserve<T>(work, {area(m.side ? m.n : m.m, m.k), area(m.k, 1), area(m.m, m.n),
+                          blocks_of(m.side ? m.m : m.n)});
         Own<T> a(m.A, m.side ? m.n : m.m, m.k, m.lda), tau = own_vector<T>(m.tau, m.k), c(m.C, m.m, m.n, m.ldc);
         const lapack_int info =
             Lapack<T>::ormqr(LAPACK_COL_MAJOR, m.side ? 'R' : 'L', op_letter<T>(m.trans), m.m, m.n, m.k, a.data(),
@@ -363,8 +410,9 @@ CUresult run(ormqr& m, Type type, Work&) {
     });
 }
 
-CUresult run(sytrf& m, Type type, Work&) {
+CUresult run(sytrf& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
+        reserve<T>(work, {area(m.n, m.n), area(m.n, 2), blocks_of(m.n)});
         Own<T> a(m.A, m.n, m.n, m.lda);
         Pivots pivots(static_cast<size_t>(m.n));
         const lapack_int info =
@@ -377,6 +425,7 @@ CUresult run(sytrf& m, Type type, Work&) {
 
 CUresult run(xsytrs& m, Type, Work& work) {
     return of_type(as_type(m.Atype), [&]<typename T>(T) {
+        reserve<T>(work, {area(m.n, m.n), area(m.n, m.nrhs), area(m.n, 2)});
         Own<T> a(m.A, m.n, m.n, m.lda), b(m.B, m.n, m.nrhs, m.ldb);
         const Pivots pivots = pivots_of<int64_t>(m.pivots, m.n);
         check_blocks(pivots, m.uplo == 1, work);
@@ -387,29 +436,41 @@ CUresult run(xsytrs& m, Type, Work& work) {
     });
 }
 
-CUresult run(syevd& m, Type type, Work&) {
-    return of_type(type, [&]<typename T>(T) { eigenvalues<T>(m, 0); });
+CUresult run(syevd& m, Type type, Work& work) {
+    return of_type(type, [&]<typename T>(T) {
+        reserve_for_eigenvalues<T>(m, work);
+        eigenvalues<T>(m, 0);
+    });
 }
 // By rotations on a GPU; their settings say how exact results are to be, and these are exact.
-CUresult run(syevj& m, Type type, Work&) {
-    return of_type(type, [&]<typename T>(T) { eigenvalues<T>(m, 0); });
+CUresult run(syevj& m, Type type, Work& work) {
+    return of_type(type, [&]<typename T>(T) {
+        reserve_for_eigenvalues<T>(m, work);
+        eigenvalues<T>(m, 0);
+    });
 }
 CUresult run(syevj_batched& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
+        reserve_for_eigenvalues<T>(m, work);
         for (int64_t i = 0; i < m.batch && !work.stopped(); ++i) eigenvalues<T>(m, i);
     });
 }
-CUresult run(xsyevd& m, Type, Work&) {
-    return of_type(as_type(m.Atype), [&]<typename T>(T) { eigenvalues<T>(m, 0); });
+CUresult run(xsyevd& m, Type, Work& work) {
+    return of_type(as_type(m.Atype), [&]<typename T>(T) {
+        reserve_for_eigenvalues<T>(m, work);
+        eigenvalues<T>(m, 0);
+    });
 }
 CUresult run(xsyev_batched& m, Type, Work& work) {
     return of_type(as_type(m.Atype), [&]<typename T>(T) {
+        reserve_for_eigenvalues<T>(m, work);
         for (int64_t i = 0; i < m.batch && !work.stopped(); ++i) eigenvalues<T>(m, i);
     });
 }
 
-CUresult run(sygvd& m, Type type, Work&) {
+CUresult run(sygvd& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
+        reserve<T>(work, {product(2, area(m.n, m.n)), area(m.n, 1), conquered(m.n)});
         Own<T> a(m.A, m.n, m.n, m.lda), b(m.B, m.n, m.n, m.ldb);
         Own<Real<T>> w = own_vector<Real<T>>(m.W, m.n);
         const lapack_int info =
@@ -422,17 +483,21 @@ CUresult run(sygvd& m, Type type, Work&) {
     });
 }
 
-CUresult run(gesvd& m, Type type, Work&) {
-    return of_type(type, [&]<typename T>(T) { singular_values<T>(m); });
+CUresult run(gesvd& m, Type type, Work& work) {
+    return of_type(type, [&]<typename T>(T) { singular_values<T>(m, work); });
 }
-CUresult run(xgesvd& m, Type, Work&) {
-    return of_type(as_type(m.Atype), [&]<typename T>(T) { singular_values<T>(m); });
+CUresult run(xgesvd& m, Type, Work& work) {
+    return of_type(as_type(m.Atype), [&]<typename T>(T) { singular_values<T>(m, work); });
 }
-CUresult run(gesvdj& m, Type type, Work&) {
-    return of_type(type, [&]<typename T>(T) { singular_vectors<T>(m, m.economical, 0); });
+CUresult run(gesvdj& m, Type type, Work& work) {
+    return of_type(type, [&]<typename T>(T) {
+        reserve_for_singular_vectors<T>(m, m.economical, work);
+        singular_vectors<T>(m, m.economical, 0);
+    });
 }
 CUresult run(gesvdj_batched& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
+        reserve_for_singular_vectors<T>(m, 0, work);
         for (int64_t i = 0; i < m.batch && !work.stopped(); ++i) singular_vectors<T>(m, 0, i);
     });
 }
@@ -441,9 +506,6 @@ CUresult run_function(uint16_t function, void* arguments, Work& work) {
     static std::once_flag once;
     // A NaN gives NaNs, and no error.
     std::call_once(once, [] { scipy_LAPACKE_set_nancheck64_(0); });
-    // One at a time: a call uses all threads, and its copies are memory that no slice is charged for.
-    static std::mutex one;
-    const std::lock_guard lock(one);
     switch (function) {
 #include "cusolver_cpu.inc"
         default:

@@ -126,6 +126,8 @@ extern "C" __attribute__((visibility("default"))) int gk_cpu_end(const void* cal
     } catch (const Fault& fault) {
         slice->tell(slice->user, fault.line.c_str());
         return fault.result;
+    } catch (const Stopped&) {
+        return CUDA_SUCCESS;
     } catch (const std::exception&) {  // no memory, or a length that no memory has
         return CUDA_ERROR_OUT_OF_MEMORY;
     }

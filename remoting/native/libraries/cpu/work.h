@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "budget.h"
 #include "end.h"
 #include "operands.h"
 
@@ -17,11 +18,13 @@ struct Fault {
     CUresult result;
     std::string line;
 };
+// Ends a call that was interrupted before it began.
+struct Stopped {};
 
 class Work {
   public:
     Work(const GkSlice& slice, const char* function, bool wide)
-        : slice_(slice), function_(function), wide_(wide) {}
+        : slice_(slice), source_(slice), function_(function), wide_(wide) {}
 
     unsigned threads() const { return slice_.threads; }
     bool wide() const { return wide_; }  // integers that a result has are of 64 bits
@@ -30,14 +33,31 @@ class Work {
     }
     // Asked between pieces of long work, which is then left.
     bool stopped() const { return slice_.stopped(slice_.user); }
+    // What the call takes to work in, beside its operands, until it ends or reserves anew: all of it, and
+    // before anything is changed. Waits for other calls; throws where it was interrupted meanwhile, or cannot
+    // have as much.
+    void reserve(uint64_t bytes);
     [[noreturn]] void fail(CUresult result, const std::string& why) const {
         throw Fault{result, std::string(function_) + ": " + why};
     }
 
   private:
+    class SliceAccount final : public Source {
+      public:
+        explicit SliceAccount(const GkSlice& slice) : slice_(slice) {}
+        uint64_t all() const override { return slice_.memory; }
+        bool take(uint64_t bytes) override { return slice_.take(slice_.user, bytes); }
+        void give_back(uint64_t bytes) override { slice_.give_back(slice_.user, bytes); }
+
+      private:
+        const GkSlice& slice_;
+    };
+
     const GkSlice& slice_;
+    SliceAccount source_;
     const char* const function_;
     const bool wide_;
+    Budget::Room room_;
 };
 
 template <typename T>

@@ -61,6 +61,19 @@ bool reach(void* user, uint64_t address, uint64_t bytes, bool written) {
     return true;
 }
 
+DeviceMemory& memory_of(void* user) {
+    const Context& context = Running::of(user).context;
+    return context.driver.memory.space(context.device);
+}
+
+bool take(void* user, uint64_t bytes) {
+    return memory_of(user).take(bytes);
+}
+
+void give_back(void* user, uint64_t bytes) {
+    memory_of(user).give_back(bytes);
+}
+
 bool stopped(void* user) {
     const Running& running = Running::of(user);
     return running.is_interrupted() || running.context.group->cancel.load(std::memory_order_relaxed);
@@ -71,7 +84,16 @@ void tell(void* user, const char* line) {
 }
 
 CUresult run(Running running, const std::vector<std::byte>& call) {
-    const GkSlice slice{&running, running.context.driver.config.threads, reach, stopped, tell};
+    static_assert(kGkMostDevices == Config::kMaxDevices);
+    const GkSlice slice{.user = &running,
+                        .device = static_cast<unsigned>(running.context.device),
+                        .memory = memory_of(&running).total_bytes(),
+                        .threads = running.context.driver.config.threads,
+                        .reach = reach,
+                        .take = take,
+                        .give_back = give_back,
+                        .stopped = stopped,
+                        .tell = tell};
     if (!running.is_interrupted()) {
         const auto result = static_cast<CUresult>(cpu_end()(call.data(), call.size(), &slice));
         if (result != CUDA_SUCCESS) return result;

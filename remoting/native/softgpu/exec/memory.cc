@@ -169,6 +169,19 @@ bool DeviceMemory::free(uint64_t base) noexcept try {
     return true;  // freed; only its addresses are lost
 }
 
+bool DeviceMemory::take(uint64_t bytes) noexcept {
+    State& state = *state_;
+    const std::unique_lock lock(state.mutex);
+    if (bytes > state.total - state.used) return false;
+    state.used += bytes;
+    return true;
+}
+
+void DeviceMemory::give_back(uint64_t bytes) noexcept {
+    const std::unique_lock lock(state_->mutex);
+    state_->used -= bytes;
+}
+
 bool DeviceMemory::map_host(void* memory, uint64_t bytes) noexcept try {
     State& state = *state_;
     const uint64_t base = reinterpret_cast<uint64_t>(memory);

@@ -171,6 +171,15 @@ std::vector<A> block_for(const Shape& s) {
     return std::vector<A>(static_cast<size_t>(s.rows() * s.block()));
 }
 
+// An image, what it becomes, what is added to that, the whole filter, and a block.
+template <typename A>
+void reserve_for(const Convolved& c, const Shape& s, Work& work) {
+    const uint64_t images = sum(length(volume_of(c.x)), product(3, length(volume_of(c.y))));
+    const uint64_t filter = product(length(volume_of(c.w)), length(c.w.dims[0]));
+    const uint64_t block = product(length(s.rows()), length(s.block()));
+    work.reserve(product(sum(images, sum(filter, block)), sizeof(A)));
+}
+
 template <typename Message>
 Convolved convolved(const Message& m, const Tensor& x, uint64_t x_data, const Filter& w, uint64_t w_data,
                     const Tensor& y, uint64_t y_data) {
@@ -183,6 +192,7 @@ CUresult convolve_images(const Convolved& c, Finish finish, Work& work) {
     return in_precision(
         [&]<typename A>(A) {
             const Shape s = shape_of(c);
+            reserve_for<A>(c, s, work);
             const std::vector<A> w = whole<A>(c.w, c.w_data);
             std::vector<A> x(static_cast<size_t>(volume_of(c.x))), y(static_cast<size_t>(volume_of(c.y)));
             std::vector<A> block = block_for<A>(s);
@@ -206,6 +216,7 @@ CUresult convolve_back_to_data(const Convolved& c, Blend blend, Work& work) {
     return in_precision(
         [&]<typename A>(A) {
             const Shape s = shape_of(c);
+            reserve_for<A>(c, s, work);
             const std::vector<A> w = whole<A>(c.w, c.w_data);
             std::vector<A> dx(static_cast<size_t>(volume_of(c.x))), dy(static_cast<size_t>(volume_of(c.y)));
             std::vector<A> block = block_for<A>(s);
@@ -223,6 +234,7 @@ CUresult convolve_back_to_filter(const Convolved& c, Blend blend, Work& work) {
     return in_precision(
         [&]<typename A>(A) {
             const Shape s = shape_of(c);
+            reserve_for<A>(c, s, work);
             std::vector<A> dw(static_cast<size_t>(volume_of(c.w) * c.w.dims[0]));
             std::vector<A> x(static_cast<size_t>(volume_of(c.x))), dy(static_cast<size_t>(volume_of(c.y)));
             std::vector<A> block = block_for<A>(s);
@@ -265,6 +277,7 @@ CUresult run(convolve_and_activate& m, Type, Work& work) {
 }
 
 CUresult run(convolve_back_bias& m, Type, Work& work) {
+    reserve_images(work, 1, length(m.dyDesc.dims[1]), m.dyDesc);
     std::vector<double> sums(static_cast<size_t>(m.dyDesc.dims[1]));
     const int64_t space = space_of(m.dyDesc);
     for (int64_t n = 0; n < m.dyDesc.dims[0] && !work.stopped(); ++n) {

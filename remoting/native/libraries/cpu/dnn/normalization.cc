@@ -10,6 +10,7 @@ namespace maths::cudnn {
 namespace {
 
 using Numbers = std::vector<double>;
+constexpr uint64_t kMostImages = 4, kMostParameters = 8;  // that a call has at once
 
 // How a batch's numbers belong to parameters: one a place of the image, or one a channel.
 struct Normalized {
@@ -89,6 +90,7 @@ void normalize_all(const Normalized& all, const Message& m, const Numbers& mean,
 template <typename Message>
 CUresult train(const Message& m, const Beside& beside, Work& work) {
     const Normalized all(m.mode, m.xDesc);
+    reserve_images(work, kMostImages, kMostParameters * all.parameters, m.xDesc);
     const Statistics batch = statistics(all, m.xDesc, m.x, work);
     const Numbers inverse = inverse_deviation(batch.variance, m.epsilon);
     normalize_all(all, m, batch.mean, inverse, beside, work);
@@ -121,6 +123,7 @@ Saved saved(const Normalized& all, const Message& m, const Work& work) {
 template <typename Message, typename Derivative>
 CUresult back(const Message& m, Derivative derivative, Work& work) {
     const Normalized all(m.mode, m.xDesc);
+    reserve_images(work, kMostImages, kMostParameters * all.parameters, m.xDesc);
     const Saved s = saved(all, m, work);
     const Numbers scales = parameters(m.bnDesc, m.scale);
     Numbers d_scale(all.parameters), d_bias(all.parameters);
@@ -193,6 +196,7 @@ double reduced(int32_t op, double so_far, double value) {
 
 CUresult run(normalize& m, Type, Work& work) {
     const Normalized all(m.mode, m.xDesc);
+    reserve_images(work, kMostImages, kMostParameters * all.parameters, m.xDesc);
     const Numbers inverse = inverse_deviation(parameters(m.bnDesc, m.variance), m.epsilon);
     normalize_all(all, m, parameters(m.bnDesc, m.mean), inverse, {}, work);
     return CUDA_SUCCESS;
@@ -230,6 +234,7 @@ CUresult run(reduce& m, Type, Work& work) {
     const int32_t op = m.reduceTensorDesc.op;
     const auto own = [&](int i) { return m.cDesc.dims[i] == 1 ? 0 : 1; };
     const int64_t volume = volume_of(m.cDesc);
+    reserve_images(work, 1, product(length(volume), length(m.cDesc.dims[0])), m.aDesc);
     Numbers result(static_cast<size_t>(volume * m.cDesc.dims[0]), start_of(op));
     double terms = 1;
     for (int i = 0; i < m.aDesc.rank; ++i) terms *= own(i) ? 1 : static_cast<double>(m.aDesc.dims[i]);

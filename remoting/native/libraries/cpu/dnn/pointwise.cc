@@ -13,6 +13,8 @@ namespace {
 // Calls `make` with each image's number, which gives its numbers, and stores them.
 template <typename Make, typename... Described>
 CUresult by_image(const Tensor& to, uint64_t data, Blend blending, Work& work, Make make, const Described&... from) {
+    constexpr uint64_t kMostImages = 5;  // of response normalisation's way back
+    reserve_images(work, kMostImages, 0, to, from...);
     return in_precision(
         [&]<typename A>(A number) {
             for (int64_t n = 0; n < to.dims[0] && !work.stopped(); ++n) {

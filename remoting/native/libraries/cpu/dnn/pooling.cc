@@ -97,6 +97,7 @@ void for_windows(const Pools& p, Watch& watch, Body body) {
 CUresult run(pool& m, Type, Work& work) {
     const Pools p = pools_of(m.poolingDesc, m.xDesc, m.yDesc);
     const Blend blending = blend(m.alpha, m.beta, m.yDesc);
+    reserve_images(work, 2, 0, m.xDesc, m.yDesc);
     Watch watch(work);
     return in_precision(
         [&]<typename A>(A) {
@@ -122,6 +123,7 @@ CUresult run(pool& m, Type, Work& work) {
 CUresult run(pool_back& m, Type, Work& work) {
     const Pools p = pools_of(m.poolingDesc, m.xDesc, m.yDesc);
     const Blend blending = blend(m.alpha, m.beta, m.dxDesc);
+    reserve_images(work, 3, 0, m.xDesc, m.yDesc);
     Watch watch(work);
     return in_precision(
         [&]<typename A>(A) {

@@ -1,6 +1,7 @@
 // Tensors at the CPU end: an image at a time, as numbers of one type without gaps, channels before space.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "cudnn_messages.h"
@@ -39,6 +40,14 @@ std::vector<A> whole(const Tensor& tensor, uint64_t data) {
     std::vector<A> numbers(static_cast<size_t>(volume * tensor.dims[0]));
     for (int64_t n = 0; n < tensor.dims[0]; ++n) load(tensor, data, tensor, n, numbers.data() + n * volume);
     return numbers;
+}
+
+// For the images that a call has at once: so many of the largest, in double precision, and numbers beside
+// them.
+template <typename... Described>
+void reserve_images(Work& work, uint64_t images, uint64_t numbers, const Described&... tensors) {
+    const uint64_t largest = static_cast<uint64_t>(std::max({volume_of(tensors)...}));
+    work.reserve(product(sum(product(images, largest), numbers), sizeof(double)));
 }
 
 // How a result goes to where it belongs: alpha * result + beta * what is there, which is not read for beta 0.

@@ -1,0 +1,68 @@
+#include "budget.h"
+
+#include <chrono>
+#include <utility>
+
+namespace maths {
+
+Budget::Room::Room(Room&& from) noexcept {
+    *this = std::move(from);
+}
+
+Budget::Room& Budget::Room::operator=(Room&& from) noexcept {
+    if (this == &from) return *this;
+    give_back();
+    budget_ = std::exchange(from.budget_, nullptr);
+    source_ = from.source_, bytes_ = from.bytes_, is_beside_ = from.is_beside_;
+    return *this;
+}
+
+void Budget::Room::give_back() {
+    Budget* const budget = std::exchange(budget_, nullptr);
+    if (!budget) return;
+    if (!is_beside_) source_->give_back(bytes_);
+    {
+        const std::lock_guard lock(budget->mutex_);
+        if (is_beside_) budget->beside_ -= bytes_;
+        --budget->rooms_;
+    }
+    budget->changed_.notify_all();
+}
+
+// With mutex_ held.
+bool Budget::take(uint64_t bytes, Source& source, Room& room) {
+    const bool is_beside = bytes <= kBeside - beside_;
+    if (!is_beside && !source.take(bytes)) return false;
+    if (is_beside) beside_ += bytes;
+    ++rooms_;
+    room.budget_ = this, room.source_ = &source, room.bytes_ = bytes, room.is_beside_ = is_beside;
+    return true;
+}
+
+Budget::Answer Budget::reserve(uint64_t bytes, Source& source, const std::function<bool()>& stopped,
+                               Room& room) {
+    constexpr std::chrono::milliseconds kLook{50};
+    if (bytes > source.all() && bytes > kBeside) return Answer::too_large;
+    std::unique_lock lock(mutex_);
+    const void* const me = &lock;
+    line_.push_back(me);
+    Answer answer = Answer::stopped;
+    while (!stopped()) {
+        const bool is_first = line_.front() == me;
+        if (is_first && take(bytes, source, room)) answer = Answer::reserved;
+        if (is_first && answer != Answer::reserved && rooms_ == 0) answer = Answer::none_left;
+        if (answer != Answer::stopped) break;
+        changed_.wait_for(lock, kLook);
+    }
+    std::erase(line_, me);
+    lock.unlock();
+    changed_.notify_all();
+    return answer;
+}
+
+size_t Budget::waiting() const {
+    const std::lock_guard lock(mutex_);
+    return line_.size();
+}
+
+}  // namespace maths
