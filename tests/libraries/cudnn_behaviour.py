@@ -10,7 +10,7 @@ import threading
 import numpy as np
 from cuda.bindings import driver
 
-from tests.libraries import graphs
+from tests.libraries import graphs, recurrent
 from tests.libraries.convolutions import CASES, forward
 from tests.libraries.cudnn_on_device import FLOAT, Cudnn, Filter, Scale, Tensor, apart, random
 from tests.libraries.graphs import Backend
@@ -160,9 +160,87 @@ def unsupported() -> dict[str, int]:
     return {
         "types": dnn.status("cudnnScaleTensor", bytes_, at, one),
         "graph": pointwise_graph().status(),
-        "recurrent": int(library.cudnnRNNForward(dnn.handle)),
+        "skipped input": described_rnn(input_mode=1),
         "attention": int(library.cudnnMultiHeadAttnForward(dnn.handle)),
     }
+
+
+def described_rnn(**changed: int) -> int:
+    """The status of a recurrent layer's descriptor."""
+    values = {"algorithm": 0, "cell": 2, "bias": 2, "direction": 0, "input_mode": 0, "type": 0, "compute": 0}
+    values |= {"math": 0, "inputs": 3, "hidden": 4, "projection": 4, "layers": 1} | changed
+    made = ctypes.c_void_p()
+    assert dnn.library.cudnnCreateRNNDescriptor(ctypes.byref(made)) == 0
+    return int(dnn.library.cudnnSetRNNDescriptor_v8(made, *values.values(), None, 0))
+
+
+def recurrent_misfits() -> dict[str, int]:
+    wrong = {"cell": 4, "bias": -1, "direction": 2, "hidden": 0, "layers": -1, "math": 9}
+    said = {name: described_rnn(**{name: value}) for name, value in wrong.items()}
+    case = recurrent.Case(recurrent.LSTM, 3, 4, 2, 1, (3, 2))
+    layer = recurrent.Layer(dnn, case, FLOAT, recurrent.random_weights(case, FLOAT))
+    at = ctypes.c_void_p(int(layer.space.address))
+    size = ctypes.c_size_t
+    good = {"x": layer.x, "y": layer.y, "h": layer.h, "weights": size(layer.space.array.nbytes)}
+    bad = {
+        "x": layer.y,
+        "y": layer.x,
+        "h": tensor((1, 2, 4), (8, 4, 1)),
+        "weights": size(layer.space.array.nbytes - 4),
+    }
+    for name, value in bad.items():
+        given = good | {name: value}
+        said[f"forward {name}"] = dnn.status(
+            *("cudnnRNNForward", layer.rnn, 0, None, given["x"], at, given["y"], at, given["h"], None, None),
+            *(given["h"], None, None, given["weights"], at, size(0), None, size(0), None),
+        )
+    lengths = recurrent.ints([1, 2])
+    made = ctypes.c_void_p()
+    assert dnn.library.cudnnCreateRNNDataDescriptor(ctypes.byref(made)) == 0
+    said["unsorted"] = int(
+        dnn.library.cudnnSetRNNDataDescriptor(made, 0, recurrent.PACKED, 2, 2, 3, lengths, None)
+    )
+    return said
+
+
+def lying_lengths(layout: int, lies: tuple[int, ...]) -> dict[str, int]:
+    """The lengths on the device are others than the descriptor's."""
+    case = recurrent.Case(recurrent.GRU, 3, 4, 1, 1, (3, 2), layout=layout)
+    layer = recurrent.Layer(dnn, case, FLOAT, recurrent.random_weights(case, FLOAT), on_device=True)
+    layer.lengths.put(np.array(lies, "int32"))
+    x = layer.array(np.zeros((3, 2, 3)))
+    none = layer.array(np.zeros((3, 2, 4)))
+    at = recurrent.at
+    status = dnn.status(
+        *(
+            "cudnnRNNForward",
+            layer.rnn,
+            1,
+            at(layer.lengths),
+            layer.x,
+            at(x),
+            layer.y,
+            at(none),
+            layer.h,
+            None,
+            None,
+        ),
+        *(layer.h, None, None, ctypes.c_size_t(layer.space.array.nbytes), at(layer.space), *layer.spaces),
+    )
+    (error,) = driver.cuCtxSynchronize()
+    return {"status": status, "after": int(error)}
+
+
+def lengths_longer() -> dict[str, int]:
+    return lying_lengths(recurrent.TIME_FIRST, (1 << 30, 2))
+
+
+def lengths_negative() -> dict[str, int]:
+    return lying_lengths(recurrent.BATCH_FIRST, (3, -1))
+
+
+def lengths_packed() -> dict[str, int]:
+    return lying_lengths(recurrent.PACKED, (3, 1))
 
 
 def queries() -> dict[str, object]:

@@ -127,10 +127,10 @@ class Cudnn:
         status = self.status(name, *arguments)
         assert status == 0, (name, status)
 
-    def descriptor(self, create: str, fill: str, *arguments: object) -> ctypes.c_void_p:
+    def descriptor(self, create: str, fill: str, *arguments: object, suffix: str = "") -> ctypes.c_void_p:
         made = ctypes.c_void_p()
         assert getattr(self.library, f"cudnnCreate{create}Descriptor")(ctypes.byref(made)) == 0
-        status = getattr(self.library, f"cudnnSet{fill}Descriptor")(made, *arguments)
+        status = getattr(self.library, f"cudnnSet{fill}Descriptor{suffix}")(made, *arguments)
         assert status == 0, (fill, status)
         return made
 

@@ -110,7 +110,87 @@ passed["Normalization"] = " ".join(
         *(*hexes[2:4], "0.001", *hexes[4:]),
     ]
 )
+size, long = ctypes.c_size_t, ctypes.c_ulonglong
+asked = size()
+dnn("cudnnDropoutGetStatesSize", ctypes.byref(asked))
+passed["states"] = asked.value
+dropout = ctypes.c_void_p()
+assert dnn.library.cudnnCreateDropoutDescriptor(ctypes.byref(dropout)) == 0
+given = ctypes.c_float(0.375), at(extra), size(1000), long(4711)
+assert dnn.library.cudnnSetDropoutDescriptor(dropout, dnn.handle, *given) == 0
+passed["Seed"] = f"0.375 {extra:#x} 1000 4711"
+dropped = f"0.375:{extra:#x}:1000:4711"
+dnn("cudnnDropoutForward", dropout, tensor(0, *X), at(x), tensor(0, *X), at(y), at(w), size(2000))
+passed["Drop"] = f"{dropped} {text(0, *X)} {x:#x} {text(0, *X)} {y:#x} {w:#x} 2000"
+
+fill = (ctypes.c_float * 1)(2.5)
+
+
+def rows(width: int, filled: bool = False) -> ctypes.c_void_p:
+    symbol = ctypes.cast(fill, ctypes.c_void_p) if filled else None
+    return dnn.descriptor("RNNData", "RNNData", 0, 2, 6, 3, width, ints(6, 2, 4), symbol)
+
+
+def layers(cell: int) -> ctypes.c_void_p:
+    return dnn.descriptor("RNN", "RNN", 1, cell, 2, 1, 0, 0, 0, 3, 5, 7, 7, 2, dropout, 1, suffix="_v8")
+
+
+lstm = layers(2)
+lstm_text = f"1:2:2:1:0:0:0:3:5:7:7:2:1:({dropped})"
+states, weights = ((4, 3, 7), (21, 7, 1)), 4 * 2 * (28 * (5 + 7) + 28 * (14 + 7) + 4 * 28)
+in_, out = "0:2:6:5:-1[6,2,4]", "0:2:6:14:2.5[6,2,4]"
+work, reserve = size(), size()
+dnn("cudnnGetRNNTempSpaceSizes", lstm, 1, rows(5), ctypes.byref(work), ctypes.byref(reserve))
+passed["sizes"] = [work.value, reserve.value]
+p = [memory() for _ in range(10)]
+rest = size(weights), at(p[0]), size(16), at(p[1]), size(4321), at(p[2])
+rest_text = f"{weights} {p[0]:#x} {5 << 20} room 4321 {p[2]:#x}"
+h = tensor(0, *states)
+dnn(
+    *("cudnnRNNForward", lstm, 1, at(p[3]), rows(5), at(x), rows(14, True), at(y)),
+    *(h, at(p[4]), at(p[5]), h, at(p[6]), at(p[7]), *rest),
+)
+h_text, hexes = text(0, *states), [f"{each:#x}" for each in p]
+passed["Recur"] = " ".join(
+    [
+        *(f"{lstm_text} 1 {hexes[3]} {in_} {x:#x} {out} {y:#x} {h_text} {hexes[4]} {hexes[5]}", h_text),
+        *(*hexes[6:8], rest_text),
+    ]
+)
+dnn(
+    *("cudnnRNNBackwardData_v8", lstm, at(p[3]), rows(14, True), at(y), at(w), rows(5), at(x)),
+    *(h, at(p[4]), at(p[5]), at(p[6]), h, at(p[7]), at(p[8]), at(p[9]), *rest),
+)
+passed["RecurData"] = " ".join(
+    [
+        *(f"{lstm_text} {hexes[3]} {out} {y:#x} {w:#x} {in_} {x:#x} {h_text}", *hexes[4:7], h_text),
+        *(*hexes[7:10], rest_text),
+    ]
+)
+dnn(
+    *("cudnnRNNBackwardWeights_v8", lstm, 0, at(p[3]), rows(5), at(x), h, at(p[4]), rows(14, True), at(y)),
+    *rest,
+)
+passed["RecurWeights"] = f"{lstm_text} 0 {hexes[3]} {in_} {x:#x} {h_text} {hexes[4]} {out} {y:#x} {rest_text}"
+maximum = dnn.descriptor("ReduceTensor", "ReduceTensor", 3, 0, 1, 0, 0)
+dnn(
+    *("cudnnReduceTensor", maximum, None, size(0), None, size(0), Scale(1.25, FLOAT), tensor(0, *X), at(x)),
+    *(Scale(0.5, FLOAT), tensor(0, *own), at(y)),
+)
+passed["Reduce"] = f"3:0:1:0:0 room 3000 1.25 {text(0, *X)} {x:#x} 0.5 {text(0, *own)} {y:#x}"
 driver.cuCtxSynchronize()
+
+other = layers(3)
+elsewhere = dnn.status(
+    *("cudnnRNNForward", other, 1, at(p[3]), rows(5), at(x), rows(14), at(y)),
+    *(h, at(p[4]), at(p[5]), h, None, None, *rest),
+)
+passed["weights elsewhere"] = [elsewhere, int(driver.cuCtxSynchronize()[0])]
+little = dnn.status(
+    *("cudnnRNNForward", lstm, 1, at(p[3]), rows(5), at(x), rows(14), at(y)),
+    *(h, at(p[4]), at(p[5]), h, None, None, *rest[:4], size(4320), at(p[2])),
+)
+passed["little to keep"] = [little, int(driver.cuCtxSynchronize()[0])]
 
 far = tensor(0, (2, 2, 2, 2), (1 << 30, 4, 2, 1))
 outside = dnn.status("cudnnScaleTensor", far, at(x), Scale(2, FLOAT))

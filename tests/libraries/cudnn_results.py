@@ -11,10 +11,22 @@ from tests.libraries.cudnn_on_device import Cudnn
 from tests.libraries.graphs import graphs
 from tests.libraries.layers import layers, normalisation, tensors
 from tests.libraries.on_device import start
+from tests.libraries.recurrent import dropping, recurring
 
 GROUPS = {
     each.__name__: each
-    for each in (convolution, bias, fused, pooling, layers, normalisation, tensors, graphs)
+    for each in (
+        convolution,
+        bias,
+        fused,
+        pooling,
+        layers,
+        normalisation,
+        tensors,
+        graphs,
+        recurring,
+        dropping,
+    )
 }
 
 

@@ -44,6 +44,8 @@ def tolerance(function: str) -> float:
         ("normalisation", 16),
         ("tensors", 24),
         ("graphs", 13),
+        ("recurring", 30),
+        ("dropping", 20),
     ],
 )
 def test_results_are_numpys(environment, group, functions) -> None:
@@ -85,8 +87,12 @@ def test_what_is_not_done_is_refused_by_name(environment) -> None:
     said, told = run(environment, "cudnn_behaviour.py", "unsupported")
     assert set(said.values()) == {NOT_SUPPORTED}
     assert "a graph of cuDNN that is no single convolution is not supported" in told
-    for name in ("cudnnScaleTensor", "cudnnRNNForward", "cudnnMultiHeadAttnForward"):
-        assert f"{name} is not supported" in told
+    for name in (
+        "cudnnScaleTensor",
+        "cudnnMultiHeadAttnForward",
+        "cudnnSetRNNDescriptor_v8 with a skipped input",
+    ):
+        assert f"{name}" in told
 
 
 def test_what_a_program_asks_before_a_convolution_is_so(environment) -> None:
@@ -94,6 +100,21 @@ def test_what_a_program_asks_before_a_convolution_is_so(environment) -> None:
     assert said.pop("far") < 1e-5
     wanted = {"count": 1, "status": 0, "memory": [0, 0], "dims": [0, True], "wrong": BAD_PARAMETER}
     assert said == wanted
+
+
+def test_recurrent_layers_that_do_not_go_together_are_refused(environment) -> None:
+    said, _ = run(environment, "cudnn_behaviour.py", "recurrent_misfits")
+    assert {name: status for name, status in said.items() if status != BAD_PARAMETER} == {}
+    assert len(said) == 11
+
+
+@pytest.mark.parametrize("lies", ["longer", "negative", "packed"])
+@pytest.mark.parametrize("place", ["straight", "forwarded"])
+def test_lengths_on_the_device_are_looked_at_when_they_are_used(place, lies) -> None:
+    with PLACES[place](1) as process, process() as env:  # a fault ends the worker
+        said, told = run(env | {"PYTHONPATH": python_path()}, "cudnn_behaviour.py", f"lengths_{lies}")
+    assert said == {"status": 0, "after": ILLEGAL_ADDRESS}
+    assert "cudnnRNNForward: devSeqLengths has " in told
 
 
 def test_ten_threads_share_a_handle(environment) -> None:
@@ -167,13 +188,13 @@ import ctypes
 cudnn = ctypes.CDLL({str(LIBRARY)!r})
 names = {list(ROLES)!r}
 assert all(hasattr(cudnn, name) for name in names)
-assert [cudnn.cudnnRNNForward() for _ in range(2)] == [{NOT_SUPPORTED}] * 2
+assert [cudnn.cudnnMultiHeadAttnForward() for _ in range(2)] == [{NOT_SUPPORTED}] * 2
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith(
-        "gpu-kernels: cudnnRNNForward is not supported and returns CUDNN_STATUS_NOT_SUPPORTED. "
+        "gpu-kernels: cudnnMultiHeadAttnForward is not supported and returns CUDNN_STATUS_NOT_SUPPORTED. "
     )
     assert len(ROLES) > 240
 

@@ -60,6 +60,10 @@ def test_nvidias_cudnn_is_given_what_the_program_passed(native, tmp_path) -> Non
     # Memory outside the slice never comes there; what the library refuses is the next asked call's error.
     assert passed["outside"] == [0, INVALID_VALUE]
     assert passed["refused"] == [0, NOT_SUPPORTED]
+    # What was asked is NVIDIA's answer; what it would lay or keep otherwise than our library said is refused.
+    assert passed["states"] == 1000
+    assert passed["sizes"] == [5 << 20, 4321]
+    assert passed["weights elsewhere"] == passed["little to keep"] == [0, NOT_SUPPORTED]
     assert said("Live") == ["1"]
     assert len(said("create")) == 1
 

@@ -28,7 +28,7 @@ struct GkLibraryCall {
     uint64_t workspace_bytes;
 };
 static_assert(sizeof(GkLibraryCall) == 32);
-inline constexpr size_t kGkMostCallBytes = 4096;
+inline constexpr size_t kGkMostCallBytes = 16384;
 // As `function`: no call, but the question whether calls of this library can be done. It is answered at once.
 inline constexpr uint16_t kGkLook = UINT16_MAX;
 

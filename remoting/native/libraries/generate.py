@@ -2,7 +2,8 @@
 
 ``generate.py LIBRARY FOLDER`` writes LIBRARY_messages.h, LIBRARY_exports.cc, LIBRARY_operands.cc,
 LIBRARY_cpu.inc, LIBRARY_families.inc and LIBRARY_nvidia.inc into FOLDER. functions.txt says at its head what
-its lines mean; C++ that its conditions and extents use beside extents.h lies in rules.h beside it, if any.
+its lines mean; C++ that its conditions and extents use beside extents.h lies in headers beside it, whose names
+end in rules.h.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ _TYPES = {
     "H": "kF16",
 }
 _LENGTHS = {"size", "count", "step", "lead"}  # of 64 bits in the form that has them
-_MEMORY = {"in": "kRead", "out": "kWrite", "change": "kChange", "optional": "kChange"}
+_MEMORY = {"in": "kRead", "out": "kWrite", "change": "kChange", "optional": "kChange", "within": "kChange"}
 _PLACED = {"given": "kRead", "result": "kWrite", "state": "kChange"}
-_PARAMETER = re.compile(r"^(?P<kind>\w+)(?:\[(?P<type>[^\]]+)\])?:(?P<name>\w+)(?:=(?P<extent>.+))?$")
+_PARAMETER = re.compile(r"^(?P<kind>\w+)(?:\[(?P<type>[^\]]+)\])?:(?P<name>[\w.]+)(?:=(?P<extent>.+))?$")
 _CONDITIONS = ("valid(", "supported(")
 _CHECKED = {"op", "fill", "side", "diag", "order", "job", "letter"}
 _ROOMS = {  # where NVIDIA's library works: what a program passes, and what that library is given
@@ -50,9 +51,13 @@ _DESCRIPTORS = {
     "lrn": "Lrn",
     "optensor": "OpTensor",
     "reduction": "Reduction",
+    "dropout": "Dropout",
+    "rnn": "Rnn",
+    "rnndata": "RnnData",
 }
 _LETTERS = {"tensor": "T", "filter": "F", "convolution": "C", "pooling": "P", "activation": "A"}
 _LETTERS |= {"lrn": "L", "optensor": "O", "reduction": "R"}
+_LETTERS |= {"dropout": "D", "rnn": "N", "rnndata": "S"}
 _SENT_AS = {"scalar": "Scalar", **dict.fromkeys(_SETTINGS, "Settings"), "real": "double", **_DESCRIPTORS}
 
 
@@ -104,6 +109,7 @@ class Function:
     type: str
     wide: bool  # a form with integers of 64 bits is there too
     wide_alone: bool = False  # and it alone, under this name
+    by_hand: bool = False  # what is exported, and what NVIDIA's library is called with
 
     @property
     def forms(self) -> list[tuple[str, bool]]:
@@ -124,7 +130,12 @@ class Family:
 
     @property
     def sent(self) -> list[Parameter]:
-        return [p for p in self.parameters if p.kind != "info" and p.kind not in _ROOMS]
+        return [p for p in self.parameters if p.kind not in ("info", "within") and p.kind not in _ROOMS]
+
+    @property
+    def given(self) -> list[Parameter]:
+        """What a program passes."""
+        return [p for p in self.parameters if p.kind != "within"]
 
     @property
     def letters(self) -> str:
@@ -149,10 +160,10 @@ def _parameter(text: str) -> Parameter:
 def _functions(text: str) -> list[Function]:
     functions = []
     for pattern in re.split(r",(?![^{]*\})", text):
-        name, wide, alone = pattern.rstrip("+^"), pattern[-1] in "+^", pattern.endswith("^")
+        name, wide, alone = pattern.rstrip("+^!"), pattern[-1] in "+^", pattern.endswith("^")
         match = re.search(r"\{(.*)\}", name)
         if not match:
-            functions.append(Function(name, "kNoType", wide, alone))
+            functions.append(Function(name, "kNoType", wide, alone, pattern.endswith("!")))
             continue
         for letters in match[1].split(","):
             functions.append(Function(name.replace(match[0], letters), _TYPES[letters], wide))
@@ -186,8 +197,7 @@ def _numbered(families: list[Family]) -> list[tuple[int, Family, Function]]:
 
 def messages(library: str, families: list[Family]) -> str:
     lines = [_BANNER.format(library), '#pragma once\n#include "operands.h"\n']
-    if (_HERE / library / "rules.h").exists():
-        lines.append(f'#include "{library}/rules.h"\n')
+    lines += [f'#include "{library}/{rules.name}"\n' for rules in sorted((_HERE / library).glob("*rules.h"))]
     lines.append("\n")
     lines.append(f"namespace maths::{library} {{\n\nenum Function : uint16_t {{\n")
     lines += [f"    k_{function.name} = {number},\n" for number, _, function in _numbered(families)]
@@ -301,7 +311,7 @@ def _given(parameter: Parameter, wide: bool) -> str:
 
 
 def _export(family: Family, function: Function, symbol: str, wide: bool) -> str:
-    given = ", ".join(_given(parameter, wide) for parameter in family.parameters)
+    given = ", ".join(_given(parameter, wide) for parameter in family.given)
     lines = [f"MATHS_EXPORT int {symbol}(void* handle, {given}) {{\n"]
     lines.append(f"    OwnCall call(handle, k_{function.name}, {str(wide).lower()});\n")
     lines.append(
@@ -311,7 +321,7 @@ def _export(family: Family, function: Function, symbol: str, wide: bool) -> str:
     lines.append(f"    [[maybe_unused]] constexpr Type index = {'kI64' if wide else 'kI32'};\n")
     placed = any(parameter.kind in _PLACED for parameter in family.parameters)
     later = []
-    for parameter in family.parameters:
+    for parameter in family.given:
         name, element = parameter.name, _element(family, parameter, "message")
         if parameter.kind == "scalar":
             later.append(f"    call.scalar(message.{name}, {name}, {element});\n")
@@ -358,7 +368,7 @@ def exports(library: str, families: list[Family]) -> str:
     lines = [_BANNER.format(library), f'#include "{library}_messages.h"\n#include "own_call.h"\n\n']
     lines.append(f"using namespace maths;\nusing namespace maths::{library};\n\n")
     for _, family, function in _numbered(families):
-        for symbol, wide in function.forms:
+        for symbol, wide in function.forms if not function.by_hand else ():
             lines.append(_export(family, function, symbol, wide))
             if family.buffer:
                 lines.append(_buffer_export(family, symbol, wide))
@@ -416,8 +426,8 @@ def _nvidia(family: Family, function: Function, symbol: str, wide: bool) -> str:
         lines.append(
             f"        if (const int status = call.make_room(bytes_of({function.type}))) return status;\n"
         )
-    types = ", ".join(["void*", *(_type_in_c(parameter, wide) for parameter in family.parameters)])
-    passed = ", ".join(["call.handle", *(_passed(parameter, wide) for parameter in family.parameters)])
+    types = ", ".join(["void*", *(_type_in_c(parameter, wide) for parameter in family.given)])
+    passed = ", ".join(["call.handle", *(_passed(parameter, wide) for parameter in family.given)])
     lines.append(f'        return call.invoke<int({types})>("{symbol}", {passed});\n')
     return "".join(lines)
 
@@ -425,6 +435,8 @@ def _nvidia(family: Family, function: Function, symbol: str, wide: bool) -> str:
 def nvidia(library: str, families: list[Family]) -> str:
     lines = [_BANNER.format(library)]
     for _, family, function in _numbered(families):
+        if function.by_hand:
+            continue
         lines.append(f"case k_{function.name}: {{\n")
         lines.append(f"    const auto& m = *static_cast<const {family.name}*>(arguments);\n")
         if any(parameter.kind == "info" for parameter in family.parameters):

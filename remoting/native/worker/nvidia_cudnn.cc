@@ -81,6 +81,26 @@ class Calling {
                     by.index_type);
     }
 
+    void* descriptor(const Dropout& by) {
+        auto* const states = reinterpret_cast<void*>(by.states);
+        return make("Dropout", states ? "cudnnRestoreDropoutDescriptor" : "cudnnSetDropoutDescriptor", handle,
+                    static_cast<float>(by.rate), states, static_cast<size_t>(by.state_bytes),
+                    static_cast<unsigned long long>(by.seed));
+    }
+    void* descriptor(const Rnn& by) {
+        return make("RNN", "cudnnSetRNNDescriptor_v8", by.algorithm, by.cell, by.bias, by.direction, by.input, by.type,
+                    by.compute, by.math, by.input_size, by.hidden_size, by.projection_size, by.layers,
+                    descriptor(by.dropout), by.flags);
+    }
+    void* descriptor(const RnnData& by) {
+        std::vector<int> lengths(static_cast<size_t>(by.batch));
+        for (size_t i = 0; i < lengths.size(); ++i) lengths[i] = static_cast<int>(length_of(by, static_cast<int64_t>(i)));
+        unsigned char fill[sizeof by.fill];
+        std::copy(std::begin(by.fill), std::end(by.fill), fill);
+        return make("RNNData", "cudnnSetRNNDataDescriptor", by.type, by.layout, by.max_length, by.batch, by.vector_size,
+                    lengths.data(), by.fills ? static_cast<void*>(fill) : nullptr);
+    }
+
     template <typename Signature, typename... Arguments>
     int invoke(const char* name, Arguments... arguments) const {
         if (status_ != ::cudnn::kSuccess) return status_;
@@ -106,7 +126,86 @@ class Calling {
         if (best != end) m.algo = best->algorithm;
     }
 
+    // The sizes that NVIDIA's library says.
+    struct Sizes {
+        size_t work = 0, reserve = 0;
+    };
+    Sizes sizes_for(const Rnn& rnn, int mode, const RnnData& x) {
+        Sizes sizes;
+        void *const made = descriptor(rnn), *const data = descriptor(x);
+        set("cudnnGetRNNTempSpaceSizes", handle, made, mode, data, &sizes.work, &sizes.reserve);
+        return sizes;
+    }
+    size_t states_size() {
+        size_t bytes = 0;
+        set("cudnnDropoutGetStatesSize", handle, &bytes);
+        return bytes;
+    }
+    int seed(const Dropout& by) {
+        auto* const states = reinterpret_cast<void*>(by.states);
+        void* const made = make("Dropout", "cudnnSetDropoutDescriptor", handle, static_cast<float>(by.rate), states,
+                                static_cast<size_t>(by.state_bytes), static_cast<unsigned long long>(by.seed));
+        return made ? status_ : static_cast<int>(::cudnn::kInternalError);
+    }
+    int answer(uint64_t address, uint64_t first, uint64_t second) {
+        const uint64_t numbers[] = {first, second};
+        if (status_ == ::cudnn::kSuccess && call_.put(address, numbers, sizeof numbers) != CUDA_SUCCESS) {
+            status_ = ::cudnn::kExecutionFailed;
+        }
+        return status_;
+    }
+
+    // What the recurrent layers work in, and whether what the program holds for NVIDIA's library is as that has it: as
+    // much to keep, and weights where our library said they were.
+    template <typename Message>
+    void prepare(Message& m, int mode, uint64_t weights) {
+        const Sizes sizes = sizes_for(m.rnnDesc, mode, m.xDesc);
+        require(sizes.reserve <= static_cast<uint64_t>(m.reserveSpaceSize));
+        if (!m.workSpace || static_cast<uint64_t>(m.workSpaceSize) < sizes.work) {
+            m.workSpaceSize = static_cast<int64_t>(sizes.work);
+            if (sizes.work && status_ == ::cudnn::kSuccess && call_.make_room(sizes.work, m.workSpace) != CUDA_SUCCESS) {
+                status_ = ::cudnn::kOutOfDeviceMemory;
+            }
+        }
+        size_t bytes = 0;
+        void* const rnn = descriptor(m.rnnDesc);
+        set("cudnnGetRNNWeightSpaceSize", handle, rnn, &bytes);
+        require(bytes == maths::product(weights_of(m.rnnDesc), maths::bytes_of(type_of(m.rnnDesc))));
+        // All layers but the first are alike.
+        const uint64_t layers = pseudo_layers_of(m.rnnDesc), first = std::min(layers, 2 * directions_of(m.rnnDesc));
+        for (uint64_t layer = 0; layer < first; ++layer) compare_places(m.rnnDesc, rnn, layer, weights, bytes);
+        compare_places(m.rnnDesc, rnn, layers - 1, weights, bytes);
+    }
+
+    // The program's indices are not asked for, and it has been told that no memory is wanted: the slice's then.
+    void make_room_to_reduce(reduce& m) {
+        size_t bytes = 0;
+        void *const by = descriptor(m.reduceTensorDesc), *const a = descriptor(m.aDesc), *const c = descriptor(m.cDesc);
+        set("cudnnGetReductionWorkspaceSize", handle, by, a, c, &bytes);
+        if (bytes <= static_cast<uint64_t>(m.workspaceSizeInBytes)) return;
+        m.workspaceSizeInBytes = static_cast<int64_t>(bytes);
+        if (status_ == ::cudnn::kSuccess && call_.make_room(bytes, m.workspace) != CUDA_SUCCESS) {
+            status_ = ::cudnn::kOutOfDeviceMemory;
+        }
+    }
+
   private:
+    void require(bool holds) {
+        if (!holds && status_ == ::cudnn::kSuccess) status_ = ::cudnn::kNotSupported;
+    }
+    void compare_places(const Rnn& rnn, void* made, uint64_t layer, uint64_t weights, size_t bytes) {
+        const uint64_t gates = 2 * gates_of(rnn) / maths::length(rnn.hidden_size), each = maths::bytes_of(type_of(rnn));
+        void *const matrix_is = make("Tensor", nullptr), *const bias_is = make("Tensor", nullptr);
+        for (uint64_t gate = 0; gate < gates && status_ == ::cudnn::kSuccess; ++gate) {
+            void *matrix = nullptr, *bias = nullptr;
+            set("cudnnGetRNNWeightParams", handle, made, static_cast<int>(layer), bytes,
+                reinterpret_cast<const void*>(weights), static_cast<int>(gate), matrix_is, &matrix, bias_is, &bias);
+            const WeightPlace place = weight_place(rnn, layer, gate);
+            require(reinterpret_cast<uint64_t>(matrix) == weights + place.matrix * each);
+            require(reinterpret_cast<uint64_t>(bias) == (place.has_bias ? weights + place.bias * each : 0));
+        }
+    }
+
     struct Made {
         std::string kind;
         void* descriptor;
@@ -127,7 +226,7 @@ class Calling {
         set(("cudnnCreate" + std::string(kind) + "Descriptor").c_str(), &made);
         if (!made) return nullptr;
         made_.push_back({kind, made});
-        set(fill, made, values...);
+        if (fill) set(fill, made, values...);
         return made;
     }
     // A number that is cut would be another tensor than the one that was looked at.
@@ -187,6 +286,7 @@ static int normalize_older(const normalize_back_ex& m, worker::Calling& call) {
 
 static int invoke_prepared(uint16_t function, void* arguments, worker::Calling& call) {
     constexpr const char* kForward = "cudnnGetConvolutionForwardAlgorithm_v7";
+    constexpr int kTrains = 1;
     switch (function) {
         case k_cudnnConvolutionForward: {
             auto& m = *static_cast<convolve*>(arguments);
@@ -209,6 +309,35 @@ static int invoke_prepared(uint16_t function, void* arguments, worker::Calling& 
             call.choose(m, "cudnnGetConvolutionBackwardFilterAlgorithm_v7", m.xDesc, m.dyDesc, m.dwDesc);
             break;
         }
+        case k_cudnnDropoutGetStatesSize: {
+            const size_t bytes = call.states_size();
+            return call.answer(static_cast<const dropout_room*>(arguments)->answer, bytes, 0);
+        }
+        case k_cudnnSetDropoutDescriptor:
+            return call.seed(static_cast<const seed*>(arguments)->dropoutDesc);
+        case k_cudnnGetRNNTempSpaceSizes: {
+            const auto& m = *static_cast<const recur_room*>(arguments);
+            const auto sizes = call.sizes_for(m.rnnDesc, static_cast<int>(m.fwdMode), m.xDesc);
+            return call.answer(m.answer, sizes.work, sizes.reserve);
+        }
+        case k_cudnnRNNForward: {
+            auto& m = *static_cast<recur*>(arguments);
+            call.prepare(m, static_cast<int>(m.fwdMode), m.weightSpace);
+            break;
+        }
+        case k_cudnnRNNBackwardData_v8: {
+            auto& m = *static_cast<recur_back_data*>(arguments);
+            call.prepare(m, kTrains, m.weightSpace);
+            break;
+        }
+        case k_cudnnRNNBackwardWeights_v8: {
+            auto& m = *static_cast<recur_back_weights*>(arguments);
+            call.prepare(m, kTrains, m.dweightSpace);
+            break;
+        }
+        case k_cudnnReduceTensor:
+            call.make_room_to_reduce(*static_cast<reduce*>(arguments));
+            break;
         case k_cudnnBatchNormalizationForwardTrainingEx:
             return normalize_older(*static_cast<const normalize_training_ex*>(arguments), call);
         case k_cudnnBatchNormalizationBackwardEx:

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cuda_abi.h"
+#include "nvidia_cusolver.h"
 
 namespace worker {
 
@@ -14,6 +14,9 @@ struct CudnnCall {
     void* handle;
     CUstream stream;
     uint64_t workspace, workspace_bytes;
+    const MakeRoom& make_room;
+    // Puts what was asked to the slice's memory, in the stream's order.
+    const std::function<CUresult(uint64_t address, const void* from, size_t bytes)>& put;
 };
 
 // `arguments` was looked at, and is changed. A convolution is done by the algorithm that NVIDIA's library puts first

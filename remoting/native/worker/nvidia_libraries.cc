@@ -264,14 +264,14 @@ CUresult NvidiaLibraries::call(Context& context, CUstream stream, const GkLibrar
 
 CUresult NvidiaLibraries::invoke_with(Context& context, CUstream stream, const GkLibraryCall& head,
                                       void* arguments, void* library, void* handle) {
+    const MakeRoom make_room = [&](uint64_t bytes, uint64_t& address) {
+        Workspace room{};
+        const CUresult result = own_workspace(context, stream, bytes, room);
+        address = room.address;
+        return result;
+    };
     if (head.library == kGkCusolver) {
-        return invoke_cusolver(head.function, arguments, library, handle, stream,
-                               [&](uint64_t bytes, uint64_t& address) {
-                                   Workspace room{};
-                                   const CUresult result = own_workspace(context, stream, bytes, room);
-                                   address = room.address;
-                                   return result;
-                               });
+        return invoke_cusolver(head.function, arguments, library, handle, stream, make_room);
     }
     Workspace workspace;
     const CUresult error = workspace_for(context, stream, head, workspace);
@@ -281,7 +281,11 @@ CUresult NvidiaLibraries::invoke_with(Context& context, CUstream stream, const G
     else if (error)
         return error;
     if (head.library == kGkCudnn) {
-        return invoke_cudnn(head.function, arguments, {library, handle, stream, workspace.address, workspace.bytes});
+        const auto put = [&](uint64_t address, const void* from, size_t count) {
+            return invoke(context.driver().cuMemcpyHtoDAsync_v2, static_cast<CUdeviceptr>(address), from, count, stream);
+        };
+        return invoke_cudnn(head.function, arguments,
+                            {library, handle, stream, workspace.address, workspace.bytes, make_room, put});
     }
     if (head.library == kGkCublasLt) {
         return meaning(invoke_cublaslt(

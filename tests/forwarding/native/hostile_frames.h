@@ -13,7 +13,7 @@
 #include "graph_wire.h"
 #include "handlers.h"
 #include "hostile_values.h"
-#include "libraries/cudnn/rules.h"
+#include "libraries/cudnn/rnn_rules.h"
 #include "libraries/cufft/messages.h"
 #include "libraries/messages.h"
 
@@ -229,6 +229,19 @@ inline void Frames::descriptor(wire::Writer& to, char kind) {
         to.put(Lrn{static_cast<uint32_t>(small()), 0, 1.0, 1.0, 1.0});
     } else if (kind == 'O') {
         to.put(OpTensor{data_.in_range<int32_t>(-1, 6), 0, 0, 0});
+    } else if (kind == 'D') {
+        to.put(Dropout{data_.coin() ? 0 : 0.5, address(), data_.in_range<uint64_t>(0, 64), 1});
+    } else if (kind == 'N') {
+        Rnn rnn{0, data_.in_range<int32_t>(0, 3), data_.in_range<int32_t>(0, 3), data_.coin(), 0, type, 0, 0,
+                1, 1, 1, data_.in_range<int32_t>(1, 2), 1, 0, {}};
+        if (data_.in_range<int>(0, 7) == 0) (data_.coin() ? rnn.hidden_size : rnn.layers) = static_cast<int32_t>(value());
+        to.put(rnn);
+    } else if (kind == 'S') {
+        RnnData rows{type, data_.in_range<int32_t>(0, 2), 2, data_.in_range<int32_t>(1, 2), data_.in_range<int32_t>(1, 2),
+                     data_.coin(), data_.coin(), 0, {}, {2, 1}};
+        if (data_.in_range<int>(0, 7) == 0) rows.lengths[data_.coin()] = static_cast<int32_t>(value());
+        if (data_.in_range<int>(0, 15) == 0) rows.max_length = static_cast<int32_t>(value());
+        to.put(rows);
     } else {
         to.put(Reduction{data_.in_range<int32_t>(-1, 9), 0, 0, data_.in_range<int32_t>(0, 1), 0, 0});
     }

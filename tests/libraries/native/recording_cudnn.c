@@ -32,8 +32,9 @@ EXPORT cudnnSetStream(void* handle, void* stream) {
 }
 
 typedef struct {
-    char text[256];
+    char text[512];
     size_t length;
+    int cell, bias, directions, inputs, hidden, layers; /* of recurrent layers */
 } Descriptor;
 
 static int create(Descriptor** made) {
@@ -103,6 +104,113 @@ EXPORT cudnnSetActivationDescriptor(Descriptor* made, int mode, int nan, double 
 }
 EXPORT cudnnSetLRNDescriptor(Descriptor* made, unsigned n, double alpha, double beta, double k) {
     return note(made, "%u:%g:%g:%g", n, alpha, beta, k);
+}
+
+DESCRIPTOR(Dropout)
+DESCRIPTOR(RNN)
+DESCRIPTOR(RNNData)
+DESCRIPTOR(ReduceTensor)
+
+EXPORT cudnnDropoutGetStatesSize(void* handle, size_t* bytes) {
+    *bytes = 1000;
+    return record("States");
+}
+EXPORT cudnnSetDropoutDescriptor(Descriptor* made, void* handle, float rate, void* states, size_t bytes,
+                                 unsigned long long seed) {
+    if (states) record("Seed %g %p %zu %llu", rate, states, bytes, seed);
+    return note(made, "%g:%p:%zu:%llu", rate, states, bytes, seed);
+}
+EXPORT cudnnRestoreDropoutDescriptor(Descriptor* made, void* handle, float rate, void* states, size_t bytes,
+                                     unsigned long long seed) {
+    return note(made, "%g:%p:%zu:%llu", rate, states, bytes, seed);
+}
+EXPORT cudnnDropoutForward(void* handle, Descriptor* by, Descriptor* x_is, void* x, Descriptor* y_is, void* y,
+                           void* reserve, size_t bytes) {
+    return record("Drop %s %s %p %s %p %p %zu", by->text, x_is->text, x, y_is->text, y, reserve, bytes);
+}
+
+EXPORT cudnnSetRNNDescriptor_v8(Descriptor* made, int algorithm, int cell, int bias, int direction, int input, int type,
+                                int compute, int math, int inputs, int hidden, int projection, int layers,
+                                Descriptor* dropout, unsigned flags) {
+    made->cell = cell, made->bias = bias, made->directions = direction + 1;
+    made->inputs = inputs, made->hidden = hidden, made->layers = layers;
+    return note(made, "%d:%d:%d:%d:%d:%d:%d:%d:%d:%d:%d:%d:%u:(%s)", algorithm, cell, bias, direction, input, type, compute,
+                math, inputs, hidden, projection, layers, flags, dropout->text);
+}
+EXPORT cudnnSetRNNDataDescriptor(Descriptor* made, int type, int layout, int longest, int batch, int width,
+                                 const int* lengths, const float* fill) {
+    note(made, "%d:%d:%d:%d:%g", type, layout, longest, width, fill ? *fill : -1);
+    return notes(made, batch, lengths);
+}
+EXPORT cudnnGetRNNTempSpaceSizes(void* handle, Descriptor* by, int mode, Descriptor* x, size_t* work, size_t* reserve) {
+    *work = (size_t)(5 << 20), *reserve = mode ? 4321 : 0; /* more than the stream has */
+    return record("Room %s %d %s", by->text, mode, x->text);
+}
+
+/* Matrices first, then biases. A GRU's lie elsewhere than our library says, as another release's might. */
+static size_t gates_of(const Descriptor* by) {
+    return (by->cell == 2 ? 4 : by->cell == 3 ? 3 : 1) * (size_t)by->hidden;
+}
+static size_t matrices_of(const Descriptor* by, int layer) {
+    const size_t width = layer < by->directions ? (size_t)by->inputs : (size_t)(by->directions * by->hidden);
+    return gates_of(by) * (width + (size_t)by->hidden);
+}
+static size_t lists_of(const Descriptor* by) {
+    return by->bias == 0 ? 0 : by->bias == 2 ? 2 : 1;
+}
+EXPORT cudnnGetRNNWeightSpaceSize(void* handle, Descriptor* by, size_t* bytes) {
+    *bytes = 0;
+    for (int i = 0; i < by->layers * by->directions; ++i) *bytes += 4 * (matrices_of(by, i) + lists_of(by) * gates_of(by));
+    return 0;
+}
+EXPORT cudnnGetRNNWeightParams(void* handle, Descriptor* by, int layer, size_t bytes, const float* weights, int gate,
+                               Descriptor* matrix_is, const float** matrix, Descriptor* bias_is, const float** bias) {
+    const size_t width = layer < by->directions ? (size_t)by->inputs : (size_t)(by->directions * by->hidden);
+    const size_t gates = gates_of(by) / (size_t)by->hidden, own = (size_t)gate % gates, hidden = (size_t)by->hidden;
+    const int of_state = (size_t)gate >= gates;
+    *matrix = weights + (by->cell == 3);
+    for (int i = 0; i < layer; ++i) *matrix += matrices_of(by, i);
+    *matrix += (of_state ? gates * hidden * width : 0) + own * hidden * (of_state ? hidden : width);
+    *bias = weights;
+    for (int i = 0; i < by->layers * by->directions; ++i) *bias += matrices_of(by, i);
+    *bias += ((size_t)layer * lists_of(by) + (by->bias == 2 && of_state)) * gates_of(by) + own * hidden;
+    if (by->bias == 0 || (by->bias == 1 && of_state) || (by->bias == 3 && !of_state)) *bias = NULL;
+    return 0;
+}
+EXPORT cudnnRNNForward(void* handle, Descriptor* by, int mode, void* lengths, Descriptor* x_is, void* x, Descriptor* y_is,
+                       void* y, Descriptor* h_is, void* hx, void* hy, Descriptor* c_is, void* cx, void* cy, size_t bytes,
+                       void* weights, size_t work_bytes, void* work, size_t reserve_bytes, void* reserve) {
+    return record("Recur %s %d %p %s %p %s %p %s %p %p %s %p %p %zu %p %zu %s %zu %p", by->text, mode, lengths, x_is->text, x,
+                  y_is->text, y, h_is->text, hx, hy, c_is->text, cx, cy, bytes, weights, work_bytes,
+                  work ? "room" : "none", reserve_bytes, reserve);
+}
+EXPORT cudnnRNNBackwardData_v8(void* handle, Descriptor* by, void* lengths, Descriptor* y_is, void* y, void* dy,
+                               Descriptor* x_is, void* dx, Descriptor* h_is, void* hx, void* dhy, void* dhx,
+                               Descriptor* c_is, void* cx, void* dcy, void* dcx, size_t bytes, void* weights,
+                               size_t work_bytes, void* work, size_t reserve_bytes, void* reserve) {
+    return record("RecurData %s %p %s %p %p %s %p %s %p %p %p %s %p %p %p %zu %p %zu %s %zu %p", by->text, lengths,
+                  y_is->text, y, dy, x_is->text, dx, h_is->text, hx, dhy, dhx, c_is->text, cx, dcy, dcx, bytes, weights,
+                  work_bytes, work ? "room" : "none", reserve_bytes, reserve);
+}
+EXPORT cudnnRNNBackwardWeights_v8(void* handle, Descriptor* by, int mode, void* lengths, Descriptor* x_is, void* x,
+                                  Descriptor* h_is, void* hx, Descriptor* y_is, void* y, size_t bytes, void* weights,
+                                  size_t work_bytes, void* work, size_t reserve_bytes, void* reserve) {
+    return record("RecurWeights %s %d %p %s %p %s %p %s %p %zu %p %zu %s %zu %p", by->text, mode, lengths, x_is->text, x,
+                  h_is->text, hx, y_is->text, y, bytes, weights, work_bytes, work ? "room" : "none", reserve_bytes,
+                  reserve);
+}
+
+EXPORT cudnnSetReduceTensorDescriptor(Descriptor* made, int op, int type, int nan, int indices, int index_type) {
+    return note(made, "%d:%d:%d:%d:%d", op, type, nan, indices, index_type);
+}
+EXPORT cudnnGetReductionWorkspaceSize(void* handle, Descriptor* by, Descriptor* a, Descriptor* c, size_t* bytes) {
+    *bytes = 3000;
+    return 0;
+}
+EXPORT cudnnReduceTensor(void* handle, Descriptor* by, void* indices, size_t index_bytes, void* space, size_t bytes,
+                         const float* alpha, Descriptor* a_is, void* a, const float* beta, Descriptor* c_is, void* c) {
+    return record("Reduce %s %s %zu %g %s %p %g %s %p", by->text, space ? "room" : "none", bytes, *alpha, a_is->text, a,
+                  *beta, c_is->text, c);
 }
 
 /* Which algorithm is the best, and what it wants to work in: the first wants too much. */

@@ -201,14 +201,6 @@ Scalar scalar(double value, Type type) {
     return result;
 }
 
-class SizesAlone final : public Look {
-  public:
-    using Look::Look;
-
-  private:
-    void operand(const Operand&) override {}
-};
-
 // What the three convolutions have in common: which attributes they are.
 struct Names {
     int alpha, beta, by, w, x, y;

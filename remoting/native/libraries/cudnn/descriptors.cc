@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cudnn/describing.h"
 #include "cudnn/rules.h"
-#include "handle.h"
 #include "roles.h"
 #include "status.h"
 
@@ -12,40 +12,6 @@ using namespace maths;
 using namespace maths::cudnn;
 
 namespace {
-
-template <typename Descriptor>
-Status create(void** descriptor) {
-    if (!descriptor) return kNullPointer;
-    *descriptor = all<Descriptor>().add();
-    return *descriptor ? kSuccess : kOutOfMemory;
-}
-
-template <typename Descriptor>
-Status destroy(const void* descriptor) {
-    return !descriptor || all<Descriptor>().remove(descriptor) ? kSuccess : kBadParameter;
-}
-
-// Runs `body` on it.
-template <typename Descriptor, typename Body>
-Status with(const void* descriptor, Body body) {
-    const auto found = all<Descriptor>().find(descriptor);
-    return found ? body(*found) : kBadParameter;
-}
-
-template <typename Descriptor>
-Status set(const void* descriptor, const Descriptor& value) {
-    return with<Descriptor>(descriptor, [&](Descriptor& own) { return own = value, kSuccess; });
-}
-
-// What the program does not ask for, it gives no place for.
-template <typename To, typename From>
-void give(To* to, From value) {
-    if (to) *to = static_cast<To>(value);
-}
-template <typename From>
-void give_list(int* to, const From* from, int count) {
-    for (int i = 0; to && i < count; ++i) to[i] = static_cast<int>(from[i]);
-}
 
 bool is_format(int format) {
     return format == kNchw || format == kNhwc;
@@ -116,13 +82,6 @@ Status size_in_bytes(const void* descriptor, size_t* bytes) {
 
 }  // namespace
 
-#define DESCRIPTOR(Name, Kind)                                                  \
-    CUDNN_EXPORT int cudnnCreate##Name##Descriptor(void** descriptor) {         \
-        return create<Kind>(descriptor);                                        \
-    }                                                                           \
-    CUDNN_EXPORT int cudnnDestroy##Name##Descriptor(void* descriptor) {         \
-        return destroy<Kind>(descriptor);                                       \
-    }
 DESCRIPTOR(Tensor, Tensor)
 DESCRIPTOR(Filter, Filter)
 DESCRIPTOR(Convolution, Convolution)

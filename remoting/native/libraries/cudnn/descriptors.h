@@ -47,4 +47,25 @@ struct Reduction {
     int32_t op, compute, nan, indices, index_type, zero;
 };
 
+// The states lie in the slice; without them nothing is dropped.
+struct Dropout {
+    double rate;
+    uint64_t states, state_bytes, seed;
+};
+struct Rnn {
+    int32_t algorithm, cell, bias, direction, input, type, compute, math;
+    int32_t input_size, hidden_size, projection_size, layers;
+    uint32_t flags, zero;
+    Dropout dropout;
+};
+// More sequences than this of one batch are all of one length.
+inline constexpr int kMostLengths = 1024;
+struct RnnData {
+    int32_t type, layout, max_length, batch, vector_size;
+    int32_t listed;  // 1: a length for each sequence, else the first is that of all
+    int32_t fills, zero;
+    unsigned char fill[8];  // a number of the type, for places behind a sequence's end
+    int32_t lengths[kMostLengths];
+};
+
 }  // namespace maths::cudnn

@@ -7,18 +7,6 @@
 #include "status.h"
 
 namespace maths::cudnn {
-namespace {
-
-// Whether the descriptors go together; where the memory is, the end that computes asks.
-class SizesAlone final : public Look {
-  public:
-    using Look::Look;
-
-  private:
-    void operand(const Operand&) override {}
-};
-
-}  // namespace
 
 OwnCall::OwnCall(const void* handle, uint16_t function, bool)
     : handle_(::cudnn::all<::cudnn::Handle>().find(handle)), function_(function) {}
@@ -40,6 +28,21 @@ int OwnCall::send(void* message, size_t bytes) {
         default:
             return submit(message, bytes);
     }
+}
+
+int OwnCall::ask(void* message, size_t bytes, uint64_t& place, Answer& answer) {
+    const libraries::Driver* driver = libraries::driver();
+    if (!handle_ || wrong_) return ::cudnn::kBadParameter;
+    if (!driver) return ::cudnn::kNotInitialized;
+    CUdeviceptr memory = 0;
+    if (const CUresult error = driver->allocate(&memory, sizeof answer)) return ::cudnn::meaning(error);
+    place = memory;
+    const int status = send(message, bytes);
+    CUresult result = CUDA_SUCCESS;
+    if (status == ::cudnn::kSuccess) result = driver->copy_out(&answer, memory, sizeof answer, handle_->stream);
+    if (status == ::cudnn::kSuccess && result == CUDA_SUCCESS) result = driver->synchronize(handle_->stream);
+    driver->free(memory);
+    return status != ::cudnn::kSuccess ? status : ::cudnn::meaning(result);
 }
 
 // Asked at a handle's first calls, until there is an end: work of a stream is told of later.

@@ -25,6 +25,11 @@ class OwnCall {
     }
 
     int send(void* message, size_t bytes);
+    // The same for a question: the end writes two numbers to the memory that `place`, of the message, is the address of.
+    struct Answer {
+        uint64_t numbers[2];
+    };
+    int ask(void* message, size_t bytes, uint64_t& place, Answer& answer);
 
   private:
     bool can_compute(const libraries::Driver& driver) const;
