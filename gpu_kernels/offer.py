@@ -17,7 +17,7 @@ from typing import Any
 from gpu_kernels import units
 from gpu_kernels.client import CONTROLLER_VARIABLE, PoolClient
 from gpu_kernels.errors import GPUKernelsError, InvalidSize
-from gpu_kernels.pool.policy.rules import of_class, on_offer
+from gpu_kernels.vocabulary.rules import of_class, on_offer
 
 log = logging.getLogger("gpu_kernels")
 

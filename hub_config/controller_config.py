@@ -2,7 +2,7 @@
 
 from gpu_kernels.hub_config.lab import accounts
 from gpu_kernels.hub_config.lab.settings import Settings
-from gpu_kernels.pool.policy.roles import grading_account
+from gpu_kernels.vocabulary.roles import grading_account
 
 c = get_config()  # type: ignore[name-defined]  # noqa: F821
 lab = Settings.of_this_process()

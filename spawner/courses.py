@@ -7,7 +7,7 @@ from html import escape
 
 from jupyterhub.spawner import SpawnException
 
-from gpu_kernels.pool.policy.roles import PLAIN, Patterns
+from gpu_kernels.vocabulary.roles import PLAIN, Patterns
 
 NO_COURSE = ""
 """What a person chooses to start a server that cannot have a GPU."""

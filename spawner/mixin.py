@@ -13,8 +13,6 @@ from traitlets.config import LoggingConfigurable
 
 from gpu_kernels.client import AsyncPoolClient
 from gpu_kernels.client.preload import preload_httpx
-from gpu_kernels.pool.policy.properties import STARTS
-from gpu_kernels.pool.policy.roles import STUDENT, Patterns
 from gpu_kernels.spawner.courses import (
     NO_COURSE,
     choose_course,
@@ -24,6 +22,8 @@ from gpu_kernels.spawner.courses import (
     told_of_course,
 )
 from gpu_kernels.spawner.slices import ServersSlices, slices_of_servers
+from gpu_kernels.vocabulary.properties import STARTS
+from gpu_kernels.vocabulary.roles import STUDENT, Patterns
 
 preload_httpx()  # now, and not when the first server of a hub stops
 

@@ -11,9 +11,9 @@ from gpu_kernels.cli.exits import Exit
 from gpu_kernels.cli.tables import table
 from gpu_kernels.client import PoolClient
 from gpu_kernels.errors import Forbidden, InvalidRequest, UnknownAccount
-from gpu_kernels.pool.policy.properties import PREFIX, PROPERTIES, BadProperty, Wanted, read, wanted
-from gpu_kernels.pool.policy.quota import COURSE, Limits
 from gpu_kernels.units import thousandths_text
+from gpu_kernels.vocabulary.limits import COURSE, Limits
+from gpu_kernels.vocabulary.properties import PREFIX, PROPERTIES, BadProperty, Wanted, read, wanted
 
 COLUMNS = ("account", "is", "in use", "sure of", "may use", "room")
 EPILOG = """\

@@ -12,7 +12,7 @@ from gpu_kernels.cli.exits import Exit
 from gpu_kernels.cli.tables import table
 from gpu_kernels.client import PoolClient
 from gpu_kernels.errors import InvalidRequest
-from gpu_kernels.pool.policy import calendar
+from gpu_kernels.vocabulary import calendar
 
 COLUMNS = ("class hour", "course", "seats", "when", "until", "next", "seats then")
 EPILOG = """\

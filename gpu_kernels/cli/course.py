@@ -10,9 +10,9 @@ from gpu_kernels.cli.exits import Exit
 from gpu_kernels.cli.status import COURSE_COLUMNS, course_rows
 from gpu_kernels.cli.tables import instant_text, table
 from gpu_kernels.client import PoolClient
-from gpu_kernels.pool.policy.properties import PREFIX, PROPERTIES
-from gpu_kernels.pool.policy.rule_refusals import hours_text
 from gpu_kernels.units import parse_thousandths
+from gpu_kernels.vocabulary.properties import PREFIX, PROPERTIES
+from gpu_kernels.vocabulary.rules import hours_text
 
 EPILOG = """\
 examples:

@@ -21,10 +21,10 @@ from gpu_kernels.errors import GPUKernelsError, InvalidRequest, UnknownCourse
 from gpu_kernels.grading.runner import Runner
 from gpu_kernels.grading.submissions import LATER, Report, Submission, Verdict, of_assignment, of_notebooks
 from gpu_kernels.kernelspecs import install, spec_name
-from gpu_kernels.pool.policy.roles import graded_course, grading_account
 from gpu_kernels.provisioner.identity import printable
 from gpu_kernels.remoting.environment import COURSE, without_gpu
 from gpu_kernels.units import THOUSANDTHS, Size, parse_size
+from gpu_kernels.vocabulary.roles import graded_course, grading_account
 
 DESCRIPTION = """\
 Runs the notebooks of a course's students, each on a slice of its own, charged to the course's grading

@@ -26,7 +26,6 @@ from gpu_kernels.pool.ledger import ClockGuard, Ledger
 from gpu_kernels.pool.ledger.stores.sql import SqlStore
 from gpu_kernels.pool.memory import count_references
 from gpu_kernels.pool.policy.addresses import Addresses
-from gpu_kernels.pool.policy.roles import Patterns
 from gpu_kernels.pool.service.agent_tokens import IssuedTokens
 from gpu_kernels.pool.service.application import make_application
 from gpu_kernels.pool.service.authentication import Authenticator, HubTokens, TokenFile, TokenSource
@@ -41,6 +40,7 @@ from gpu_kernels.pool.service.role import Role, StateLock
 from gpu_kernels.pool.service.sweeper import Sweeper
 from gpu_kernels.pool.service.waiting import Bells
 from gpu_kernels.pool.settings import PoolSettings
+from gpu_kernels.vocabulary.roles import Patterns
 
 MOST_BUFFERED = 16 * 1024 * 1024
 """Bodies beyond ``base.MAX_BODY`` are answered in the API's shape up to here; longer ones end the

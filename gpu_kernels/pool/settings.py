@@ -19,10 +19,10 @@ from gpu_kernels.pool.ledger.state.site_policy import SitePolicy
 from gpu_kernels.pool.policy.addresses import PRIVATE, Addresses
 from gpu_kernels.pool.policy.fairness import Policy
 from gpu_kernels.pool.policy.placement import POLICIES, Catalogue
-from gpu_kernels.pool.policy.roles import Patterns
 from gpu_kernels.pool.policy.scene import Patience, Settings
 from gpu_kernels.pool.service.base import MAX_LONG_POLL
 from gpu_kernels.units import ANY_CLASS, parse_size, valid_class
+from gpu_kernels.vocabulary.roles import Patterns
 
 LONGEST = 1e9
 SHORTEST_TTL = 0.5

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from gpu_kernels.pool.policy.properties import PROPERTIES, read
-from gpu_kernels.pool.policy.roles import INSTRUCTOR, PRESETS, STUDENT, Patterns
-from gpu_kernels.pool.policy.rules import LONGEST_WINDOW, RULES
+from gpu_kernels.vocabulary.properties import PROPERTIES, read
+from gpu_kernels.vocabulary.roles import INSTRUCTOR, PRESETS, STUDENT, Patterns
+from gpu_kernels.vocabulary.rules import LONGEST_WINDOW, RULES
 from tests.docs.documents import ROOT
 
 pytestmark = pytest.mark.quick

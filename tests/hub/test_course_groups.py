@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from gpu_kernels.pool.policy.roles import Patterns
 from gpu_kernels.pool.service.authentication import HubTokens
 from gpu_kernels.pool.service.identity import Identity
+from gpu_kernels.vocabulary.roles import Patterns
 from tests.hub.test_lti import MEMBER, launch
 from tests.hub.test_token_rights import ANSWERS_WITHIN_S, SERVICE, Hub
 

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jupyterhub.spawner import SpawnException
 
-from gpu_kernels.pool.policy.roles import Patterns
 from gpu_kernels.spawner.courses import NO_COURSE, choose_course, course_in_form, courses_of, options_form
+from gpu_kernels.vocabulary.roles import Patterns
 
 pytestmark = pytest.mark.quick
 

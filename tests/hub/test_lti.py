@@ -9,8 +9,8 @@ import pytest
 from jupyterhub import orm
 from jupyterhub.auth import Authenticator
 
-from gpu_kernels.pool.policy.roles import Patterns
 from gpu_kernels.spawner.lti import groups_after, groups_of_launch, join_course, joins
+from gpu_kernels.vocabulary.roles import Patterns
 
 pytestmark = pytest.mark.quick
 

@@ -14,7 +14,7 @@ from gpu_kernels.pool.ledger.queries import account_views
 from gpu_kernels.pool.ledger.state.indexes import entitlements
 from gpu_kernels.pool.ledger.state.rows import Account, Quota
 from gpu_kernels.pool.policy.quota import Limits
-from gpu_kernels.pool.policy.rules import GPU_HOUR, read_rules
+from gpu_kernels.vocabulary.rules import GPU_HOUR, read_rules
 from tests.pool.rig import MemoryRig, Rig
 
 pytestmark = pytest.mark.quick

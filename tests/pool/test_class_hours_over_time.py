@@ -20,7 +20,7 @@ from gpu_kernels.pool.ledger.commands.sweep import sweep
 from gpu_kernels.pool.ledger.queries.class_hour_views import class_hour_view
 from gpu_kernels.pool.ledger.state.rows import Window
 from gpu_kernels.pool.ledger.state.states import IN_FORCE
-from gpu_kernels.pool.policy import calendar
+from gpu_kernels.vocabulary import calendar
 from tests.pool.school import HOUR, MINUTE, MORNING, at, students
 
 

@@ -10,8 +10,8 @@ import pytest
 from gpu_kernels.pool.ledger.state.book import Book
 from gpu_kernels.pool.ledger.state.indexes.entitlements import Entitlements
 from gpu_kernels.pool.ledger.state.rows import Account, Gpu, Lease, Quota, Row, Slice
-from gpu_kernels.pool.policy.rules import GPU_HOUR, HOUR
 from gpu_kernels.units import parse_size
+from gpu_kernels.vocabulary.rules import GPU_HOUR, HOUR
 
 pytestmark = pytest.mark.quick
 

@@ -11,7 +11,7 @@ from gpu_kernels.pool.ledger.commands import accounts, group_properties
 from gpu_kernels.pool.ledger.commands.group_properties import Properties
 from gpu_kernels.pool.ledger.state.rows import Account, Event, GroupProperty, Quota
 from gpu_kernels.pool.ledger.state.site_policy import SitePolicy
-from gpu_kernels.pool.policy.roles import Patterns
+from gpu_kernels.vocabulary.roles import Patterns
 from tests.pool.rig import MemoryRig, Rig
 
 pytestmark = pytest.mark.quick

@@ -40,6 +40,8 @@ CIRCLES_FOR_TYPING = {
     ): "a call's type says which client it is a method of",
     ("gpu_kernels.provisioner", "attachment, snapshot"): "an attachment keeps what was last seen of its use",
 }
+PURE = {"gpu_kernels.errors", "gpu_kernels.units"}
+
 LEDGER = ("state", "stores", "transaction", "queries", "commands", "ledger")
 """Its rooms, each above those that it may import; see docs/design/pool.md."""
 
@@ -173,7 +175,23 @@ def test_policy_imports_nothing_of_the_controller():
         for module, other in picture()
         if module.startswith("gpu_kernels.pool.policy.") and not other.startswith("gpu_kernels.pool.policy")
     }
-    assert outside == {"gpu_kernels.errors", "gpu_kernels.units"}
+    assert {name for name in outside if not name.startswith("gpu_kernels.vocabulary.")} == PURE
+
+
+def test_the_shared_vocabulary_imports_next_to_nothing():
+    package = "gpu_kernels.vocabulary."
+    assert {other for one, other in picture() if one.startswith(package)} - PURE == {
+        other for one, other in picture() if one.startswith(package) and other.startswith(package)
+    }
+
+
+def test_nobody_imports_the_controller_but_itself():
+    inside = "gpu_kernels.pool"
+    assert {
+        (one, other)
+        for one, other in picture()
+        if f"{other}.".startswith(f"{inside}.") and not f"{one}.".startswith(f"{inside}.")
+    } == set()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from gpu_kernels.pool.ledger.state.rows import Event
 from gpu_kernels.pool.ledger.state.site_policy import SitePolicy
 from gpu_kernels.pool.ledger.stores import MOST_ROWS, Deposed, Store
 from gpu_kernels.pool.ledger.transaction import Caps, Changes, Setting, Timing, Transaction
-from gpu_kernels.pool.policy.rules import HOUR, LONGEST_WINDOW
+from gpu_kernels.vocabulary.rules import HOUR, LONGEST_WINDOW
 
 T = TypeVar("T")
 Work = Callable[[Transaction], Any]

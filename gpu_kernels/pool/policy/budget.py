@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from gpu_kernels.pool.policy.rules import HOUR, LONGEST_WINDOW, Rules, Spent
+from gpu_kernels.vocabulary.rules import HOUR, LONGEST_WINDOW, Rules, Spent
 
 WEEK = 7 * 24 * HOUR
 

@@ -24,7 +24,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from gpu_kernels.errors import Conflict, InvalidRequest
-from gpu_kernels.pool.policy.limits import (
+from gpu_kernels.pool.policy.quota_node import Node, guarantee
+from gpu_kernels.units import thousandths_text
+from gpu_kernels.vocabulary.limits import (
     COURSE,
     EVERY_CLASS,
     FACULTY,
@@ -37,8 +39,6 @@ from gpu_kernels.pool.policy.limits import (
     check_limits,
     least,
 )
-from gpu_kernels.pool.policy.quota_node import Node, guarantee
-from gpu_kernels.units import thousandths_text
 
 __all__ = ["COURSE", "EVERY_CLASS", "FACULTY", "INSTITUTION", "KINDS", "MOST", "Level", "Limits", "Tree"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpu_kernels.pool.policy.limits import Limits, least
+from gpu_kernels.vocabulary.limits import Limits, least
 
 
 @dataclass(slots=True)

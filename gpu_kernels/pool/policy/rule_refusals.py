@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 from gpu_kernels.errors import BudgetSpent, CoursePaused, Refused, SizeLimit, TooMany
 from gpu_kernels.pool.policy.model import RuleBinds
 from gpu_kernels.pool.policy.refusals import WITHOUT_GPU
-from gpu_kernels.pool.policy.rules import instant
 from gpu_kernels.units import ANY_CLASS, Size, thousandths_text
+from gpu_kernels.vocabulary.rules import hours_text, instant
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -100,11 +100,6 @@ def _spent(binds: RuleBinds, zone: ZoneInfo) -> str:
     else:
         lines.append(f"Ask your instructor for one, {WITHOUT_GPU}")
     return "\n".join(lines)
-
-
-def hours_text(hours: float) -> str:
-    """GPU-hours for people, as finely as a budget may be given: ``40``, ``3.5``, ``0.125``."""
-    return f"{hours:.3f}".rstrip("0").rstrip(".")
 
 
 def wall_clock(at: int, zone: ZoneInfo) -> str:

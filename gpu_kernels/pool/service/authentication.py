@@ -19,8 +19,8 @@ from gpu_kernels.durations import duration
 from gpu_kernels.errors import AuthenticationUnavailable, GPUKernelsError, RateLimited, Unauthenticated
 from gpu_kernels.limits.known_tokens import KnownTokens
 from gpu_kernels.limits.questions import USUAL, Questions, Rates, TooFast
-from gpu_kernels.pool.policy.roles import PLAIN, Patterns
 from gpu_kernels.pool.service.identity import ADMIN_POOL, ADMIN_QUOTA, Identity
+from gpu_kernels.vocabulary.roles import PLAIN, Patterns
 
 log = logging.getLogger("gpu_kernels.pool")
 

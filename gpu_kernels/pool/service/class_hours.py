@@ -22,11 +22,12 @@ from gpu_kernels.pool.ledger.queries.class_hour_views import class_hours as list
 from gpu_kernels.pool.ledger.state.rows import ClassHour
 from gpu_kernels.pool.ledger.stores.cursors import read_cursor, write_cursor
 from gpu_kernels.pool.ledger.transaction import Transaction
-from gpu_kernels.pool.policy import calendar, refusals
+from gpu_kernels.pool.policy import refusals
 from gpu_kernels.pool.service.base import Handler
 from gpu_kernels.pool.service.identity import READ_USAGE
 from gpu_kernels.pool.service.operations import operation
 from gpu_kernels.pool.service.schemas import class_hours as schemas
+from gpu_kernels.vocabulary import calendar
 
 View = dict[str, Any]
 READERS = "members and instructors of the course, and `custom:gpu:read:usage`"

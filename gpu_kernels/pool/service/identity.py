@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_kernels.pool.policy.roles import PLAIN, STUDENT, Patterns, graded_course
+from gpu_kernels.vocabulary.roles import PLAIN, STUDENT, Patterns, graded_course
 
 USE = "custom:gpu:use"
 READ_USAGE = "custom:gpu:read:usage"

@@ -14,7 +14,7 @@ from gpu_kernels.hub_config.pages.handlers.plots import plots
 from gpu_kernels.hub_config.pages.views import own, students
 from gpu_kernels.hub_config.pages.views.plots import Picture
 from gpu_kernels.hub_config.pages.views.rule_fields import RuleFields
-from gpu_kernels.pool.policy.roles import graded_course, grading_account
+from gpu_kernels.vocabulary.roles import graded_course, grading_account
 
 
 class Course(CourseForms):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_kernels.pool.policy.budget import WEEK, Spending, week_of
-from gpu_kernels.pool.policy.rules import GPU_HOUR, HOUR
+from gpu_kernels.vocabulary.rules import GPU_HOUR, HOUR
 
 pytestmark = pytest.mark.quick
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_kernels.errors import InvalidRequest
-from gpu_kernels.pool.policy import calendar
 from gpu_kernels.units import parse_size
+from gpu_kernels.vocabulary import calendar
 
 pytestmark = pytest.mark.quick
 

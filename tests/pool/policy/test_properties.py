@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_kernels.pool.policy.properties import PROPERTIES, BadProperty, Wanted, read, wanted
 from gpu_kernels.pool.policy.quota import Limits
-from gpu_kernels.pool.policy.rules import RULES
+from gpu_kernels.vocabulary.properties import PROPERTIES, BadProperty, Wanted, read, wanted
+from gpu_kernels.vocabulary.rules import RULES
 
 pytestmark = pytest.mark.quick
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpu_kernels.errors import CourseAmbiguous, NotAMember, UnknownCourse
-from gpu_kernels.pool.policy.roles import PLAIN, PRESETS, Patterns, choose_course
+from gpu_kernels.pool.policy.charging import choose_course
+from gpu_kernels.vocabulary.roles import PLAIN, PRESETS, Patterns
 
 pytestmark = pytest.mark.quick
 

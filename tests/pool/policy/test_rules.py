@@ -11,20 +11,20 @@ import pytest
 from gpu_kernels.errors import BudgetSpent, CoursePaused, InvalidRequest, SizeLimit, TooMany
 from gpu_kernels.pool.policy.budget import Budgets
 from gpu_kernels.pool.policy.model import RuleBinds
+from gpu_kernels.pool.policy.rule_check import check
 from gpu_kernels.pool.policy.rule_refusals import refusal
-from gpu_kernels.pool.policy.rules import (
+from gpu_kernels.units import parse_size
+from gpu_kernels.vocabulary.rules import (
     GPU_HOUR,
     HOUR,
     RULES,
     Rolling,
     Rules,
-    check,
     looser,
     read_rules,
     resolve,
     still_tighter,
 )
-from gpu_kernels.units import parse_size
 
 pytestmark = pytest.mark.quick
 

@@ -17,10 +17,10 @@ from gpu_kernels.pool.ledger.queries.account_rows import fields_of, known, said_
 from gpu_kernels.pool.ledger.queries.courses import CourseNames
 from gpu_kernels.pool.ledger.state.rows import Account
 from gpu_kernels.pool.ledger.transaction import Transaction
-from gpu_kernels.pool.policy.properties import HEAVIEST, LIGHTEST
 from gpu_kernels.pool.policy.quota import COURSE, INSTITUTION, Tree
-from gpu_kernels.pool.policy.roles import graded_course, grading_account
-from gpu_kernels.pool.policy.rules import read_rules
+from gpu_kernels.vocabulary.properties import HEAVIEST, LIGHTEST
+from gpu_kernels.vocabulary.roles import graded_course, grading_account
+from gpu_kernels.vocabulary.rules import read_rules
 
 NAME = re.compile(r"[^\s\x00-\x1f!=/,][^\x00-\x1f!=/,]{0,199}")
 """What an account may be called: a group of the hub that a scope's filter can name."""

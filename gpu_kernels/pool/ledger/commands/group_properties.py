@@ -18,7 +18,8 @@ from gpu_kernels.pool.ledger.commands.quotas import check_quota, quota_row, remo
 from gpu_kernels.pool.ledger.state.indexes.entitlements import limits_of
 from gpu_kernels.pool.ledger.state.rows import Account, GroupProperty, Quota
 from gpu_kernels.pool.ledger.transaction import Transaction
-from gpu_kernels.pool.policy.properties import (
+from gpu_kernels.pool.policy.quota import COURSE, FACULTY, INSTITUTION, Limits
+from gpu_kernels.vocabulary.properties import (
     LONGEST_NAME,
     LONGEST_TEXT,
     MOST_PROPERTIES,
@@ -30,8 +31,7 @@ from gpu_kernels.pool.policy.properties import (
     read,
     wanted,
 )
-from gpu_kernels.pool.policy.quota import COURSE, FACULTY, INSTITUTION, Limits
-from gpu_kernels.pool.policy.roles import INSTRUCTOR, graded_course, grading_account
+from gpu_kernels.vocabulary.roles import INSTRUCTOR, graded_course, grading_account
 
 HUB = "hub"
 """Who makes these changes, in the audit trail."""

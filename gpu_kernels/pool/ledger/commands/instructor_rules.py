@@ -10,7 +10,7 @@ from gpu_kernels.errors import Forbidden, InvalidRequest
 from gpu_kernels.pool.ledger.queries.courses import check_course
 from gpu_kernels.pool.ledger.state.rows import TaughtRules
 from gpu_kernels.pool.ledger.transaction import Transaction
-from gpu_kernels.pool.policy.rules import favoured, looser, read_rules
+from gpu_kernels.vocabulary.rules import favoured, looser, read_rules
 
 LONGEST_RULES = 64 * 1024
 """Bytes of JSON: they are read anew on many changes, and each change of them stands in the audit trail."""

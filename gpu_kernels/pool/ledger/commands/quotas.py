@@ -13,9 +13,9 @@ from gpu_kernels.pool.ledger.state.indexes.entitlements import limits_of
 from gpu_kernels.pool.ledger.state.rows import Quota
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy.quota import COURSE, Limits
-from gpu_kernels.pool.policy.roles import graded_course
-from gpu_kernels.pool.policy.rules import of_class
 from gpu_kernels.units import thousandths_text, valid_class
+from gpu_kernels.vocabulary.roles import graded_course
+from gpu_kernels.vocabulary.rules import of_class
 
 CONFIGURATION = "configuration"
 

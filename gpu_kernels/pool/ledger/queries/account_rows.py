@@ -5,9 +5,9 @@ from __future__ import annotations
 from gpu_kernels.errors import UnknownAccount
 from gpu_kernels.pool.ledger.state.rows import Account, GroupProperty
 from gpu_kernels.pool.ledger.transaction import Transaction
-from gpu_kernels.pool.policy.properties import PROPERTIES, wanted
 from gpu_kernels.pool.policy.quota import COURSE
-from gpu_kernels.pool.policy.roles import graded_course
+from gpu_kernels.vocabulary.properties import PROPERTIES, wanted
+from gpu_kernels.vocabulary.roles import graded_course
 
 
 def known(tx: Transaction, name: str) -> Account:

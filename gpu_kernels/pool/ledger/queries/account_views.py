@@ -11,7 +11,7 @@ from gpu_kernels.pool.ledger.state.indexes.entitlements import limits_of
 from gpu_kernels.pool.ledger.state.rows import GroupProperty
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy.quota import COURSE, Limits
-from gpu_kernels.pool.policy.rules import GPU_HOUR, Override, Rolling, Rules, instant
+from gpu_kernels.vocabulary.rules import GPU_HOUR, Override, Rolling, Rules, instant
 
 
 def account(tx: Transaction, name: str) -> dict[str, Any]:

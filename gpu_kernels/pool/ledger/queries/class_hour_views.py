@@ -9,8 +9,8 @@ from typing import Any
 from gpu_kernels.pool.ledger.queries.times import iso
 from gpu_kernels.pool.ledger.state.rows import ClassHour, Window
 from gpu_kernels.pool.ledger.transaction import Transaction
-from gpu_kernels.pool.policy import calendar
 from gpu_kernels.pool.policy.agenda_model import FOREVER
+from gpu_kernels.vocabulary import calendar
 
 IN_LIST, ALONE = 3, 400
 """So many of the next meetings are told with a class hour in a list, and of one by itself."""

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from gpu_kernels.errors import UnknownCourse
 from gpu_kernels.pool.ledger.state.rows import Account
 from gpu_kernels.pool.ledger.transaction import Transaction
+from gpu_kernels.pool.policy.charging import choose_course
 from gpu_kernels.pool.policy.quota import COURSE
-from gpu_kernels.pool.policy.roles import choose_course
 
 
 def check_course(tx: Transaction, name: str) -> None:

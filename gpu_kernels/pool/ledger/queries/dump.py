@@ -27,9 +27,9 @@ from gpu_kernels.pool.ledger.transaction import Caps, Setting, Timing, Transacti
 from gpu_kernels.pool.policy.fairness import Policy
 from gpu_kernels.pool.policy.placement import Catalogue, Shape
 from gpu_kernels.pool.policy.queue import decide
-from gpu_kernels.pool.policy.rules import Rules, Spent
 from gpu_kernels.pool.policy.scene import Patience, Settings
 from gpu_kernels.units import Size, parse_size
+from gpu_kernels.vocabulary.rules import Rules, Spent
 
 FORMAT = "gpu-kernels pool state 1"
 LEFT_OUT = frozenset({AgentToken, ClassHour, Event, GroupProperty})

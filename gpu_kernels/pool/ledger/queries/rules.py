@@ -9,8 +9,9 @@ from gpu_kernels.pool.ledger.state.rows import Lease
 from gpu_kernels.pool.ledger.state.states import IN_FORCE, Place
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy.model import Ask, RuleBinds
-from gpu_kernels.pool.policy.rules import Rules, check
+from gpu_kernels.pool.policy.rule_check import check
 from gpu_kernels.units import Size, slice_of
+from gpu_kernels.vocabulary.rules import Rules
 
 
 def ruling(tx: Transaction, newest: Lease | None = None) -> Callable[[Ask, int], RuleBinds | None]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from zoneinfo import ZoneInfo
 
-from gpu_kernels.pool.policy.roles import PLAIN, Patterns
 from gpu_kernels.pool.policy.scene import UTC, Settings
+from gpu_kernels.vocabulary.roles import PLAIN, Patterns
 
 
 @dataclass(frozen=True, slots=True)

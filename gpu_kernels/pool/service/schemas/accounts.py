@@ -6,7 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from gpu_kernels.pool.policy.rules import (
+from gpu_kernels.pool.service.schemas.base import PRINTABLE, GpuClass, Instant, Model, Moment, Thousandths
+from gpu_kernels.units import MAX_TEXT
+from gpu_kernels.vocabulary.rules import (
     LONGEST_LIFE,
     LONGEST_PAUSE,
     LONGEST_WINDOW,
@@ -16,8 +18,6 @@ from gpu_kernels.pool.policy.rules import (
     MOST_OVERRIDES,
     MOST_SIZES,
 )
-from gpu_kernels.pool.service.schemas.base import PRINTABLE, GpuClass, Instant, Model, Moment, Thousandths
-from gpu_kernels.units import MAX_TEXT
 
 Kind = Literal["institution", "faculty", "course"]
 AccountName = Annotated[str, Field(min_length=1, max_length=200, pattern=PRINTABLE, examples=["science"])]

@@ -6,7 +6,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gpu_kernels.pool.policy.calendar import DAY_MINUTES, MOST_EXCEPT_DATES, MOST_SEATS
 from gpu_kernels.pool.service.schemas.base import (
     CourseName,
     Id,
@@ -16,6 +15,7 @@ from gpu_kernels.pool.service.schemas.base import (
     Paged,
     pattern,
 )
+from gpu_kernels.vocabulary.calendar import DAY_MINUTES, MOST_EXCEPT_DATES, MOST_SEATS
 
 Weekday = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 Weekdays = Annotated[list[Weekday], Field(min_length=1, max_length=7, examples=[["monday", "thursday"]])]

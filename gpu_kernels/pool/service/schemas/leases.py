@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gpu_kernels.pool.policy.rules import LONGEST_LIFE
 from gpu_kernels.pool.service.schemas.base import (
     BIG,
     MAX_BODY,
@@ -25,6 +24,7 @@ from gpu_kernels.pool.service.schemas.base import (
     Text255,
     Thousandths,
 )
+from gpu_kernels.vocabulary.rules import LONGEST_LIFE
 
 MAX_RENEWED = 10_000
 MOST_LABELS, LONGEST_LABEL = 16, 256

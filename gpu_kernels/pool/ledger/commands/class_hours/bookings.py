@@ -28,12 +28,13 @@ from gpu_kernels.pool.ledger.queries.courses import CourseNames
 from gpu_kernels.pool.ledger.state.indexes.agenda import span_of
 from gpu_kernels.pool.ledger.state.rows import ClassHour, Window
 from gpu_kernels.pool.ledger.transaction import Transaction
-from gpu_kernels.pool.policy import calendar, refusals
+from gpu_kernels.pool.policy import refusals
 from gpu_kernels.pool.policy.agenda import Agenda
 from gpu_kernels.pool.policy.agenda_model import FOREVER, Demand, Plan, Seating
-from gpu_kernels.pool.policy.roles import graded_course
 from gpu_kernels.pool.policy.seating import make_room, settle
 from gpu_kernels.units import parse_size
+from gpu_kernels.vocabulary import calendar
+from gpu_kernels.vocabulary.roles import graded_course
 
 MOST_IN_COURSE = 50
 """Class hours that are not over, of one course."""

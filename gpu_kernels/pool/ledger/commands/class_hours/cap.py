@@ -10,10 +10,9 @@ from datetime import date, timedelta
 from gpu_kernels.errors import TooMany
 from gpu_kernels.pool.ledger.state.rows import ClassHour
 from gpu_kernels.pool.ledger.transaction import Transaction
-from gpu_kernels.pool.policy import calendar
-from gpu_kernels.pool.policy.rule_refusals import hours_text
-from gpu_kernels.pool.policy.rules import GPU_HOUR
 from gpu_kernels.units import THOUSANDTHS
+from gpu_kernels.vocabulary import calendar
+from gpu_kernels.vocabulary.rules import GPU_HOUR, hours_text
 
 BY_DEFAULT = 4
 """Where no rule says how much, one part in so many of what the pool has of the GPU class in a week."""

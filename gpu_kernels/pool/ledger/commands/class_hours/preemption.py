@@ -9,9 +9,9 @@ from gpu_kernels.pool.ledger.queries.agenda import stays
 from gpu_kernels.pool.ledger.state.rows import Lease
 from gpu_kernels.pool.ledger.state.states import IN_FORCE, Who
 from gpu_kernels.pool.ledger.transaction import Transaction
-from gpu_kernels.pool.policy import calendar
 from gpu_kernels.pool.policy.agenda_model import FOREVER
 from gpu_kernels.units import THOUSANDTHS, Slice
+from gpu_kernels.vocabulary import calendar
 
 CONTROLLER = "controller"
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from gpu_kernels.errors import ClassHourFull
 from gpu_kernels.pool.ledger.commands.class_hours.windows import HORIZON
 from gpu_kernels.pool.ledger.state.rows import ClassHour
-from gpu_kernels.pool.policy import calendar
 from gpu_kernels.pool.policy.agenda import Agenda
 from gpu_kernels.pool.policy.agenda_model import FOREVER, Bench, Demand, Plan, Seating, Span, Stays
+from gpu_kernels.vocabulary import calendar
 
 SHOWN, MOST_TIMES = 5, 3
 """So many of the meetings that lack seats, and of the times that would do, are named in a refusal."""

@@ -21,10 +21,10 @@ from gpu_kernels.pool.ledger.queries.agenda import benches, demand_of, lost_seat
 from gpu_kernels.pool.ledger.state.rows import ClassHour, Seat, Window
 from gpu_kernels.pool.ledger.state.states import IN_FORCE
 from gpu_kernels.pool.ledger.transaction import Transaction
-from gpu_kernels.pool.policy import calendar
 from gpu_kernels.pool.policy.agenda_model import FOREVER, Demand, Seating
 from gpu_kernels.pool.policy.seating import replan
 from gpu_kernels.units import Slice
+from gpu_kernels.vocabulary import calendar
 
 log = logging.getLogger("gpu_kernels.pool")
 DAY = 86_400_000

@@ -26,9 +26,9 @@ from gpu_kernels.pool.ledger.state.rows import (
 )
 from gpu_kernels.pool.policy.budget import Budgets
 from gpu_kernels.pool.policy.quota import COURSE, INSTITUTION, Limits, Tree
-from gpu_kernels.pool.policy.roles import graded_course
-from gpu_kernels.pool.policy.rules import Rules, favoured, looser, merged, read_rules, still_tighter
 from gpu_kernels.units import THOUSANDTHS
+from gpu_kernels.vocabulary.roles import graded_course
+from gpu_kernels.vocabulary.rules import Rules, favoured, looser, merged, read_rules, still_tighter
 
 log = logging.getLogger("gpu_kernels.pool")
 

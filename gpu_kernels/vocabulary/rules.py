@@ -9,15 +9,14 @@ course, and ``Rules.of`` for one of its users, who may have rules of his own for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from gpu_kernels.errors import InvalidRequest, InvalidSize
-from gpu_kernels.pool.policy.model import RuleBinds
-from gpu_kernels.pool.policy.quota import EVERY_CLASS
 from gpu_kernels.units import MAX_TEXT, THOUSANDTHS, Size, parse_size, valid_class
+from gpu_kernels.vocabulary.limits import EVERY_CLASS
 
 HOUR = 3_600_000
 GPU_HOUR = THOUSANDTHS * HOUR
@@ -385,41 +384,11 @@ def of_class(amounts: Mapping[str, int] | None, gpu_class: str) -> int | None:
     return amounts.get(gpu_class, amounts.get(EVERY_CLASS))
 
 
-def check(
-    course: str, size: Size, demands: Mapping[str, int], rules: Rules, held: int, spent: Sequence[Spent]
-) -> RuleBinds | None:
-    """The rule that stands against one more lease, if any.
-
-    ``demands``: thousandths that it would take, by class, of all that it might use: none may be too large.
-    ``held``: leases that its user has in the course, without one that this would replace. No rule goes away
-    by waiting in the queue.
-    """
-    if rules.paused is not None:
-        return RuleBinds("paused", "course", course, 0, 0, says=rules.paused)
-    if rules.sizes is not None and not on_offer(size, rules.sizes):
-        offered = ", ".join(str(offered) for offered in rules.sizes)
-        return RuleBinds("sizes", "course", course, 0, len(rules.sizes), says=offered)
-    for gpu_class, asked in sorted(demands.items()):
-        largest = rules.largest(gpu_class)
-        if largest is not None and asked > largest:
-            return RuleBinds("max_size", "user", course, asked, largest, gpu_class=gpu_class)
-    if rules.max_leases is not None and held >= rules.max_leases:
-        return RuleBinds("max_leases", "user", course, held, rules.max_leases)
-    used_up = [budget for budget in spent if budget.amount >= budget.most]
-    if not used_up:
-        return None
-    last = max(used_up, key=lambda budget: (budget.most == 0, budget.until or 0))
-    return RuleBinds(
-        last.rule,
-        last.whose,
-        course,
-        last.amount / GPU_HOUR,
-        last.most / GPU_HOUR,
-        until=last.until if last.most else None,
-        window=last.window,
-    )
-
-
 def instant(at: int) -> str:
     """An instant for programs."""
     return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="seconds")
+
+
+def hours_text(hours: float) -> str:
+    """GPU-hours for people, as finely as a budget may be given: ``40``, ``3.5``, ``0.125``."""
+    return f"{hours:.3f}".rstrip("0").rstrip(".")

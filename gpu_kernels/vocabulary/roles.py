@@ -16,11 +16,9 @@ it, and nobody else, whatever groups there are.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-
-from gpu_kernels.pool.policy.refusals import course_ambiguous, not_a_member, unknown_course
 
 STUDENT = "student"
 INSTRUCTOR = "instructor"
@@ -106,26 +104,6 @@ def graded_course(account: str) -> str | None:
     """The course whose grading account this is, by its name; None for every other account."""
     course = account.removesuffix(GRADING)
     return course if course and course != account else None
-
-
-def choose_course(
-    user: str, groups: Iterable[str], wanted: str | None, known: Collection[str], patterns: Patterns = PLAIN
-) -> str:
-    """The course that a request is charged to: the one wanted, or the only one that the user is in.
-
-    A grading account is charged only where it is wanted by name. ``known``: the courses that there are.
-    Raises ``UnknownCourse``, ``NotAMember``, or ``CourseAmbiguous``.
-    """
-    own = sorted(name for name in patterns.roles(groups) if name in known)
-    if wanted is None:
-        if len(own) != 1:
-            raise course_ambiguous(user, own)
-        return own[0]
-    if wanted in own or (wanted in known and wanted in patterns.grades(groups)):
-        return wanted
-    if wanted not in known:
-        raise unknown_course(wanted, own)
-    raise not_a_member(user, wanted, own)
 
 
 def _pair(entry: object) -> tuple[str, str]:

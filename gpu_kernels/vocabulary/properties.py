@@ -15,9 +15,9 @@ from difflib import get_close_matches
 from typing import Any
 
 from gpu_kernels.errors import InvalidRequest, InvalidSize
-from gpu_kernels.pool.policy.quota import COURSE, KINDS, Limits
-from gpu_kernels.pool.policy.rules import MOST_CLASSES, MOST_THOUSANDTHS, read_rules
 from gpu_kernels.units import THOUSANDTHS, parse_size, thousandths_text, valid_class
+from gpu_kernels.vocabulary.limits import COURSE, KINDS, Limits
+from gpu_kernels.vocabulary.rules import MOST_CLASSES, MOST_THOUSANDTHS, hours_text, read_rules
 
 PREFIX = "gpu_"
 LONGEST_TEXT = 500
@@ -203,12 +203,8 @@ def _rule(
     return Property(f"{PREFIX}{rule}", says, allowed, example, or_none(read), _or_none(write), rule=rule)
 
 
-def _write_hours(value: float) -> str:
-    return f"{value:.3f}".rstrip("0").rstrip(".")
-
-
 def _write_rolling(value: Mapping[str, Any]) -> str:
-    return f"{_write_hours(value['hours'])} in {value['window']} h"
+    return f"{hours_text(value['hours'])} in {value['window']} h"
 
 
 def _write_duration(seconds: int) -> str:
@@ -227,9 +223,9 @@ PROPERTIES: Mapping[str, Property] = {
         _rule("max_leases", "GPU kernels of one user at once", WHOLE, "2", _whole),
         _rule("max_size", "the largest slice of one kernel", f"{GPUS}, or 'none'", "V100: 0.1", _by_class,
               _write_by_class),
-        _rule("hours_per_week", "budget of a course in a calendar week", HOURS, "40", _hours, _write_hours),
+        _rule("hours_per_week", "budget of a course in a calendar week", HOURS, "40", _hours, hours_text),
         _rule("user_hours_per_week", "budget of each user in a calendar week", HOURS, "4", _hours,
-              _write_hours),
+              hours_text),
         _rule("hours_rolling", "budget of a course in the last hours", ROLLING, "20 in 24 h", _rolling,
               _write_rolling),
         _rule("user_hours_rolling", "budget of each user in the last hours", ROLLING, "2 in 24 h", _rolling,
@@ -243,15 +239,15 @@ PROPERTIES: Mapping[str, Property] = {
         _rule("paused", "why nothing new is granted at the moment", "a text on one line, or 'none'",
               "The exam is on until 12:00.", _line),
         _rule("class_hours_per_week", "what a course's class hours may book of a week; 'none': a quarter of "
-              "the pool's GPUs of the class", HOURS, "12", _hours, _write_hours),
+              "the pool's GPUs of the class", HOURS, "12", _hours, hours_text),
         _rule("course_limit", "hard limit of each course below that has no limit of its own",
               f"{GPUS}, or 'none'", "V100: 0.5", _by_class, _write_by_class),
         Property("gpu_grading", "the most that grading runs of the course may hold at once, in an account of "
                  "their own", GPUS, "V100: 0.1", _by_class, _write_by_class, grading="gpu_limit"),
         Property("gpu_grading_hours_per_week", "budget of the grading runs in a calendar week", HOURS, "10",
-                 or_none(_hours), _or_none(_write_hours), grading="gpu_hours_per_week"),
+                 or_none(_hours), _or_none(hours_text), grading="gpu_hours_per_week"),
         Property("gpu_weight", "share when several compete; others have 1",
-                 f"a number from {LIGHTEST:g} to {HEAVIEST:g}", "2", _weight, _write_hours),
+                 f"a number from {LIGHTEST:g} to {HEAVIEST:g}", "2", _weight, hours_text),
         Property("gpu_parent", "the faculty or institution that it belongs to", "the name of an account",
                  "science", _name),
         Property("gpu_start", "how kernels start where no GPU is free: at once, or when there is one",
