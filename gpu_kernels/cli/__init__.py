@@ -6,6 +6,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 
 from gpu_kernels import __version__
 from gpu_kernels.cli.exits import Exit, exit_status
@@ -29,7 +30,7 @@ SERVICES = {
     "agent": ("gpu_kernels.remoting.agent.app", "serve this machine's GPUs to the pool"),
     "controller": ("gpu_kernels.pool.app", "run the pool controller"),
 }
-"""These have command lines of their own, with configuration files."""
+"""These have command lines of their own, with configuration files, and each an extra of its name."""
 
 EPILOG = """\
 examples:
@@ -46,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``jupyter gpu``. Always ends by ``SystemExit``; refusals go to standard error."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments and arguments[0] in SERVICES:
-        importlib.import_module(SERVICES[arguments[0]][0]).main(arguments[1:])
+        service(arguments[0]).main(arguments[1:])
         sys.exit(Exit.OK)
     # What follows the first "--" is somebody else's command line: no parser of ours reads it.
     end = arguments.index("--") if "--" in arguments else len(arguments)
@@ -63,6 +64,21 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.stderr.close()
         sys.exit(Exit.BROKEN_PIPE)
     sys.exit(status)
+
+
+def service(name: str) -> ModuleType:
+    """The module of a service. Exits where what it runs with is not installed: other roles do without."""
+    try:
+        return importlib.import_module(SERVICES[name][0])
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "gpu_kernels":
+            raise
+        print(
+            f"jupyter gpu {name}: {error.name} is not installed here. It comes with the extra of this role: "
+            f"pip install 'gpu-kernels[{name}]'",
+            file=sys.stderr,
+        )
+        sys.exit(Exit.UNAVAILABLE)
 
 
 def parser() -> argparse.ArgumentParser:

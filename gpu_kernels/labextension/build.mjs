@@ -38,7 +38,8 @@ const out = `built/${described.name}`;
 rmSync(out, { recursive: true, force: true });
 mkdirSync(`${out}/static`, { recursive: true });
 writeFileSync(`${out}/${load}`, container);
-const { name, version, description, license } = described;
+const { name, description, license } = described;
+const [, version] = readFileSync('../__init__.py', 'utf8').match(/^__version__ = "(.+)"$/m);
 const jupyterlab = { extension: true, _build: { load, extension: './extension' } };
 writeFileSync(
   `${out}/package.json`,

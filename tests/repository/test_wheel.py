@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -19,16 +17,6 @@ pytestmark = pytest.mark.timeout(600)
 ROOT = Path(__file__).parents[2]
 FETCHED = ROOT / "gpu_kernels" / "labextension" / "node_modules" / ".lock"
 """There once its packages are: from then on it is built, or something is wrong."""
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    command += ["--no-build-isolation", "-C", "wheel.cmake=false", "-w", str(folder), str(ROOT)]
-    subprocess.run(command, check=True)
-    with zipfile.ZipFile(next(folder.glob("*.whl"))) as archive:
-        yield archive
 
 
 def data(archive: zipfile.ZipFile) -> dict[str, str]:

@@ -41,6 +41,12 @@ class InsecureFile(GPUKernelsError):
     code = "insecure_file"
 
 
+class HubMissing(GPUKernelsError):
+    """The hub's package, by which it is asked, is not installed."""
+
+    code = "hub_missing"
+
+
 def require_private(path: Path) -> None:
     """Refuse a secret file that others may read. Raises ``InsecureFile``."""
     status = path.stat()
@@ -55,8 +61,13 @@ class HubTokens:
     """Asks the hub. The service's own credential and the hub's address come from the hub's environment."""
 
     def __init__(self) -> None:
-        from jupyterhub.services.auth import HubAuth
-
+        try:
+            from jupyterhub.services.auth import HubAuth
+        except ModuleNotFoundError:
+            raise HubMissing(
+                "The controller is to ask a JupyterHub who somebody is, and speaks to it by JupyterHub's own "
+                "package, which is not installed: pip install 'gpu-kernels[controller,hub]'."
+            ) from None
         self._auth = HubAuth()
 
     async def identify(self, token: str) -> Identity | None:

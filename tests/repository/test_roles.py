@@ -1,0 +1,125 @@
+"""What each role's environment has: what its extra brings, out of what is locked here, and the wheel."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.repository.test_repository import PYPROJECT, ROOT
+
+pytestmark = pytest.mark.timeout(600)
+
+CLIENT = ("client", "client.aio", "client.threads", "remoting.environment", "kernelspecs")
+CONTROLLERS = {"alembic", "sqlalchemy", "pydantic", "prometheus_client"}
+SERVERS = {"jupyterhub", "jupyter_server", "jupyterlab"}
+ROLES: dict[str, tuple[tuple[str, ...], set[str]]] = {
+    "kernel": (
+        (
+            *CLIENT, "cli.account", "cli.class_hours", "cli.course", "cli.status", "keeper", "kernel_ports",
+            "magics.command", "magics.live", "provisioner", "smi.__main__", "specs",
+        ),
+        CONTROLLERS | SERVERS,
+    ),
+    "agent": (
+        (*CLIENT, "cli.agents", "cli.check", "remoting.agent.app", "remoting.agent.worker"),
+        CONTROLLERS | SERVERS | {"jupyter_client", "ipykernel", "IPython", "zmq"},
+    ),
+    "controller": (
+        (
+            *CLIENT, "cli.agents", "cli.tokens", "pool.app", "pool.replay", "pool.ledger.stores.schema",
+            "pool.ledger.stores.sqlite", "pool.service.openapi",
+        ),
+        SERVERS | {"jupyter_client", "ipykernel", "IPython", "pynvml"},
+    ),
+    "hub": (
+        (*CLIENT, "spawner", "spawner.budgets", "spawner.lti", "hub_config.pages.app"),
+        {"ipykernel", "IPython", "jupyter_server", "jupyterlab", "pynvml"},
+    ),
+}  # fmt: skip
+"""By role: what it runs of the package, and what it must not bring."""
+
+
+def brought(requirements: Iterable[str], seen: dict[tuple[str, str], Distribution]) -> None:
+    """What pip would install for these, of the distributions that are here; by name and extra."""
+    for line in requirements:
+        wanted = Requirement(line)
+        name = canonicalize_name(wanted.name)
+        for extra in ("", *wanted.extras):
+            if (name, extra) in seen:
+                continue
+            try:
+                seen[name, extra] = found = distribution(name)
+            except PackageNotFoundError:
+                pytest.skip(f"{name} is not installed here")
+            inner = map(Requirement, found.requires or ())
+            brought([str(r) for r in inner if r.marker is None or r.marker.evaluate({"extra": extra})], seen)
+
+
+def files(distributions: Iterable[Distribution]) -> Iterator[tuple[Path, Path]]:
+    """Each file that they install beside others in site-packages: its place there, and where it is."""
+    for found in distributions:
+        for file in found.files or ():
+            if ".." not in file.parts and "__pycache__" not in file.parts:
+                yield Path(file), Path(str(found.locate_file(file)))
+
+
+@pytest.fixture(scope="module", params=sorted(ROLES))
+def environment(request, wheel, tmp_path_factory):
+    """A role, and the folder that is its site-packages."""
+    site = tmp_path_factory.mktemp(request.param)
+    project = PYPROJECT["project"]
+    found: dict[tuple[str, str], Distribution] = {}
+    brought([*project["dependencies"], *project["optional-dependencies"][request.param]], found)
+    for place, at in files({found.name: found for found in found.values()}.values()):
+        if at.is_file():
+            (site / place).parent.mkdir(parents=True, exist_ok=True)
+            (site / place).symlink_to(at)
+    wheel.extractall(site)
+    return request.param, site
+
+
+def run(site: Path, code: str) -> subprocess.CompletedProcess[str]:
+    """In a Python that has the standard library and the folder, and nothing else."""
+    command = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(site)!r})\n{code}"]
+    return subprocess.run(command, capture_output=True, text=True, cwd="/")
+
+
+def test_a_roles_environment_runs_its_part(environment):
+    role, site = environment
+    done = run(site, "\n".join(f"import gpu_kernels.{module}" for module in ROLES[role][0]))
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_roles_environment_has_nothing_of_other_roles(environment):
+    role, site = environment
+    code = "import importlib.util as u; print(*[n for n in {!r} if u.find_spec(n)])"
+    done = run(site, code.format(sorted(ROLES[role][1])))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []
+
+
+def test_a_service_without_its_extra_says_which_one_it_wants(environment):
+    role, site = environment
+    if CONTROLLERS - ROLES[role][1]:
+        pytest.skip("this one has what a controller runs with; a hub keeps a database too")
+    done = run(site, "import gpu_kernels.cli as c; c.main(['controller'])")
+    assert done.returncode == 69
+    assert done.stderr.endswith("pip install 'gpu-kernels[controller]'\n")
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_lab_has_every_roles_part_and_the_version_is_said_in_one_place(wheel):
+    lab = Requirement(PYPROJECT["project"]["optional-dependencies"]["lab"][0])
+    assert lab.extras == ROLES.keys()
+    import gpu_kernels
+
+    assert "version" in PYPROJECT["project"]["dynamic"]
+    assert Path(wheel.filename).name.startswith(f"gpu_kernels-{gpu_kernels.__version__}-")
+    assert "version" not in (ROOT / "gpu_kernels/labextension/package.json").read_text()
