@@ -435,13 +435,4 @@ CUresult cuCtxDisablePeerAccess(CUcontext peerContext) {
     return context_of(peerContext) ? CUDA_ERROR_PEER_ACCESS_NOT_ENABLED : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-// What a profiler sees of this process are the client's calls.
-CUresult cuProfilerStart(void) {
-    Context* context = nullptr;
-    return find_context(nullptr, context);
-}
-CUresult cuProfilerStop(void) {
-    Context* context = nullptr;
-    return find_context(nullptr, context);
-}
 }

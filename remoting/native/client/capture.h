@@ -52,5 +52,6 @@ class PerThreadDefault {
   private:
     const bool before_;
 };
+bool in_per_thread_form();  // one lives
 
 }  // namespace client

@@ -33,6 +33,10 @@ PerThreadDefault::~PerThreadDefault() {
     per_thread_default = before_;
 }
 
+bool in_per_thread_form() {
+    return per_thread_default;
+}
+
 Shape shape_of(const graphs::KernelParams& params) {
     return {{params.grid[0], params.grid[1], params.grid[2]},
             {params.block[0], params.block[1], params.block[2]},

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "library.h"
+#include "occupancy.h"
 
 namespace client {
 
@@ -16,7 +17,10 @@ struct Shape {
 // What CUDA refuses at once is refused here, so that the error appears at the launch and not later.
 CUresult check_launch(const Shape& shape, const Kernel& kernel, const wire::DeviceSnapshot& device,
                       std::span<const CUlaunchAttribute> attributes);
-// How many blocks of the kernel fit the device at once; 0 when it does not say (occupancy.cc).
+// What cuda/occupancy.h wants to know (occupancy.cc).
+cuda::Multiprocessor multiprocessor(const wire::DeviceSnapshot& device);
+cuda::KernelNeeds needs_of(const Kernel& kernel);
+// How many blocks of the kernel fit the device at once; 0 when it does not say.
 uint64_t blocks_at_once(const wire::DeviceSnapshot& device, const Kernel& kernel, int threads,
                         size_t dynamic_shared);
 // `sent` holds wire::kMaxLaunchAttributes.

@@ -66,7 +66,7 @@ class PointerType:
 def preprocess(include: Path) -> str:
     """Both headers of the driver as one C text without directives."""
     source = "#include <stdlib.h>\n#include <cuda.h>\n#include <cudaTypedefs.h>\n"
-    source += (Path(__file__).parent / "profiler.h").read_text()
+    source += (Path(__file__).parents[1] / "cuda/profiler.h").read_text()
     return preprocessed(source, [include])
 
 

@@ -1,24 +1,14 @@
-// How graph code refuses: by throwing Failure, which the entry points turn into a CUresult.
+// How graph code refuses.
 #pragma once
 
-#include "cuda_abi.h"
+#include "cuda/failure.h"
 
 namespace graphs {
 
-struct Failure {
-    CUresult code;
-};
-
-[[noreturn]] inline void refuse(CUresult code) {
-    throw Failure{code};
-}
-
-inline void require(bool condition, CUresult otherwise = CUDA_ERROR_INVALID_VALUE) {
-    if (!condition) refuse(otherwise);
-}
-
-inline void check(CUresult result) {
-    if (result != CUDA_SUCCESS) refuse(result);
-}
+using cuda::check;
+using cuda::Failure;
+using cuda::guarded;
+using cuda::refuse;
+using cuda::require;
 
 }  // namespace graphs

@@ -3,10 +3,9 @@
 
 #include <memory>
 #include <mutex>
-#include <new>
-#include <type_traits>
 #include <vector>
 
+#include "failure.h"
 #include "platform.h"
 
 namespace graphs {
@@ -25,24 +24,6 @@ class Frame {
     std::vector<std::shared_ptr<void>> discarded_;
     std::unique_lock<std::mutex> lock_;
 };
-
-template <class Body>
-CUresult guarded(Body&& body) noexcept {
-    try {
-        if constexpr (std::is_void_v<std::invoke_result_t<Body>>) {
-            body();
-            return CUDA_SUCCESS;
-        } else {
-            return static_cast<CUresult>(body());
-        }
-    } catch (const Failure& failure) {
-        return failure.code;
-    } catch (const std::bad_alloc&) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    } catch (...) {
-        return CUDA_ERROR_UNKNOWN;
-    }
-}
 
 // Runs an entry point's body, which throws Failure or returns nothing.
 template <class Body>

@@ -1,5 +1,5 @@
 // What a name answers that its library has and does not do: the library's own word for it.
-#include "codegen/unsupported.h"
+#include "cuda/unsupported.h"
 
 #include "roles.h"
 #include "tell.h"

@@ -1,4 +1,4 @@
-// Entry points: contexts and each thread's stack of them.
+// Entry points: initialisation, contexts and each thread's stack of them.
 #include "capture.h"
 #include "driver.h"
 #include "session.h"
@@ -60,6 +60,10 @@ CUresult synchronize(Context& context) {
 }  // namespace
 
 extern "C" {
+
+CUresult cuInit(unsigned int Flags) {
+    return Flags == 0 ? Driver::initialize() : CUDA_ERROR_INVALID_VALUE;
+}
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
     return driver_call([&](Driver& driver) {

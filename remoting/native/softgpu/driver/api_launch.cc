@@ -1,6 +1,4 @@
-// Entry points: launches and occupancy.
-#include <algorithm>
-
+// Entry points: launches.
 #include "capture.h"
 #include "driver.h"
 #include "graphs/arguments.h"
@@ -104,59 +102,5 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned
                    .params = kernelParams,
                    .cooperative = true},
                   {&attribute, 1});
-}
-
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* numBlocks, CUfunction func, int blockSize,
-                                                              size_t dynamicSMemSize, unsigned int flags) {
-    return driver_call([&](Driver& driver) {
-        const auto function = find_function(*driver.current(), func);
-        require(numBlocks != nullptr && blockSize > 0);
-        require((flags & ~CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE) == 0);
-        *numBlocks = cuda::blocks_at_once(multiprocessor(driver.config), needs_of(*function), blockSize,
-                                          dynamicSMemSize);
-    });
-}
-
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* numBlocks, CUfunction func, int blockSize,
-                                                     size_t dynamicSMemSize) {
-    return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize,
-                                                                0);
-}
-
-// The block size that keeps the most threads of a multiprocessor busy; of equal ones the largest.
-CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* minGridSize, int* blockSize, CUfunction func,
-                                                   CUoccupancyB2DSize blockSizeToDynamicSMemSize,
-                                                   size_t dynamicSMemSize, int blockSizeLimit,
-                                                   unsigned int flags) {
-    return driver_call([&](Driver& driver) {
-        require(minGridSize != nullptr && blockSize != nullptr && blockSizeLimit >= 0);
-        const auto function = find_function(*driver.current(), func);
-        const auto shared_of = [&](int threads) {
-            return blockSizeToDynamicSMemSize ? blockSizeToDynamicSMemSize(threads) : dynamicSMemSize;
-        };
-        const cuda::BlockChoice best =
-            cuda::best_block(multiprocessor(driver.config), needs_of(*function), blockSizeLimit, shared_of);
-        *blockSize = best.threads;
-        *minGridSize = best.blocks * static_cast<int>(driver.config.threads);
-    });
-}
-
-CUresult cuOccupancyMaxPotentialBlockSize(int* minGridSize, int* blockSize, CUfunction func,
-                                          CUoccupancyB2DSize blockSizeToDynamicSMemSize,
-                                          size_t dynamicSMemSize, int blockSizeLimit) {
-    return cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize,
-                                                     dynamicSMemSize, blockSizeLimit, 0);
-}
-
-CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamicSmemSize, CUfunction func, int numBlocks,
-                                                 int blockSize) {
-    return driver_call([&](Driver& driver) {
-        require(dynamicSmemSize != nullptr);
-        const auto function = find_function(*driver.current(), func);
-        const int64_t bytes = cuda::dynamic_shared_for(multiprocessor(driver.config), needs_of(*function),
-                                                       numBlocks, blockSize);
-        require(bytes >= 0);
-        *dynamicSmemSize = static_cast<size_t>(bytes);
-    });
 }
 }

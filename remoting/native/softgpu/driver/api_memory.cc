@@ -1,8 +1,8 @@
 // Entry points: memory of the device and memory of the host that kernels may touch.
 #include "capture.h"
 #include "driver.h"
-#include "managed_advice.h"
 #include "graphs/memory.h"
+#include "managed_advice.h"
 
 using namespace softgpu;
 using namespace softgpu::driver;
@@ -75,15 +75,6 @@ CUresult cuMemFree_v2(CUdeviceptr dptr) {
         cuda::ManagedAdvice::get().forget(block.base);
         context.driver.scheduler.drain_all();
         context.driver.memory.release(block);
-    });
-}
-
-CUresult cuMemGetAddressRange_v2(CUdeviceptr* pbase, size_t* psize, CUdeviceptr dptr) {
-    return context_call([&](Context& context) {
-        const auto allocation = context.driver.memory.allocation_at(dptr);
-        require(allocation.has_value(), CUDA_ERROR_NOT_FOUND);
-        if (pbase) *pbase = allocation->base;
-        if (psize) *psize = allocation->bytes;
     });
 }
 

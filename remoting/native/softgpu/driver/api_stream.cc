@@ -153,15 +153,4 @@ CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void* 
         context.driver.scheduler.submit(stream.queue, {.body = call, .always = true, .calls_program = true});
     });
 }
-
-CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags) {
-    return stream_call(hStream, [&](Context& context, Stream& stream) {
-        require_not_captured(stream);
-        const auto block = context.driver.memory.find(dptr);
-        require(block && block->place == Place::managed);
-        const bool default_stream = reinterpret_cast<uint64_t>(hStream) <= 2;
-        require(flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST ||
-                (flags == CU_MEM_ATTACH_SINGLE && !default_stream));
-    });
-}
 }

@@ -1,7 +1,6 @@
 // The driver's state, made by cuInit and never destroyed, and the frame of every entry point.
 #pragma once
 
-#include <new>
 #include <type_traits>
 
 #include "config.h"
@@ -72,22 +71,11 @@ void require_device(CUdevice device);
 // Runs an entry point's body: `body(driver)` returns nothing, or a CUresult.
 template <class Body>
 CUresult driver_call(Body&& body) noexcept {
-    try {
+    return cuda::guarded([&] {
         Driver* driver = Driver::live();
-        if (!driver) return CUDA_ERROR_NOT_INITIALIZED;
-        if constexpr (std::is_void_v<std::invoke_result_t<Body, Driver&>>) {
-            body(*driver);
-            return CUDA_SUCCESS;
-        } else {
-            return body(*driver);
-        }
-    } catch (const Failure& failure) {
-        return failure.code;
-    } catch (const std::bad_alloc&) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    } catch (...) {
-        return CUDA_ERROR_UNKNOWN;
-    }
+        require(driver != nullptr, CUDA_ERROR_NOT_INITIALIZED);
+        return body(*driver);
+    });
 }
 
 // The same with the calling thread's context, which must not have failed: an error of a kernel is the answer

@@ -1,13 +1,13 @@
-// How the driver layer's own code refuses: by throwing Failure, which the entry points turn into a CUresult.
+// How the driver layer's own code refuses.
 #pragma once
 
-#include "graphs/failure.h"
+#include "cuda/failure.h"
 
 namespace softgpu::driver {
 
-using graphs::check;
-using graphs::Failure;
-using graphs::refuse;
-using graphs::require;
+using cuda::check;
+using cuda::Failure;
+using cuda::refuse;
+using cuda::require;
 
 }  // namespace softgpu::driver

@@ -134,18 +134,8 @@ std::function<CUresult()> prepare_launch(const std::shared_ptr<Function>& functi
 }
 
 cuda::Multiprocessor multiprocessor(const Config& config) {
-    const auto is = [&config](CUdevice_attribute attribute) {
-        return device_attribute(config, attribute).value_or(0);
-    };
-    return {.major = kComputeMajor,
-            .minor = kComputeMinor,
-            .threads = is(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR),
-            .blocks = is(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR),
-            .block_threads = is(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
-            .registers = is(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR),
-            .block_registers = is(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK),
-            .shared = is(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
-            .reserved_shared = is(CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)};
+    return cuda::multiprocessor(
+        [&](CUdevice_attribute attribute) { return device_attribute(config, attribute).value_or(0); });
 }
 
 cuda::KernelNeeds needs_of(const Function& function) {

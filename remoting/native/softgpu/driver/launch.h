@@ -22,7 +22,7 @@ std::function<CUresult()> prepare_launch(const std::shared_ptr<Function>& functi
 // Whether the attributes say so. Throws NOT_SUPPORTED for those that would change what a launch means.
 bool cooperative(const CUlaunchConfig& config);
 
-// What codegen/occupancy.h wants to know: a multiprocessor of compute capability 7.5, and a kernel.
+// What cuda/occupancy.h wants to know: a multiprocessor of compute capability 7.5, and a kernel.
 cuda::Multiprocessor multiprocessor(const Config& config);
 cuda::KernelNeeds needs_of(const Function& function);
 

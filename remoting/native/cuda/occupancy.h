@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cuda_abi.h"
+
 namespace cuda {
 
 struct Multiprocessor {
@@ -20,6 +22,20 @@ struct Multiprocessor {
     int parts() const { return major == 6 && minor == 0 ? 2 : 4; }
     int shared_unit() const { return major < 8 ? 256 : 128; }
 };
+
+// `is(attribute)` says what the device's attribute is.
+template <class Is>
+Multiprocessor multiprocessor(Is is) {
+    return {.major = is(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+            .minor = is(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
+            .threads = is(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR),
+            .blocks = is(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR),
+            .block_threads = is(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
+            .registers = is(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR),
+            .block_registers = is(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK),
+            .shared = is(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
+            .reserved_shared = is(CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)};
+}
 
 struct KernelNeeds {
     int threads = 0;    // that a block can have at most

@@ -1,0 +1,132 @@
+// What front/platform.h wants of the client: what came with the worker's welcome and with the replies to
+// loads, and the map of this process's memory. Nobody is asked.
+#include <cstring>
+
+#include "call.h"
+#include "capture.h"
+#include "context.h"
+#include "front/platform.h"
+#include "graph_platform.h"
+#include "memory_map.h"
+#include "session.h"
+#include "thread.h"
+
+namespace front::platform {
+namespace {
+
+using client::MemoryMap;
+using client::Session;
+
+const wire::DeviceSnapshot& snapshot(CUdevice device) {
+    return Session::get().devices()[static_cast<size_t>(device)];
+}
+
+client::Context& current() {
+    client::Context* context = nullptr;
+    check(client::find_context(nullptr, context));
+    return *context;
+}
+
+}  // namespace
+
+void require_initialised() {
+    require(Session::get().initialised(), CUDA_ERROR_NOT_INITIALIZED);
+}
+
+// Without a worker, the version of the headers is the best answer.
+int driver_version() {
+    const int version = Session::get().driver_version();
+    return version ? version : CUDA_VERSION;
+}
+
+int device_count() {
+    check(Session::get().go_on());
+    return static_cast<int>(Session::get().devices().size());
+}
+
+void require_device(CUdevice device) {
+    check(client::check_device(device));
+}
+
+std::string device_name(CUdevice device) {
+    return snapshot(device).name;
+}
+
+CUuuid device_uuid(CUdevice device) {
+    CUuuid uuid;
+    std::memcpy(uuid.bytes, snapshot(device).uuid, sizeof uuid.bytes);
+    return uuid;
+}
+
+size_t total_memory(CUdevice device) {
+    return snapshot(device).total_bytes;
+}
+
+std::string pci_bus_id(CUdevice device) {
+    return snapshot(device).pci_bus_id;
+}
+
+int attribute(CUdevice device, CUdevice_attribute attribute) {
+    const auto index = static_cast<uint32_t>(attribute);
+    require(index < wire::kDeviceAttributes);
+    check(static_cast<CUresult>(snapshot(device).attribute_status[index]));
+    return snapshot(device).attributes[index];
+}
+
+CUdevice require_context() {
+    return current().device;
+}
+
+CUdevice require_working_context() {
+    const CUdevice device = current().device;
+    check(Session::get().error());
+    require(!client::Thread::current().in_callback, CUDA_ERROR_NOT_PERMITTED);
+    return device;
+}
+
+void require_stream(CUstream stream) {
+    client::Call call;
+    check(call.begin_for(stream));
+    uint64_t wire = 0;
+    require(call.stream(stream, client::in_per_thread_form(), wire), CUDA_ERROR_INVALID_HANDLE);
+}
+
+cuda::Multiprocessor multiprocessor(CUdevice device) {
+    return client::multiprocessor(snapshot(device));
+}
+
+cuda::KernelNeeds kernel_needs(CUfunction function) {
+    const client::Kernel* kernel = client::kernel_of(function);
+    require(kernel != nullptr, CUDA_ERROR_INVALID_HANDLE);
+    return client::needs_of(*kernel);
+}
+
+std::optional<Memory> memory_at(CUdeviceptr address) {
+    using Kind = client::Memory::Kind;
+    const auto found = MemoryMap::get().find(address);
+    if (!found) return std::nullopt;
+    Memory memory{.base = found->base, .bytes = found->bytes, .id = found->id, .device = found->device};
+    memory.owner = found->context;
+    memory.pool = reinterpret_cast<CUmemoryPool>(found->pool);
+    memory.on_device = found->kind != Kind::pinned;
+    memory.managed = found->kind == Kind::managed;
+    // Pinned memory that has no twin yet will have it at its own address; registered memory may not.
+    if (found->kind != Kind::pinned || (!found->device_address && !found->registered)) {
+        memory.device_address = address;
+    } else if (found->device_address) {
+        memory.device_address = found->device_address + (address - found->base);
+    }
+    return memory;
+}
+
+CUcontext owner(const Memory& memory) {
+    return client::handle_of(client::context_with(memory.owner));
+}
+
+std::optional<cuda::ManagedMemory> managed_memory_at(CUdeviceptr address) {
+    const auto memory = MemoryMap::get().find(address);
+    if (!memory || (memory->kind != client::Memory::Kind::managed && !memory->global)) return std::nullopt;
+    return cuda::ManagedMemory{memory->base, memory->bytes, memory->id};
+}
+
+}  // namespace front::platform

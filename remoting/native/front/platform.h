@@ -1,0 +1,72 @@
+// What the front needs of the library that it is in: the forwarding client or the software GPU. Each defines
+// these functions. All may throw Failure; none may call an entry point of the front.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cuda/failure.h"
+#include "cuda/managed_advice.h"
+#include "cuda/occupancy.h"
+
+namespace front {
+
+using cuda::check;
+using cuda::refuse;
+using cuda::require;
+
+// Memory that CUDA knows of, as a pointer into it finds it: an allocation, a mapping or a variable.
+struct Memory {
+    uint64_t base = 0, bytes = 0;
+    uint64_t id = 0;  // unique in the process; 0 for what was not allocated
+    CUdevice device = 0;
+    uint64_t owner = 0;              // which context has it; see platform::owner
+    CUmemoryPool pool = nullptr;     // that it is from
+    bool on_device = false;          // managed memory too
+    bool managed = false;            // allocated so
+    CUdeviceptr device_address = 0;  // of the pointer, for kernels; 0: it has none
+};
+
+namespace platform {
+
+void require_initialised();  // cuInit has succeeded, and this is not the child of a fork
+
+// Devices. What takes one is given one that is there.
+int driver_version();  // answered before cuInit too
+int device_count();
+void require_device(CUdevice device);
+std::string device_name(CUdevice device);
+CUuuid device_uuid(CUdevice device);
+size_t total_memory(CUdevice device);
+std::string pci_bus_id(CUdevice device);  // empty where it has none
+int attribute(CUdevice device, CUdevice_attribute attribute);
+
+// The device of the calling thread's context, which lives. With `working`, one that no error has ended, and
+// not within a function that a stream calls.
+CUdevice require_context();
+CUdevice require_working_context();
+// What a program passes as a stream.
+void require_stream(CUstream stream);
+
+// Kernels, as the current context has them.
+cuda::Multiprocessor multiprocessor(CUdevice device);
+cuda::KernelNeeds kernel_needs(CUfunction function);
+
+// Memory.
+std::optional<Memory> memory_at(CUdeviceptr address);
+CUcontext owner(const Memory& memory);  // null when it has ended, and for what belongs to no context
+// The managed memory, or variable, that holds the address.
+std::optional<cuda::ManagedMemory> managed_memory_at(CUdeviceptr address);
+
+}  // namespace platform
+
+// The frame of an entry point; see cuda::guarded.
+template <class Body>
+CUresult call(Body&& body) noexcept {
+    return cuda::guarded([&] {
+        platform::require_initialised();
+        return body();
+    });
+}
+
+}  // namespace front

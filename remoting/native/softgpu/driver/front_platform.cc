@@ -1,0 +1,138 @@
+// What front/platform.h wants of this driver.
+#include <cstdio>
+#include <cstring>
+
+#include "attributes.h"
+#include "driver.h"
+#include "front/platform.h"
+#include "launch.h"
+#include "pool.h"
+
+namespace front::platform {
+namespace {
+
+using namespace softgpu::driver;
+
+Driver& live() {
+    Driver* driver = Driver::live();
+    require(driver != nullptr, CUDA_ERROR_NOT_INITIALIZED);
+    return *driver;
+}
+
+const DeviceConfig& config_of(CUdevice device) {
+    return live().config.devices[static_cast<size_t>(device)];
+}
+
+std::shared_ptr<Context> working_context() {
+    require(!Scheduler::in_callback(), CUDA_ERROR_NOT_PERMITTED);
+    auto context = live().current();
+    check(context->status());
+    return context;
+}
+
+}  // namespace
+
+void require_initialised() {
+    live();
+}
+
+int driver_version() {
+    return CUDA_VERSION;
+}
+
+int device_count() {
+    return static_cast<int>(live().config.devices.size());
+}
+
+void require_device(CUdevice device) {
+    softgpu::driver::require_device(device);
+}
+
+std::string device_name(CUdevice) {
+    return live().config.name;
+}
+
+CUuuid device_uuid(CUdevice device) {
+    CUuuid uuid;
+    std::memcpy(uuid.bytes, config_of(device).uuid.data(), sizeof uuid.bytes);
+    return uuid;
+}
+
+size_t total_memory(CUdevice device) {
+    return live().memory.space(device).total_bytes();
+}
+
+// No bus; the form that programs parse, with a number for each device.
+std::string pci_bus_id(CUdevice device) {
+    char text[16];
+    std::snprintf(text, sizeof text, "0000:00:%02x.0", config_of(device).number);
+    return text;
+}
+
+int attribute(CUdevice, CUdevice_attribute attribute) {
+    const auto value = device_attribute(live().config, attribute);
+    require(value.has_value());
+    return *value;
+}
+
+CUdevice require_context() {
+    return live().current()->device;
+}
+
+CUdevice require_working_context() {
+    return working_context()->device;
+}
+
+void require_stream(CUstream stream) {
+    working_context()->stream(stream);
+}
+
+cuda::Multiprocessor multiprocessor(CUdevice) {
+    return softgpu::driver::multiprocessor(live().config);
+}
+
+cuda::KernelNeeds kernel_needs(CUfunction function) {
+    return needs_of(*find_function(*live().current(), function));
+}
+
+std::optional<front::Memory> memory_at(CUdeviceptr address) {
+    softgpu::driver::Memory& memory = live().memory;
+    front::Memory found{.device_address = address};
+    if (const auto block = memory.find(address)) {
+        found.base = block->base;
+        found.bytes = block->bytes;
+        found.id = block->id;
+        found.device = block->device;
+        found.owner = block->context_handle;
+        if (block->pool) found.pool = as_handle<CUmemoryPool>(block->pool->handle);
+        found.on_device = block->on_device();
+        found.managed = block->place == Place::managed;
+        return found;
+    }
+    // In no block, but kernels may touch it: a variable of a module, or a mapping.
+    const auto allocation = memory.allocation_at(address);
+    if (!allocation) return std::nullopt;
+    found.base = allocation->base;
+    found.bytes = allocation->bytes;
+    found.device = memory.device_at(address);
+    found.on_device = true;
+    return found;
+}
+
+CUcontext owner(const front::Memory& memory) {
+    return as_handle<CUcontext>(memory.owner);
+}
+
+// A variable of a module is memory that programs may touch.
+std::optional<cuda::ManagedMemory> managed_memory_at(CUdeviceptr address) {
+    softgpu::driver::Memory& memory = live().memory;
+    if (const auto block = memory.find(address)) {
+        if (block->place != Place::managed) return std::nullopt;
+        return cuda::ManagedMemory{block->base, block->bytes, block->id};
+    }
+    const auto variable = memory.allocation_at(address);
+    if (!variable || memory.addresses().find(address)) return std::nullopt;
+    return cuda::ManagedMemory{variable->base, variable->bytes, 0};
+}
+
+}  // namespace front::platform
