@@ -240,19 +240,6 @@ class Calling {
     int status_;
 };
 
-CUresult meaning(int status) {
-    switch (::cudnn::kind_of(status)) {
-        case ::cudnn::kind_of(::cudnn::kSuccess):
-            return CUDA_SUCCESS;
-        case ::cudnn::kind_of(::cudnn::kBadParameter):
-            return CUDA_ERROR_INVALID_VALUE;
-        case ::cudnn::kind_of(::cudnn::kNotSupported):
-            return CUDA_ERROR_NOT_SUPPORTED;
-        default:
-            return status == ::cudnn::kOutOfDeviceMemory ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_LAUNCH_FAILED;
-    }
-}
-
 }  // namespace
 }  // namespace worker
 
@@ -354,7 +341,7 @@ namespace worker {
 
 CUresult invoke_cudnn(uint16_t function, void* arguments, const CudnnCall& call) {
     Calling calling(call);
-    return meaning(maths::cudnn::invoke_prepared(function, arguments, calling));
+    return ::cudnn::result_of(maths::cudnn::invoke_prepared(function, arguments, calling));
 }
 
 }  // namespace worker

@@ -12,22 +12,6 @@
 namespace worker {
 namespace {
 
-CUresult meaning(int status) {
-    switch (status) {
-        case cusolver::kSuccess:
-            return CUDA_SUCCESS;
-        case cusolver::kAllocFailed:
-            return CUDA_ERROR_OUT_OF_MEMORY;
-        case cusolver::kInvalidValue:
-            return CUDA_ERROR_INVALID_VALUE;
-        case cusolver::kNotSupported:
-        case cusolver::kArchMismatch:
-            return CUDA_ERROR_NOT_SUPPORTED;
-        default:
-            return CUDA_ERROR_LAUNCH_FAILED;
-    }
-}
-
 // What the generated calls ask for (cusolver_nvidia.inc).
 class Calling {
   public:
@@ -116,8 +100,8 @@ CUresult invoke_cusolver(uint16_t function, const void* arguments, void* library
                          const MakeRoom& make_room) {
     Calling call(library, handle, make_room);
     const int status = call.invoke<int(void*, void*)>("cusolverDnSetStream", handle, static_cast<void*>(stream));
-    if (status != cusolver::kSuccess) return meaning(status);
-    return meaning(maths::cusolver::invoke_function(function, arguments, call));
+    if (status != cusolver::kSuccess) return ::cusolver::result_of(status);
+    return ::cusolver::result_of(maths::cusolver::invoke_function(function, arguments, call));
 }
 
 }  // namespace worker

@@ -24,22 +24,6 @@ std::string file_of(uint16_t library, uint8_t major) {
     return std::string("lib") + maths::library_of(library)->file + ".so." + std::to_string(major);
 }
 
-CUresult meaning(int status) {
-    switch (status) {
-        case cublas::kSuccess:
-            return CUDA_SUCCESS;
-        case cublas::kAllocFailed:
-            return CUDA_ERROR_OUT_OF_MEMORY;
-        case cublas::kInvalidValue:
-            return CUDA_ERROR_INVALID_VALUE;
-        case cublas::kNotSupported:
-        case cublas::kArchMismatch:
-            return CUDA_ERROR_NOT_SUPPORTED;
-        default:
-            return CUDA_ERROR_LAUNCH_FAILED;
-    }
-}
-
 // A library that failed does not say whether the context has: the driver does. What ends the context ends the
 // lease's work, and another failure must not.
 CUresult fault_of(Context& context, CUstream stream) {
@@ -288,13 +272,13 @@ CUresult NvidiaLibraries::invoke_with(Context& context, CUstream stream, const G
                             {library, handle, stream, workspace.address, workspace.bytes, make_room, put});
     }
     if (head.library == kGkCublasLt) {
-        return meaning(invoke_cublaslt(
+        return cublas::result_of(invoke_cublaslt(
             head.function, arguments,
             {library, handle, stream, head.scalars_on_device != 0, workspace.address, workspace.bytes}));
     }
-    if (const int status = set_up_cublas(library, handle, stream, head, workspace)) return meaning(status);
+    if (const int status = set_up_cublas(library, handle, stream, head, workspace)) return cublas::result_of(status);
     const Calling call{library, handle, head.wide != 0, head.scalars_on_device != 0};
-    return meaning(maths::cublas::invoke_function(head.function, arguments, call));
+    return cublas::result_of(maths::cublas::invoke_function(head.function, arguments, call));
 }
 
 uint64_t NvidiaLibraries::take_workspace(const Session& session, CUstream stream) {

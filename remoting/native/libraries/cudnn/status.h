@@ -1,7 +1,7 @@
 // cuDNN's codes, as NVIDIA's documentation of the API has them.
 #pragma once
 
-#include <cuda.h>
+#include "answers.h"
 
 #define CUDNN_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -20,29 +20,18 @@ enum Status : int {
     kExecutionFailed = 5000,
 };
 
-// What a driver's answer is in cuDNN's words.
+inline constexpr libraries::Words<Status> kWords{kSuccess, kNotInitialized, kOutOfDeviceMemory, kBadParameter, kNotSupported, kExecutionFailed};
 constexpr Status meaning(CUresult result) {
-    switch (result) {
-        case CUDA_SUCCESS:
-            return kSuccess;
-        case CUDA_ERROR_NOT_INITIALIZED:
-        case CUDA_ERROR_INVALID_CONTEXT:
-            return kNotInitialized;
-        case CUDA_ERROR_OUT_OF_MEMORY:
-            return kOutOfDeviceMemory;
-        case CUDA_ERROR_INVALID_VALUE:
-            return kBadParameter;
-        case CUDA_ERROR_NOT_SUPPORTED:
-        case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
-            return kNotSupported;
-        default:
-            return kExecutionFailed;
-    }
+    return kWords.of(result);
 }
 
 // By thousands: what kind of error it is.
 constexpr int kind_of(int status) {
     return status / 1000;
+}
+constexpr CUresult result_of(int status) {
+    constexpr int kOf = 1000;
+    return kWords.result_of(status == kOutOfDeviceMemory ? status : kind_of(status) * kOf);
 }
 
 }  // namespace cudnn

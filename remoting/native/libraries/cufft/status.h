@@ -1,7 +1,7 @@
 // cuFFT's codes, as NVIDIA's documentation of the API has them.
 #pragma once
 
-#include <cuda.h>
+#include "answers.h"
 
 #define CUFFT_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -20,21 +20,12 @@ enum Status : int {
     kNotSupported = 16,
 };
 
-// What a driver's answer is in cuFFT's words.
+inline constexpr libraries::Words<Status> kWords{kSuccess, kExecFailed, kAllocFailed, kInvalidValue, kNotSupported, kExecFailed};
 constexpr Status meaning(CUresult result) {
-    switch (result) {
-        case CUDA_SUCCESS:
-            return kSuccess;
-        case CUDA_ERROR_OUT_OF_MEMORY:
-            return kAllocFailed;
-        case CUDA_ERROR_INVALID_VALUE:
-            return kInvalidValue;
-        case CUDA_ERROR_NOT_SUPPORTED:
-        case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
-            return kNotSupported;
-        default:
-            return kExecFailed;
-    }
+    return kWords.of(result);
+}
+constexpr CUresult result_of(int status) {
+    return kWords.result_of(status == kInvalidType || status == kInvalidSize ? kInvalidValue : status);
 }
 
 }  // namespace cufft

@@ -1,7 +1,7 @@
 // cuSOLVER's codes, as NVIDIA's documentation of the API has them.
 #pragma once
 
-#include <cuda.h>
+#include "answers.h"
 
 namespace cusolver {
 
@@ -16,24 +16,12 @@ enum Status : int {
     kNotSupported = 9,
 };
 
-// What a driver's answer is in cuSOLVER's words.
+inline constexpr libraries::Words<Status> kWords{kSuccess, kNotInitialized, kAllocFailed, kInvalidValue, kNotSupported, kExecutionFailed};
 constexpr Status meaning(CUresult result) {
-    switch (result) {
-        case CUDA_SUCCESS:
-            return kSuccess;
-        case CUDA_ERROR_NOT_INITIALIZED:
-        case CUDA_ERROR_INVALID_CONTEXT:
-            return kNotInitialized;
-        case CUDA_ERROR_OUT_OF_MEMORY:
-            return kAllocFailed;
-        case CUDA_ERROR_INVALID_VALUE:
-            return kInvalidValue;
-        case CUDA_ERROR_NOT_SUPPORTED:
-        case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
-            return kNotSupported;
-        default:
-            return kExecutionFailed;
-    }
+    return kWords.of(result);
+}
+constexpr CUresult result_of(int status) {
+    return kWords.result_of(status == kArchMismatch ? kNotSupported : status);
 }
 
 }  // namespace cusolver
