@@ -98,6 +98,12 @@ outside = blas.status(
 )
 passed["outside"] = [outside, int(driver.cuCtxSynchronize()[0])]
 blas.library.cublasSetPointerMode_v2(blas.handle, 0)
+# What went wrong before is told by the call that waits, which is done once.
+far = at(a), 1 << 30, at(b), 2, half.pointer(), at(c), 2
+before = blas.status("cublasSgemm_v2", 0, 0, 2, 2, 2, two.pointer(), *far)
+after = blas.status("cublasSdot_v2", 21, at(b), 3, at(a), 4, Result("float32").pointer())
+passed["after an error"] = [before, after]
+passed["Sdot after an error"] = [*said(21, b, 3, a, 4), "there"]
 refused = blas.status(
     "cublasHgemm", 0, 0, 2, 2, 2, two.pointer(), at(a), 2, at(b), 2, half.pointer(), at(c), 2
 )

@@ -18,6 +18,7 @@ from tests.native_build import Build, build_of_make, python_path
 
 HERE = Path(__file__).parent
 INVALID_VALUE, NOT_SUPPORTED, UNKNOWN = 1, 801, 999
+CUBLAS_INVALID_VALUE = 7
 pytestmark = [pytest.mark.native, pytest.mark.timeout(300)]
 
 
@@ -60,8 +61,10 @@ def test_nvidias_library_is_given_what_the_program_passed(native, agent, tmp_pat
     done = run(agent, native, HERE / "cublas_passing.py")
     assert done.returncode == 0, done.stdout + done.stderr
     passed, recorded = json.loads(done.stdout), (tmp_path / "log").read_text()
-    for name in ("Sgemm64", "GemmStridedBatchedEx", "Dtrsm", "Zher2k", "CgetrsBatched", "Sdot"):
+    for name in ("Sgemm64", "GemmStridedBatchedEx", "Dtrsm", "Zher2k", "CgetrsBatched"):
         assert words(recorded, name) == [passed[name]], name
+    assert words(recorded, "Sdot") == [passed["Sdot"], passed["Sdot after an error"]]
+    assert passed["after an error"] == [0, CUBLAS_INVALID_VALUE]
     assert words(recorded, "Sgemm") == [passed["Sgemm"], passed["on the device"]]
     # A stream that was never set is the default one; the slice's own workspace serves it.
     assert words(recorded, "stream")[0][1] == "default"

@@ -21,6 +21,7 @@ const Driver* driver() {
         find(library, kGkLibraryCall, made->library_call);
         find(library, "gkLife", made->life);
         return find(library, "cuMemAlloc_v2", made->allocate) && find(library, "cuMemFree_v2", made->free) &&
+                       find(library, "cuMemGetAddressRange_v2", made->range) &&
                        find(library, "cuMemcpyHtoDAsync_v2", made->copy_in) &&
                        find(library, "cuMemcpyDtoHAsync_v2", made->copy_out) &&
                        find(library, "cuMemcpy2DAsync_v2", made->copy_rows) &&
@@ -35,11 +36,16 @@ Scratch::~Scratch() {
     if (memory_ && life_ == driver()->present_life()) driver()->free(memory_);
 }
 
-CUresult Scratch::address(CUdeviceptr& address, bool anew) {
-    const unsigned long long life = driver()->present_life();
-    if (anew || life != life_) memory_ = 0;
-    life_ = life;
-    if (!memory_) {
+bool Scratch::is_there() const {
+    CUdeviceptr base = 0;
+    size_t bytes = 0;
+    return memory_ && life_ == driver()->present_life() &&
+           driver()->range(&base, &bytes, memory_) == CUDA_SUCCESS && base == memory_ && bytes == kBytes;
+}
+
+CUresult Scratch::address(CUdeviceptr& address) {
+    if (!is_there()) {
+        life_ = driver()->present_life();
         const CUresult result = driver()->allocate(&memory_, kBytes);
         if (result != CUDA_SUCCESS) return memory_ = 0, result;
     }

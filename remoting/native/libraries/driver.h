@@ -12,6 +12,7 @@ struct Driver {
     GkLibraryCallFunction library_call;  // null in a driver that is not ours
     decltype(&::cuMemAlloc_v2) allocate;
     decltype(&::cuMemFree_v2) free;
+    decltype(&::cuMemGetAddressRange_v2) range;
     decltype(&::cuMemcpyHtoDAsync_v2) copy_in;
     decltype(&::cuMemcpyDtoHAsync_v2) copy_out;
     decltype(&::cuMemcpy2DAsync_v2) copy_rows;
@@ -34,10 +35,12 @@ class Scratch {
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
 
-    // In the current context. With `anew`, what was there is gone, as what belonged to a slice that was given back.
-    CUresult address(CUdeviceptr& address, bool anew);
+    // In the current context; anew where it has gone, with a slice that was given back or a context that was destroyed.
+    CUresult address(CUdeviceptr& address);
 
   private:
+    bool is_there() const;
+
     CUdeviceptr memory_ = 0;
     unsigned long long life_ = 0;
 };

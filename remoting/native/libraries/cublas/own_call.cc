@@ -12,11 +12,6 @@ namespace {
 using ::cublas::meaning;
 using ::cublas::Status;
 
-bool is_gone(CUresult result) {
-    return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_HANDLE ||
-           result == CUDA_ERROR_CONTEXT_IS_DESTROYED;
-}
-
 }  // namespace
 
 OwnCall::OwnCall(const void* handle, uint16_t function, bool wide)
@@ -80,10 +75,10 @@ int OwnCall::submit(void* message, size_t bytes) {
     return meaning(result);
 }
 
-CUresult OwnCall::through_scratch(void* message, size_t bytes, bool anew, int& status) {
+CUresult OwnCall::through_scratch(void* message, size_t bytes, int& status) {
     const libraries::Driver& driver = *libraries::driver();
     CUdeviceptr memory = 0;
-    CUresult result = handle_->scratch.address(memory, anew);
+    CUresult result = handle_->scratch.address(memory);
     for (const Placed& each : placed_) {
         each.field = memory + each.offset;
         if (result != CUDA_SUCCESS || each.access == Access::kWrite) continue;
@@ -105,8 +100,7 @@ int OwnCall::send_and_fetch(void* message, size_t bytes) {
     static_assert(libraries::Scratch::kBytes >= 8 * 16);
     const std::lock_guard lock(handle_->scratch_mutex);
     int status = ::cublas::kSuccess;
-    CUresult result = through_scratch(message, bytes, false, status);
-    if (is_gone(result)) result = through_scratch(message, bytes, true, status);
+    const CUresult result = through_scratch(message, bytes, status);
     return status != ::cublas::kSuccess ? status : meaning(result);
 }
 

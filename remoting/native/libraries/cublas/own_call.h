@@ -33,7 +33,7 @@ class OwnCall {
         Access access;
     };
     int submit(void* message, size_t bytes);
-    CUresult through_scratch(void* message, size_t bytes, bool anew, int& status);
+    CUresult through_scratch(void* message, size_t bytes, int& status);
 
     const std::shared_ptr<::cublas::Handle> handle_;
     const uint16_t function_;
