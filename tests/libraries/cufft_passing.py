@@ -40,6 +40,7 @@ fft("cufftSetStream", many, ctypes.c_void_p(int(stream)))
 fft("cufftExecD2Z", many, at(b), at(a))
 driver.cuCtxSynchronize()
 passed["held"] = before - free()
+driver.cuStreamDestroy(stream)  # the plan's end does not need it
 fft("cufftDestroy", many)
 driver.cuCtxSynchronize()
 passed["given back"] = free() == before

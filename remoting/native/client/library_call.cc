@@ -20,6 +20,15 @@ CUresult look(const GkLibraryCall& head) {
     return call.ask(wire::kOpLibraryLook, 0, &message, sizeof message, nullptr, 0);
 }
 
+// After the calls that the thread has posted.
+CUresult forget(const std::byte* bytes, size_t count) {
+    Call call;
+    if (CUresult error = call.begin()) return error;
+    const uint64_t on = 0;
+    const iovec parts[2] = {{const_cast<uint64_t*>(&on), sizeof on}, {const_cast<std::byte*>(bytes), count}};
+    return call.post_parts(wire::kOpLibraryCall, 0, parts, 2);
+}
+
 CUresult submit(CUstream stream, const std::byte* bytes, size_t count) {
     Call call;
     if (CUresult error = call.begin_for(stream)) return error;
@@ -40,5 +49,7 @@ extern "C" __attribute__((visibility("default"))) int gkLibraryCall(void* stream
     GkLibraryCall head;
     if (!call || bytes < sizeof head || bytes > kGkMostCallBytes) return CUDA_ERROR_INVALID_VALUE;
     std::memcpy(&head, call, sizeof head);
-    return head.function == kGkLook ? look(head) : submit(static_cast<CUstream>(stream), static_cast<const std::byte*>(call), bytes);
+    if (head.function == kGkLook) return look(head);
+    const auto* const begin = static_cast<const std::byte*>(call);
+    return head.function == kGkForget ? forget(begin, bytes) : submit(static_cast<CUstream>(stream), begin, bytes);
 }

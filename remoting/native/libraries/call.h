@@ -31,6 +31,9 @@ static_assert(sizeof(GkLibraryCall) == 32);
 inline constexpr size_t kGkMostCallBytes = 16384;
 // As `function`: no call, but the question whether calls of this library can be done. It is answered at once.
 inline constexpr uint16_t kGkLook = UINT16_MAX;
+// The same: that the program has ended an object of the library's, whose number (u64) follows the head, and of which the
+// other end may keep something. It is of no stream: the object's may have gone, or be captured.
+inline constexpr uint16_t kGkForget = UINT16_MAX - 1;
 
 // Work of `stream` (a CUstream), as a launch is: it returns a CUresult at once, and its errors are those of work in a stream. A captured
 // stream refuses it. NOT_SUPPORTED: this driver has nothing to compute it with.

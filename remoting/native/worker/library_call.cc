@@ -7,6 +7,7 @@
 #include "handlers.h"
 #include "libraries/messages.h"
 #include "nvidia_libraries.h"
+#include "nvidia_transforms.h"
 
 namespace worker {
 namespace {
@@ -18,10 +19,18 @@ bool is_sound(const GkLibraryCall& head, std::span<const std::byte> arguments, A
     const maths::Library* const library = maths::library_of(head.library);
     if (!library || arguments.size() > to.size()) return false;
     if (head.wide > 1 || head.scalars_on_device > 1) return false;
-    if (head.library == kGkCusolver && head.scalars_on_device != 0) return false;  // it has no scalars
+    const bool has_pointer_mode = head.library == kGkCublas || head.library == kGkCublasLt;
+    if (head.scalars_on_device != 0 && !has_pointer_mode) return false;
     std::memcpy(to.data(), arguments.data(), arguments.size());
     maths::SizesAlone look(head.wide != 0, head.scalars_on_device != 0);
     return library->look_at(head.function, to.data(), arguments.size(), look) == maths::Fit::fits;
+}
+
+CUresult forget(Context& context, const GkLibraryCall& head, wire::Reader& payload) {
+    uint64_t number;
+    if (head.library != kGkCufft || !payload.take(number) || !payload.finished()) return kMalformed;
+    if (context.driver().library_call) return CUDA_SUCCESS;  // nothing is kept there
+    return NvidiaTransforms::get().end(context, head.major, number);
 }
 
 }  // namespace
@@ -32,7 +41,9 @@ CUresult handle_library_call(Context& context, uint8_t, wire::Reader& payload, w
     const std::span<const std::byte> call = payload.rest();
     GkLibraryCall head;
     alignas(8) Arguments arguments;
-    if (!payload.take(head) || !is_sound(head, payload.rest(), arguments)) return kMalformed;
+    if (!payload.take(head)) return kMalformed;
+    if (head.function == kGkForget) return forget(context, head, payload);
+    if (!is_sound(head, payload.rest(), arguments)) return kMalformed;
     CUstream stream;
     if (!context.stream(handle, stream)) return CUDA_ERROR_INVALID_HANDLE;
     if (const GkLibraryCallFunction give = context.driver().library_call) {

@@ -13,30 +13,12 @@
 namespace worker {
 namespace {
 
-CUresult meaning(int status) {
-    switch (status) {
-        case cufft::kSuccess:
-            return CUDA_SUCCESS;
-        case cufft::kAllocFailed:
-            return CUDA_ERROR_OUT_OF_MEMORY;
-        case cufft::kInvalidType:
-        case cufft::kInvalidValue:
-        case cufft::kInvalidSize:
-            return CUDA_ERROR_INVALID_VALUE;
-        case cufft::kNotSupported:
-            return CUDA_ERROR_NOT_SUPPORTED;
-        default:
-            return CUDA_ERROR_LAUNCH_FAILED;
-    }
-}
-
 template <typename... Arguments>
 CUresult invoke_named(void* library, const char* name, Arguments... arguments) {
     const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name));
-    return function ? meaning(function(arguments...)) : CUDA_ERROR_NOT_SUPPORTED;
+    return function ? cufft::result_of(function(arguments...)) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-using maths::cufft::Destroyed;
 using maths::cufft::Plan;
 using maths::cufft::Transform;
 
@@ -120,33 +102,33 @@ std::shared_ptr<NvidiaTransforms::Made> NvidiaTransforms::plan_of(const Key& key
     return result == CUDA_SUCCESS ? plans_[key] = std::make_shared<Made>(library) : nullptr;
 }
 
+std::shared_ptr<NvidiaTransforms::Made> NvidiaTransforms::take(const Key& key) {
+    const std::lock_guard lock(mutex_);
+    const auto node = plans_.extract(key);
+    return node ? node.mapped() : nullptr;
+}
+
+CUresult NvidiaTransforms::end(Context& context, uint8_t major, uint64_t number) {
+    const auto ended = take({&context.session(), context.device(), major, number});
+    if (!ended) return CUDA_SUCCESS;
+    const std::lock_guard lock(ended->mutex);
+    // What it worked in is given back when no work uses it any more; after an error it goes with the session.
+    if (CUresult error = context.session().own_work.wait(context.device())) return error;
+    if (ended->work_area) context.session().give_back(ended->work_area);
+    return CUDA_SUCCESS;
+}
+
 CUresult NvidiaTransforms::call(Context& context, void* library, CUstream stream, const GkLibraryCall& head,
                                 const void* arguments) {
-    const auto key = [&](uint64_t number) {
-        return Key{&context.session(), context.device(), head.major, number};
-    };
-    const auto take = [&](uint64_t number) {
-        const std::lock_guard lock(mutex_);
-        const auto node = plans_.extract(key(number));
-        return node ? node.mapped() : nullptr;
-    };
-    if (head.function == maths::cufft::kDestroy) {
-        const auto ended = take(static_cast<const Destroyed*>(arguments)->number);
-        if (!ended) return CUDA_SUCCESS;
-        const std::lock_guard lock(ended->mutex);
-        // What it worked in is given back when no work uses it any more; after an error it goes with the session.
-        if (CUresult error = context.session().own_work.wait(context.device())) return error;
-        if (ended->work_area) context.session().give_back(ended->work_area);
-        return CUDA_SUCCESS;
-    }
     const auto& transform = *static_cast<const Transform*>(arguments);
     CUresult result = CUDA_SUCCESS;
-    const auto made = plan_of(key(transform.number), library, result);
+    const Key key{&context.session(), context.device(), head.major, transform.number};
+    const auto made = plan_of(key, library, result);
     if (!made) return result;
     const std::lock_guard lock(made->mutex);
     if (made->is_there && std::memcmp(&made->plan, &transform.plan, sizeof(Plan)) != 0) return kMalformed;
     if (!made->is_whole && (result = made->make(context, transform.plan)) != CUDA_SUCCESS) {
-        take(transform.number);  // one that failed may be tried anew
+        take(key);  // one that failed may be tried anew
         if (made->work_area) context.session().give_back(made->work_area);
         return result;
     }

@@ -215,7 +215,7 @@ void run_all(const Transform& m, Work& work) {
 }  // namespace
 
 CUresult run_function(uint16_t function, void* arguments, Work& work) {
-    if (function != kExec) return CUDA_SUCCESS;  // nothing is kept here for a plan
+    if (function != kExec) return CUDA_ERROR_NOT_SUPPORTED;
     const auto& m = *static_cast<const Transform*>(arguments);
     try {
         if (m.plan.execution_type == kC64) {

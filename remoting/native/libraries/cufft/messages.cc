@@ -134,18 +134,17 @@ uint64_t span_of(const Side& side) {
 }
 
 const char* name_of(uint16_t function) {
-    static constexpr const char* kNames[] = {"cufftExec", "cufftDestroy"};
+    static constexpr const char* kNames[] = {"cufftExec"};
     return function < kFunctions ? kNames[function] : nullptr;
 }
 
 const char* fields_of(uint16_t function) {
-    static constexpr const char* kFields[] = {"aannnnnnnnnnnnnnnnnnnnn", "n"};
+    static constexpr const char* kFields[] = {"aannnnnnnnnnnnnnnnnnnnn"};
     static_assert(sizeof(Transform) == 23 * sizeof(uint64_t));
     return function < kFunctions ? kFields[function] : nullptr;
 }
 
 Fit look_at(uint16_t function, void* arguments, size_t bytes, Look& look) {
-    if (function == kDestroy) return bytes == sizeof(Destroyed) ? Fit::fits : Fit::invalid;
     if (function != kExec || bytes != sizeof(Transform)) return Fit::invalid;
     return look_at(*static_cast<Transform*>(arguments), look);
 }

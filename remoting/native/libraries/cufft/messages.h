@@ -7,8 +7,7 @@
 namespace maths::cufft {
 
 enum Function : uint16_t {
-    kExec = 0,     // Transform
-    kDestroy = 1,  // Destroyed
+    kExec = 0,  // Transform
     kFunctions,
 };
 
@@ -37,10 +36,6 @@ struct Transform {
     int64_t direction;
     uint64_t number;  // of the plan in the program's process: NVIDIA's own is kept for it
     Plan plan;
-};
-
-struct Destroyed {
-    uint64_t number;
 };
 
 enum class Kind { complex, to_complex, to_real };

@@ -9,9 +9,7 @@
 namespace cufft {
 namespace {
 
-using maths::cufft::Function;
-
-CUresult post(CUstream stream, Function function, const void* message, size_t bytes) {
+CUresult post(CUstream stream, uint16_t function, const void* message, size_t bytes) {
     const libraries::Driver* driver = libraries::driver();
     if (!driver) return CUDA_ERROR_NOT_INITIALIZED;
     if (!driver->library_call) return CUDA_ERROR_NOT_SUPPORTED;
@@ -88,9 +86,8 @@ Status destroy(int handle) {
     const auto plan = Plans::get().take(handle);
     if (!plan) return kInvalidPlan;
     const std::lock_guard lock(plan->mutex);
-    // Of a stream that has gone, its context with it perhaps, nothing is kept for long.
-    const maths::cufft::Destroyed message{static_cast<uint64_t>(handle)};
-    if (plan->has_run) post(plan->stream, maths::cufft::kDestroy, &message, sizeof message);
+    const auto number = static_cast<uint64_t>(handle);
+    if (plan->has_run) post(nullptr, kGkForget, &number, sizeof number);
     return kSuccess;
 }
 

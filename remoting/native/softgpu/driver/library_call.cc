@@ -108,11 +108,10 @@ bool can_compute() {
     return cpu_end() != nullptr;
 }
 
-bool is_look(const void* call, size_t bytes) {
-    GkLibraryCall head;
-    if (!call || bytes < sizeof head) return false;
-    std::memcpy(&head, call, sizeof head);
-    return head.function == kGkLook;
+uint16_t function_of(const void* call, size_t bytes) {
+    GkLibraryCall head{};
+    if (call && bytes >= sizeof head) std::memcpy(&head, call, sizeof head);
+    return head.function;
 }
 
 std::function<CUresult()> prepare_library_call(Context& context, const void* call, size_t bytes) {
@@ -129,7 +128,9 @@ std::function<CUresult()> prepare_library_call(Context& context, const void* cal
 
 extern "C" __attribute__((visibility("default"))) int gkLibraryCall(void* stream, const void* call, size_t bytes) {
     using namespace softgpu::driver;
-    if (is_look(call, bytes)) return can_compute() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+    const uint16_t function = function_of(call, bytes);
+    if (function == kGkLook) return can_compute() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+    if (function == kGkForget) return CUDA_SUCCESS;  // nothing is kept here
     return stream_call(static_cast<CUstream>(stream), [&](Context& context, Stream& on) {
         require_not_captured(on);
         context.driver.scheduler.submit(on.queue, {.body = prepare_library_call(context, call, bytes)});

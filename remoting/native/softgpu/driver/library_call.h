@@ -13,8 +13,8 @@ class Context;
 
 // Whether the CPU end is there. Any thread, before cuInit too.
 bool can_compute();
-// Whether it is no call but kGkLook.
-bool is_look(const void* call, size_t bytes);
+// kGkLook, kGkForget or the function of a call.
+uint16_t function_of(const void* call, size_t bytes);
 
 // The operation. Throws NOT_SUPPORTED without the CPU end, INVALID_VALUE for what cannot be a call.
 std::function<CUresult()> prepare_library_call(Context& context, const void* call, size_t bytes);
