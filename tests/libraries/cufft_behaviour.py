@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import sys
 import threading
 
@@ -208,6 +209,48 @@ def captured() -> dict[str, int]:
     again = fft.status("cufftExecC2C", plan, at(buffer), at(buffer), FORWARD)
     driver.cuStreamSynchronize(stream)
     return {"status": status, "end": int(error), "again": again, "value": int(buffer.get()[0].real)}
+
+
+def ended_in_a_capture() -> dict[str, int]:
+    """A plan that has run ends while its stream is captured."""
+    _, stream = driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
+    plan, buffer = fft.plan("cufftPlan1d", 4, C2C, 1), OnDevice(np.ones(4, "complex64"))
+    fft("cufftSetStream", plan, ctypes.c_void_p(int(stream)))
+    fft("cufftExecC2C", plan, at(buffer), at(buffer), FORWARD)
+    driver.cuStreamSynchronize(stream)
+    driver.cuStreamBeginCapture(stream, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL)
+    status = fft.status("cufftDestroy", plan)
+    error, _ = driver.cuStreamEndCapture(stream)
+    return {"status": status, "end": int(error)}
+
+
+def forked() -> dict[str, bool]:
+    """The process forks while transforms run: neither waits for the other."""
+    n, batch = 1 << 10, 1 << 12
+    plan, a = fft.plan("cufftPlan1d", n, C2C, batch), random("complex64", batch * n).reshape(batch, n)
+    on, out = OnDevice(a), OnDevice(np.zeros_like(a))
+    for _ in range(20):
+        fft("cufftExecC2C", plan, at(on), at(out), FORWARD)
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+    driver.cuCtxSynchronize()
+    return {"right": far(out.get(), np.fft.fft(a)) < 1e-5}
+
+
+def not_a_number() -> dict[str, bool]:
+    """It is in all of its batch's result, and in no other's."""
+    for n in (8, 96, 101, 1009):  # by its factors, with a prime, by a convolution
+        a = random("complex64", 9 * n).reshape(9, n)
+        a[4, n // 2] = np.nan
+        on, plan = OnDevice(a), fft.plan("cufftPlan1d", n, C2C, 9)
+        fft("cufftExecC2C", plan, at(on), at(on), FORWARD)
+        driver.cuCtxSynchronize()
+        found = np.isnan(on.get())
+        if not found[4].all() or np.delete(found, 4, 0).any():
+            return {"right": False, "n": n}
+    return {"right": True}
 
 
 print(json.dumps(globals()[what]()))

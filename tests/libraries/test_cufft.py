@@ -96,3 +96,24 @@ def test_a_captured_stream_refuses_in_words_and_works_afterwards(environment) ->
     assert (said["status"], said["again"], said["value"]) == (NOT_SUPPORTED, 0, 4)
     assert said["end"] == 901  # the capture is invalid
     assert "cuFFT in a captured stream is not supported" in told
+
+
+def test_a_plan_ends_while_its_stream_is_captured(environment) -> None:
+    assert behaviour(environment, "ended_in_a_capture")[0] == {"status": 0, "end": 0}
+
+
+def test_a_fork_waits_for_no_transform(environment) -> None:
+    assert behaviour(environment | {"GPU_KERNELS_SOFTGPU_THREADS": "4"}, "forked")[0] == {"right": True}
+
+
+def test_a_nan_stays_in_its_batch(environment) -> None:
+    assert behaviour(environment, "not_a_number")[0] == {"right": True}
+
+
+@pytest.mark.parametrize("threads", ["4,2", "many"])
+def test_threads_of_other_libraries_are_none_of_the_transforms(threads) -> None:
+    with PLACES["straight"](1) as process, process() as env:
+        worst, _ = run(
+            env | {"PYTHONPATH": python_path(), "OMP_NUM_THREADS": threads}, "cufft_results.py", "layouts"
+        )
+    assert {name: far for name, far in worst.items() if not far <= tolerance(name)} == {}
