@@ -13,8 +13,8 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpu_kernels import pytorch
 from gpu_kernels.errors import GPUKernelsError
+from gpu_kernels.pytorch import releases
 from gpu_kernels.remoting.startup.gpu_kernels_frameworks import flags_by_release
 
 ANSWERS_WITHIN_S = 60
@@ -81,7 +81,7 @@ def frameworks_of(environment: Environment) -> list[Framework]:
     versions, with_flags = environment.versions, flags_by_release()
     found = []
     if torch := versions.get("torch"):
-        found.append(_framework("PyTorch", torch, pytorch.TRIED, pytorch.WHAT_RUNS_WHERE))
+        found.append(_framework("PyTorch", torch, releases.TRIED, releases.WHAT_RUNS_WHERE))
     for name, package in (("TensorFlow", "tensorflow"), ("JAX", "jaxlib")):
         tried = tuple(release for of, release in with_flags if of == package)
         if version := versions.get(package):

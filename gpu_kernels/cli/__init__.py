@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from gpu_kernels import __version__
-from gpu_kernels.cli.exits import Exit, exit_status
 from gpu_kernels.errors import GPUKernelsError
+from gpu_kernels.exits import Exit, exit_status
 
 COMMANDS = {
     "run": ("gpu_kernels.cli.run", "run a command on a slice of a GPU, and give the slice back"),

@@ -7,10 +7,10 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gpu_kernels.cli.exits import Exit
 from gpu_kernels.cli.tables import table
 from gpu_kernels.client import PoolClient
 from gpu_kernels.errors import Forbidden, InvalidRequest, UnknownAccount
+from gpu_kernels.exits import Exit
 from gpu_kernels.units import thousandths_text
 from gpu_kernels.vocabulary.limits import COURSE, Limits
 from gpu_kernels.vocabulary.properties import PREFIX, PROPERTIES, BadProperty, Wanted, read, wanted

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpu_kernels.cli.exits import Exit
 from gpu_kernels.cli.tables import instant_text, table
 from gpu_kernels.client import PoolClient
 from gpu_kernels.errors import InvalidRequest, UnknownAgentToken
+from gpu_kernels.exits import Exit
 from gpu_kernels.private_file import new_private_file
 
 COLUMNS = ("agent", "address", "version", "is", "standing")

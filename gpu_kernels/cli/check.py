@@ -13,10 +13,10 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from gpu_kernels.cli.exits import Exit
 from gpu_kernels.cli.run import HeldByCommand
 from gpu_kernels.client import PoolClient
 from gpu_kernels.errors import Forbidden, GPUKernelsError, PoolUnavailable, Unauthenticated
+from gpu_kernels.exits import Exit
 from gpu_kernels.frameworks import NoSuchPython, environment_of, frameworks_of
 from gpu_kernels.keeper import KEEPER
 from gpu_kernels.remoting.agent.protections import Protection, kept, workers_of

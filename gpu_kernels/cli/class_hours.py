@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from gpu_kernels.cli.exits import Exit
 from gpu_kernels.cli.tables import table
 from gpu_kernels.client import PoolClient
 from gpu_kernels.errors import InvalidRequest
+from gpu_kernels.exits import Exit
 from gpu_kernels.vocabulary import calendar
 
 COLUMNS = ("class hour", "course", "seats", "when", "until", "next", "seats then")

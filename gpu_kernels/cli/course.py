@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpu_kernels.cli.exits import Exit
 from gpu_kernels.cli.status import COURSE_COLUMNS, course_rows
 from gpu_kernels.cli.tables import instant_text, table
 from gpu_kernels.client import PoolClient
+from gpu_kernels.exits import Exit
 from gpu_kernels.units import parse_thousandths
 from gpu_kernels.vocabulary.properties import PREFIX, PROPERTIES
 from gpu_kernels.vocabulary.rules import hours_text

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gpu_kernels.cli.exits import Exit
 from gpu_kernels.cli.foreground import unwinding
 from gpu_kernels.client import PoolClient
 from gpu_kernels.durations import duration
 from gpu_kernels.errors import GPUKernelsError, InvalidRequest, UnknownCourse
+from gpu_kernels.exits import Exit
 from gpu_kernels.grading.runner import Runner
 from gpu_kernels.grading.submissions import LATER, Report, Submission, Verdict, of_assignment, of_notebooks
 from gpu_kernels.kernelspecs import install, spec_name

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from gpu_kernels.cli.exits import Exit
 from gpu_kernels.cli.tables import table
+from gpu_kernels.exits import Exit
 from gpu_kernels.frameworks import environment_of
 from gpu_kernels.kernelspecs import DEFAULT_SIZES, SpecOnDisk, install, installed, remove
 

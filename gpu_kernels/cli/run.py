@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from gpu_kernels.cli.exits import Exit
 from gpu_kernels.cli.foreground import run_in_foreground, unwinding
 from gpu_kernels.client import Lease, PoolClient, Slot
 from gpu_kernels.errors import GPUKernelsError, InvalidSize, PoolError, PoolFull
+from gpu_kernels.exits import Exit
 from gpu_kernels.keeper import KEEPER
 from gpu_kernels.remoting.environment import COMMANDS, COURSE, client_environment, software_environment
 from gpu_kernels.remoting.paths import native_build

@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gpu_kernels.cli.exits import Exit
 from gpu_kernels.cli.tables import table
 from gpu_kernels.client import Lease, PoolClient
+from gpu_kernels.exits import Exit
 from gpu_kernels.units import THOUSANDTHS, thousandths_text
 
 LEASE_COLUMNS = ("lease", "size", "state", "memory", "device", "server", "for", "ends in")

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gpu_kernels.cli.exits import Exit
 from gpu_kernels.cli.tables import table
 from gpu_kernels.errors import GPUKernelsError, InvalidRequest
+from gpu_kernels.exits import Exit
 from gpu_kernels.private_file import new_private_file, write_private
 
 COLUMNS = ("name", "groups", "scopes", "expires")

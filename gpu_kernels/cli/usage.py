@@ -6,9 +6,9 @@ import argparse
 import json
 import sys
 
-from gpu_kernels.cli.exits import Exit
 from gpu_kernels.cli.tables import table
 from gpu_kernels.client import PoolClient
+from gpu_kernels.exits import Exit
 
 DIMENSIONS = ("course", "user", "gpu_class", "week")
 EPILOG = """\

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 
-from gpu_kernels.cli.exits import Exit
 from gpu_kernels.client import PoolClient
+from gpu_kernels.exits import Exit
 
 EPILOG = """\
 examples:

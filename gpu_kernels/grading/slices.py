@@ -6,8 +6,8 @@ import threading
 from types import TracebackType
 from typing import Self
 
-from gpu_kernels.cli.exits import Exit, exit_status
 from gpu_kernels.errors import GPUKernelsError, PoolError
+from gpu_kernels.exits import Exit, exit_status
 from gpu_kernels.grading.submissions import Verdict
 from gpu_kernels.provisioner import attachments
 from gpu_kernels.provisioner.asking import THREAD_NAME

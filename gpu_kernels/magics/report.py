@@ -17,7 +17,7 @@ from gpu_kernels.durations import duration
 from gpu_kernels.endings import why_ended
 from gpu_kernels.errors import PoolError
 from gpu_kernels.magics.query import AgentSilent, SliceStatus, query, transport
-from gpu_kernels.pytorch import WHAT_RUNS_WHERE
+from gpu_kernels.pytorch.releases import WHAT_RUNS_WHERE
 
 CONTROLLER_TIMEOUT_S = 3.0
 NO_GPU = (

@@ -6,12 +6,6 @@ imports nothing. What is done and why: docs/design/pytorch.md.
 
 from __future__ import annotations
 
-TRIED = ("2.15.0",)
-"""Releases that the tests ran with."""
-WHAT_RUNS_WHERE = (
-    "PyTorch's operators run on this machine's CPU; kernels that you write run on the software GPU."
-)
-
 
 def on_import() -> None:
     """Have PyTorch call us when it first starts its device; until then nothing is asked of any GPU.

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import torch
 
-from gpu_kernels.pytorch import TRIED, build, processes
+from gpu_kernels.pytorch import build, processes
+from gpu_kernels.pytorch.releases import TRIED
 
 SOFTWARE_NAMES = ("Software GPU", " (software GPU)")
 """How the driver's name of a software GPU ends, whatever it was given; no GPU's does."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpu_kernels.cli.class_hours import seats_text
-from gpu_kernels.cli.exits import Exit
+from gpu_kernels.exits import Exit
 from tests.cli.command_line import Run, command_line
 from tests.pool.clock import noon_zone, wall
 from tests.pool.controller import Agent, ThreadedController

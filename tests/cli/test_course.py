@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_kernels.cli.exits import Exit
 from gpu_kernels.client import PoolClient
+from gpu_kernels.exits import Exit
 from tests.cli.command_line import Run, command_line
 from tests.pool.controller import ThreadedController, token
 

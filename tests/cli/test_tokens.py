@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from gpu_kernels.cli import main
-from gpu_kernels.cli.exits import Exit
 from gpu_kernels.client import PoolClient
 from gpu_kernels.errors import Forbidden, Unauthenticated
+from gpu_kernels.exits import Exit
 from gpu_kernels.private_file import new_private_file, write_private
 from tests.cli.command_line import Run, command_line
 from tests.pool.controller import Agent, ThreadedController

@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from gpu_kernels.cli.exits import Exit
+from gpu_kernels.exits import Exit
 from tests.cli.lab import COURSE, Lab, wait_until
 from tests.grading.conftest import ACCOUNT, Write, notebook_of, runs, shown, waits_for
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from gpu_kernels.cli.exits import Exit
 from gpu_kernels.client import PoolClient
+from gpu_kernels.exits import Exit
 from gpu_kernels.grading import worker
 from gpu_kernels.provisioner.leasing import NoSlice
 from tests.cli.lab import COURSE, Lab, wait_until

@@ -6,8 +6,8 @@ import re
 from datetime import datetime
 from typing import Any, ClassVar
 
-from gpu_kernels.hub_config.pages.forms import FieldError, FormHandler, Outcome
 from gpu_kernels.hub_config.pages.handlers import asking
+from gpu_kernels.hub_config.pages.handlers.forms import FieldError, FormHandler, Outcome
 from gpu_kernels.hub_config.pages.texts import noted
 from gpu_kernels.hub_config.pages.views import calendar
 from gpu_kernels.hub_config.pages.wording import WEEKDAY_NAMES

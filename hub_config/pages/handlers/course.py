@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from typing import ClassVar
 
 from gpu_kernels.client import calls
-from gpu_kernels.hub_config.pages.course_forms import CourseForms
-from gpu_kernels.hub_config.pages.forms import Outcome
 from gpu_kernels.hub_config.pages.handlers import asking
+from gpu_kernels.hub_config.pages.handlers.course_forms import CourseForms
 from gpu_kernels.hub_config.pages.handlers.download import Download
+from gpu_kernels.hub_config.pages.handlers.forms import Outcome
 from gpu_kernels.hub_config.pages.handlers.plots import plots
 from gpu_kernels.hub_config.pages.views import own, students
 from gpu_kernels.hub_config.pages.views.plots import Picture

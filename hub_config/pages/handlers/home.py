@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from gpu_kernels.hub_config.pages.forms import FormHandler, Outcome
 from gpu_kernels.hub_config.pages.handlers import asking
+from gpu_kernels.hub_config.pages.handlers.forms import FormHandler, Outcome
 from gpu_kernels.hub_config.pages.views import own, servers
 
 

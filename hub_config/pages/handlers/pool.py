@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from gpu_kernels.errors import UnknownAgent
-from gpu_kernels.hub_config.pages.forms import FieldError, FormHandler, Outcome
 from gpu_kernels.hub_config.pages.handlers import asking
 from gpu_kernels.hub_config.pages.handlers.base import PageHandler
+from gpu_kernels.hub_config.pages.handlers.forms import FieldError, FormHandler, Outcome
 from gpu_kernels.hub_config.pages.handlers.plots import plots
 from gpu_kernels.hub_config.pages.texts import noted
 from gpu_kernels.hub_config.pages.views import own, servers

@@ -18,7 +18,7 @@ import pytest
 from gpu_kernels import kernelspecs
 from gpu_kernels.client import Slot
 from gpu_kernels.provisioner import attachments
-from gpu_kernels.pytorch import WHAT_RUNS_WHERE
+from gpu_kernels.pytorch.releases import WHAT_RUNS_WHERE
 from tests.cli.lab import Lab, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.native, pytest.mark.timeout(1800)]

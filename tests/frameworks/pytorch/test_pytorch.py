@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from gpu_kernels.pytorch import WHAT_RUNS_WHERE
+from gpu_kernels.pytorch.releases import WHAT_RUNS_WHERE
 from gpu_kernels.remoting.environment import without_gpu
 from tests.conformance.places import PLACES
 from tests.native_build import ROOT

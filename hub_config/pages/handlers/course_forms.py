@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from gpu_kernels.hub_config.pages.forms import FieldError, FormHandler
+from gpu_kernels.hub_config.pages.handlers.forms import FieldError, FormHandler
 from gpu_kernels.hub_config.pages.texts import noted
 
 _ = noted
