@@ -72,6 +72,13 @@ def own_mib(client: Client) -> int:
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) // 1024
 
 
+def own_kib(client: Client) -> int:
+    """What the worker has now of memory that is no file's."""
+    assert client.agent.worker is not None
+    status = Path(f"/proc/{client.agent.worker.pid}/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon"))
+
+
 def test_ten_thousand_streams_and_two_hundred_thousand_events_work(roomy: Client) -> None:
     roomy.check(
         program("""
@@ -92,6 +99,33 @@ def test_ten_thousand_streams_and_two_hundred_thousand_events_work(roomy: Client
         """)
     )
     assert own_mib(roomy) < 1024
+
+
+def test_small_memory_that_was_freed_takes_nothing_more(roomy: Client) -> None:
+    """Each piece has addresses of its own, of which a page has several."""
+    client = roomy.start(
+        program("""
+            c = Cuda()
+            for count in (1, 8000):
+                for _ in range(count):
+                    memory = c.allocate(4)
+                    c.call('cuMemsetD8_v2', U64(memory), ctypes.c_ubyte(7), SIZE(4))
+                    c.free(memory)
+                c.synchronize()
+                print('freed', flush=True)
+                sys.stdin.readline()
+        """)
+    )
+    with client:
+        assert client.stdout is not None
+        assert client.stdin is not None
+        assert client.stdout.readline() == "freed\n", client.communicate()[1]
+        before = own_kib(roomy)
+        client.stdin.write("\n")
+        client.stdin.flush()
+        assert client.stdout.readline() == "freed\n", client.communicate()[1]
+        assert own_kib(roomy) < before + 4096
+        client.communicate("\n")
 
 
 @pytest.mark.parametrize("kind", ["events", "modules", "graphs"])

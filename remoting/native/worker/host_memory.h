@@ -38,8 +38,8 @@ class HostMemory {
 
     // Before there are sessions. `slices`: bytes of slices that lie in this process's memory.
     void set_limit(uint64_t mib, uint64_t slices);
-    // Also before: how many bytes of the slices lie in the slice file, and not in this process's own memory. It
-    // is asked at each look, as what is freed there may be taken here at once.
+    // Also before: how many bytes of the slices lie in the slice file, and not in this process's own memory.
+    // It is asked at each look, as what is freed there may be taken here at once.
     void set_slice_file(uint64_t (*bytes)()) { in_file_ = bytes; }
 
     // For a request of `bytes` that is kept. Looks at the process now and then only: between two looks no
@@ -92,9 +92,7 @@ class HostMemory {
     uint64_t most_looked_at() const { return limit_ / 4 * 3 - borrowed(); }
     // What remains for the others when one session has taken all that it may: at least a few small loads, of
     // which each is charged 8 MiB.
-    uint64_t for_others() const {
-        return std::min(std::max(limit_ / 8, kFewLoads), most_looked_at() / 2);
-    }
+    uint64_t for_others() const { return std::min(std::max(limit_ / 8, kFewLoads), most_looked_at() / 2); }
     // What lanes may take beyond their own part.
     uint64_t borrowed() const;
     Level look();

@@ -89,16 +89,22 @@ struct DeviceMemory::State {
         return address - candidate.first < candidate.second.bytes ? &candidate : nullptr;
     }
 
-    // Whole pages go back to the host; what is left of shared pages is cleared, so that the next user finds
-    // zeros.
+    // Of what is no longer live, whole pages go back to the host: also the first and the last, where nothing
+    // else lives in them. What is left of shared pages is cleared, so that the next user finds zeros.
     void discard(uint64_t base, uint64_t bytes) {
-        const uint64_t first = round_up(base, kPage), last = (base + bytes) / kPage * kPage;
+        const auto after = live.lower_bound(base);
+        const uint64_t floor = base / kPage * kPage, ceiling = round_up(base + bytes, kPage);
+        const bool shares_first =
+            after != live.begin() && std::prev(after)->first + std::prev(after)->second.reserved > floor;
+        const bool shares_last = after != live.end() && after->first < ceiling;
+        const uint64_t first = shares_first ? round_up(base, kPage) : floor;
+        const uint64_t last = shares_last ? (base + bytes) / kPage * kPage : ceiling;
         if (first >= last) {
             std::memset(reinterpret_cast<void*>(base), 0, bytes);
             return;
         }
-        std::memset(reinterpret_cast<void*>(base), 0, first - base);
-        std::memset(reinterpret_cast<void*>(last), 0, base + bytes - last);
+        if (base < first) std::memset(reinterpret_cast<void*>(base), 0, first - base);
+        if (last < base + bytes) std::memset(reinterpret_cast<void*>(last), 0, base + bytes - last);
         if (madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED) != 0) {
             std::memset(reinterpret_cast<void*>(first), 0, last - first);
         }
