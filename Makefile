@@ -8,6 +8,7 @@
 # make ready-full       what `full` needs too: PyTorch
 # make conformance      test suites that others wrote, on the software GPU (ARGS="cudadrv/test_linker.py": a part)
 # make frameworks       PyTorch, JAX and TensorFlow, for their tests (gigabytes; JAX_PYTHON=python3.12: the one for JAX)
+# make frameworks-all   the three in one environment, for the tests of that (JAX_PYTHON too)
 # make operators        PyTorch's whole database of operators, straight and forwarded (some minutes)
 # make gpu-conformance  the same on this machine's NVIDIA GPU
 # make sanitizers       the native code under sanitizers
@@ -112,7 +113,7 @@ build/docs/.ready: requirements/docs.txt .venv/.ready
 
 # Frameworks for tests/frameworks, each in an environment of its own: what they want excludes what others want.
 JAX_PYTHON ?= python3.12
-build/frameworks-jax/.ready: FRAMEWORK_PYTHON = $(JAX_PYTHON)
+build/frameworks-jax/.ready build/frameworks-all/.ready: FRAMEWORK_PYTHON = $(JAX_PYTHON)
 build/frameworks-tensorflow/.ready: FRAMEWORK_PYTHON = $(PYTHON)
 
 build/frameworks-pytorch/.ready: FRAMEWORK_PYTHON = $(PYTHON)
@@ -120,8 +121,8 @@ build/frameworks-pytorch/.ready: FRAMEWORK_PYTHON = $(PYTHON)
 frameworks: build/frameworks-jax/.kernels build/frameworks-tensorflow/.kernels frameworks-pytorch
 
 # PyTorch finds this package among its own: .venv comes behind it. What is compiled for it is for the package too.
-.PHONY: frameworks-pytorch
-frameworks-pytorch: build/frameworks-pytorch/.kernels .venv/.ready
+.PHONY: frameworks-pytorch frameworks-all
+frameworks-pytorch frameworks-all: frameworks-%: build/frameworks-%/.kernels .venv/.ready
 	@echo "import site; site.addsitedir('$$(echo $(CURDIR)/.venv/lib/python3*/site-packages)')" \
 	  > "$$(echo $(<D)/lib/python3*/site-packages)/project.pth"
 	@$(<D)/bin/python -m gpu_kernels.pytorch.build remoting/lib/pytorch

@@ -1,10 +1,11 @@
-"""Two frameworks in one process, and with them CUDA 12's and 13's libraries; all three where an environment
-has them, which GPU_KERNELS_ALL_PYTHON names (docs/how-to/offer-kernels.md says how it is made).
+"""Two frameworks in one process, and with them CUDA 12's and 13's libraries; all three where there is the
+environment of ``make frameworks-all``, or one that GPU_KERNELS_ALL_PYTHON names.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -59,6 +60,17 @@ def two() -> Iterator[str]:
 @pytest.mark.parametrize("names", [("torch", "tensorflow"), ("tensorflow", "torch")], ids="-".join)
 def test_pytorch_and_tensorflow_train_in_one_process(two: str, names: tuple[str, str], place: str) -> None:
     fit(two, place, names)
+
+
+def test_the_pins_of_all_three_are_those_of_each_and_none_of_nvidias() -> None:
+    def wanted(name: str) -> set[str]:
+        text = (ROOT / "requirements" / f"frameworks-{name}.in").read_text(encoding="utf-8")
+        return set(re.findall(r"^(torch|tensorflow|jax)(?:\[.*\])?==(.*)$", text, re.M))
+
+    pins = (ROOT / "requirements" / "frameworks-all.txt").read_text(encoding="utf-8")
+    assert wanted("all") == wanted("pytorch") | wanted("tensorflow") | wanted("jax")
+    assert wanted("all") <= set(re.findall(r"^([a-z0-9-]+)==([^ ]+)", pins, re.M))
+    assert re.findall(r"^(nvidia-[a-z0-9-]+)==", pins, re.M) == ["nvidia-cuda-nvrtc"]
 
 
 @pytest.mark.parametrize("place", PLACE)
