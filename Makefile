@@ -31,7 +31,7 @@ LAB := gpu_kernels/labextension
 READY := .venv/.ready remoting/lib/.built hub_config/proxy/node_modules/.ready $(LAB)/node_modules/.ready
 NATIVE_SOURCES := $(shell find remoting/native -type f -not -name '*.md' 2>/dev/null)
 
-.PHONY: help demo up quick test full ready ready-full conformance frameworks operators gpu-conformance sanitizers bench docs
+.PHONY: help demo up quick test full ready ready-full conformance frameworks frameworks-all operators gpu-conformance sanitizers bench docs
 .DELETE_ON_ERROR:
 
 help:
@@ -121,7 +121,7 @@ build/frameworks-pytorch/.ready: FRAMEWORK_PYTHON = $(PYTHON)
 frameworks: build/frameworks-jax/.kernels build/frameworks-tensorflow/.kernels frameworks-pytorch
 
 # PyTorch finds this package among its own: .venv comes behind it. What is compiled for it is for the package too.
-.PHONY: frameworks-pytorch frameworks-all
+.PHONY: frameworks-pytorch
 frameworks-pytorch frameworks-all: frameworks-%: build/frameworks-%/.kernels .venv/.ready
 	@echo "import site; site.addsitedir('$$(echo $(CURDIR)/.venv/lib/python3*/site-packages)')" \
 	  > "$$(echo $(<D)/lib/python3*/site-packages)/project.pth"
