@@ -1,7 +1,8 @@
 """The device's tensors for other processes: CUDA IPC is not there, so none of them is shared.
 
-What a worker of a ``DataLoader`` gives is the loader's alone from then on, so it may be copied: it travels through
-the processor's memory. Elsewhere a program may count on both processes seeing what either writes: refused.
+What a worker of a ``DataLoader`` gives is the loader's alone from then on, so it may be copied: it travels
+through the processor's memory. Elsewhere a program may count on both processes seeing what either writes:
+refused.
 """
 
 from __future__ import annotations

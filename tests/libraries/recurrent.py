@@ -451,8 +451,9 @@ def restored(dnn: Cudnn) -> Results:
 
 
 def between_layers(dnn: Cudnn) -> Results:
-    """Of two layers with dropout, by what must hold whatever was drawn: slopes agree with small steps of a layer with
-    the same seed."""
+    """Of two layers with dropout, by what must hold whatever was drawn: slopes agree with small steps of a
+    layer with the same seed.
+    """
     case = Case(TANH, 3, 4, 2, 1, (4, 3), BOTH, TIME_FIRST)
     weights, sequences = random_weights(case, DOUBLE), [random(DOUBLE, n, 3) for n in case.lengths]
     h, dy = np.zeros(case.states), [random(DOUBLE, n, 4) for n in case.lengths]

@@ -2,8 +2,8 @@
 
 ``generate.py LIBRARY FOLDER`` writes LIBRARY_messages.h, LIBRARY_exports.cc, LIBRARY_operands.cc,
 LIBRARY_cpu.inc, LIBRARY_families.inc and LIBRARY_nvidia.inc into FOLDER. functions.txt says at its head what
-its lines mean; C++ that its conditions and extents use beside extents.h lies in headers beside it, whose names
-end in rules.h.
+its lines mean; C++ that its conditions and extents use beside extents.h lies in headers beside it, whose
+names end in rules.h.
 """
 
 from __future__ import annotations
