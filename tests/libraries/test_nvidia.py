@@ -26,8 +26,8 @@ pytestmark = [pytest.mark.native, pytest.mark.timeout(300)]
 def native() -> Build:
     return build_of_make(
         *("client_cuda", "gpu_worker", "recording_driver"),
-        *("recording_cublas", "recording_cublaslt", "recording_cusolver"),
-        *("cublas13", "cublasLt13", "cusolver12"),
+        *("recording_cublas", "recording_cublaslt", "recording_cusolver", "recording_cusparse"),
+        *("cublas13", "cublasLt13", "cusolver12", "cusparse12"),
         *("recording_cufft", "cufft12"),
     )
 
@@ -145,6 +145,28 @@ def test_nvidias_cusolver_is_given_what_the_program_passed_and_room_of_the_slice
     assert small != large
     # Its objects end with the call that they were made for.
     assert words(recorded, "Objects") == [["1"]]
+
+
+def test_nvidias_cusparse_is_given_the_programs_descriptors_and_room_of_the_slice(
+    native, agent, tmp_path
+) -> None:
+    done = run(agent, native, HERE / "sparse_passing.py", "cusparse", 12)
+    assert done.returncode == 0, done.stdout + done.stderr
+    passed, recorded = json.loads(done.stdout), (tmp_path / "log").read_text()
+    assert passed.pop("outside") == [0, INVALID_VALUE]
+    assert passed.pop("refused") == [0, NOT_SUPPORTED]
+    # How many entries there are the library says, and the program reads.
+    assert passed.pop("sizes") == [4, 6, 4]
+    compute = passed.pop("SpGEMMCompute")
+    again = [*compute[:2], "1.5", *compute[3:]]
+    assert words(recorded, "SpGEMMCompute") == [compute, again]
+    for name, values in passed.items():
+        assert words(recorded, name) == [values], name
+    assert words(recorded, "SparseStream")[0] == ["own"]
+    assert "(nil)" not in [place for (place,) in words(recorded, "SparseRoom")]
+    assert len({place for (place,) in words(recorded, "SparseRoom")[:2]}) == 2  # the second asks for more
+    # What was made for a call ends with it.
+    assert words(recorded, "SparseLive") == [["2"]]
 
 
 def test_nvidias_plans_are_made_as_the_programs(native, tmp_path) -> None:

@@ -23,7 +23,7 @@ REFUSALS = {
     "libcusolver.so.12": ("cusolverDnXgeev", 9, "CUSOLVER_STATUS_NOT_SUPPORTED"),
     "libcusolverMg.so.11": ("cusolverMgGetrf", 9, "CUSOLVER_STATUS_NOT_SUPPORTED"),
     "libcusolverMg.so.12": ("cusolverMgGetrf", 9, "CUSOLVER_STATUS_NOT_SUPPORTED"),
-    "libcusparse.so.12": ("cusparseSpMM", 10, "CUSPARSE_STATUS_NOT_SUPPORTED"),
+    "libcusparse.so.12": ("cusparseSpGEMMreuse_copy", 10, "CUSPARSE_STATUS_NOT_SUPPORTED"),
     "libcusparseLt.so.0": ("cusparseLtInit", 10, "CUSPARSE_STATUS_NOT_SUPPORTED"),
     "libcurand.so.10": ("curandCreateGenerator", 204, "CURAND_STATUS_ARCH_MISMATCH"),
     "libcufile.so.0": ("cuFileDriverOpen", 5007, "CU_FILE_PLATFORM_NOT_SUPPORTED"),
@@ -42,7 +42,6 @@ VERSIONS = {"cufftGetVersion": ("libcufft.so.12", 12500), "cusolverGetVersion": 
 HANDLES = [
     ("libcusolver.so.12", "cusolverSp"),
     ("libcusolver.so.11", "cusolverSp"),
-    ("libcusparse.so.12", "cusparse"),
 ]
 pytestmark = pytest.mark.native
 

@@ -10,7 +10,15 @@
 
 inline constexpr char kGkLibraryCall[] = "gkLibraryCall";
 
-enum GkLibrary : uint16_t { kGkCublas = 0, kGkCublasLt, kGkCusolver, kGkCudnn, kGkCufft, kGkLibraries };
+enum GkLibrary : uint16_t {
+    kGkCublas = 0,
+    kGkCublasLt,
+    kGkCusolver,
+    kGkCudnn,
+    kGkCusparse,
+    kGkCufft,
+    kGkLibraries
+};
 
 // The head of a call. The function's arguments follow: the structure of its family, as generate.py makes it or the
 // library's messages.h has it.

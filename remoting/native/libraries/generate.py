@@ -27,7 +27,7 @@ _MEMORY = {"in": "kRead", "out": "kWrite", "change": "kChange", "optional": "kCh
 _PLACED = {"given": "kRead", "result": "kWrite", "state": "kChange"}
 _PARAMETER = re.compile(r"^(?P<kind>\w+)(?:\[(?P<type>[^\]]+)\])?:(?P<name>[\w.]+)(?:=(?P<extent>.+))?$")
 _CONDITIONS = ("valid(", "supported(")
-_CHECKED = {"op", "fill", "side", "diag", "order", "job", "letter"}
+_CHECKED = {"op", "fill", "side", "diag", "order", "job", "letter", "direction", "base"}
 _ROOMS = {  # where NVIDIA's library works: what a program passes, and what that library is given
     "room": ("void* {0}, int {0}_count", "void*, int", "call.room(), call.room_elements()"),
     "rooms": (
@@ -42,7 +42,7 @@ _ROOMS = {  # where NVIDIA's library works: what a program passes, and what that
 _SETTINGS = {"syevj", "gesvdj"}
 _NOT_NEGATIVE = {"size", "bytes"}
 # Descriptors travel by value, as these structures of LIBRARY/rules.h; each has a letter in fields_of.
-_DESCRIPTORS = {
+_OF_CUDNN = {
     "tensor": "Tensor",
     "filter": "Filter",
     "convolution": "Convolution",
@@ -55,9 +55,12 @@ _DESCRIPTORS = {
     "rnn": "Rnn",
     "rnndata": "RnnData",
 }
+_HOLDERS = {"sparse": "Sparse", "dense": "Dense", "vector": "Vector", "entries": "Entries"}  # of memory
+_DESCRIPTORS = {**_OF_CUDNN, **_HOLDERS, "matdescr": "MatDescr"}
 _LETTERS = {"tensor": "T", "filter": "F", "convolution": "C", "pooling": "P", "activation": "A"}
 _LETTERS |= {"lrn": "L", "optensor": "O", "reduction": "R"}
 _LETTERS |= {"dropout": "D", "rnn": "N", "rnndata": "S"}
+_LETTERS |= {"sparse": "S", "dense": "D", "vector": "V", "entries": "E", "matdescr": "M"}
 _SENT_AS = {"scalar": "Scalar", **dict.fromkeys(_SETTINGS, "Settings"), "real": "double", **_DESCRIPTORS}
 
 
@@ -127,6 +130,7 @@ class Family:
     valid: tuple[str, ...]  # conditions of a call that goes together
     supported: tuple[str, ...]
     buffer: tuple[str, ...] = ()  # what the question for the size of its room takes
+    asks: str = "_bufferSize"  # how that question's name ends
 
     @property
     def sent(self) -> list[Parameter]:
@@ -161,12 +165,14 @@ def _functions(text: str) -> list[Function]:
     functions = []
     for pattern in re.split(r",(?![^{]*\})", text):
         name, wide, alone = pattern.rstrip("+^!"), pattern[-1] in "+^", pattern.endswith("^")
+        by_hand = pattern.endswith("!")
         match = re.search(r"\{(.*)\}", name)
         if not match:
-            functions.append(Function(name, "kNoType", wide, alone, pattern.endswith("!")))
+            functions.append(Function(name, "kNoType", wide, alone, by_hand))
             continue
         for letters in match[1].split(","):
-            functions.append(Function(name.replace(match[0], letters), _TYPES[letters], wide))
+            named = name.replace(match[0], letters)
+            functions.append(Function(named, _TYPES[letters], wide, by_hand=by_hand))
     return functions
 
 
@@ -182,10 +188,15 @@ def read(text: str) -> list[Family]:
             continue
         name, functions, *rest = words
         valid, supported = (_conditions(rest, word) for word in _CONDITIONS)
-        buffer = next((part.split(",") for part in _conditions(rest, "buffer(")), ())
-        parameters = [_parameter(word) for word in rest if not word.startswith((*_CONDITIONS, "buffer("))]
+        buffer, asks = [], "_bufferSize"
+        for start, end in {"buffer(": "_bufferSize", "buffer_ext(": "_bufferSizeExt"}.items():
+            for part in _conditions(rest, start):
+                buffer, asks = part.split(","), end
+        parameters = [_parameter(word) for word in rest if not word.startswith((*_CONDITIONS, "buffer"))]
         families.append(
-            Family(name, tuple(_functions(functions)), tuple(parameters), valid, supported, tuple(buffer))
+            Family(
+                name, tuple(_functions(functions)), tuple(parameters), valid, supported, tuple(buffer), asks
+            )
         )
     return families
 
@@ -220,11 +231,28 @@ def messages(library: str, families: list[Family]) -> str:
     return "".join(lines)
 
 
+def _shown(family: Family, parameter: Parameter) -> list[str]:
+    """What shows an operand to who looks."""
+    name, element = parameter.name, _element(family, parameter)
+    if parameter.kind == "scalar":
+        return [f'    look.scalar("{name}", m.{name}, {element});\n']
+    if parameter.kind in _HOLDERS:
+        return [f'    show(look, "{name}", m.{name}, Holds::{parameter.type});\n']
+    if parameter.kind in _SETTINGS or not parameter.extent:
+        return []
+    where = f'"{name}", m.{name}, {element}, {family.over("m", parameter.extent)}'
+    if parameter.kind == "arrays":
+        return [f"    look.arrays({where}, m.batch);\n"]
+    access = {**_MEMORY, **_PLACED}[parameter.kind]
+    call = f"look.memory({where}, Access::{access});\n"
+    return [f"    if (m.{name} != 0) {call}" if parameter.kind == "optional" else f"    {call}"]
+
+
 def _look(family: Family) -> str:
     lines = [f"Fit look_at({family.name}& m, [[maybe_unused]] Type T, Look& look) {{\n"]
     lines.append("    [[maybe_unused]] const Type real = real_of(T), index = look.wide() ? kI64 : kI32;\n")
     lines.append("    [[maybe_unused]] constexpr Type integer = kI32;\n")
-    if any(parameter.kind in _DESCRIPTORS for parameter in family.parameters):
+    if any(parameter.kind in _OF_CUDNN for parameter in family.parameters):
         # Their library has one form of integers, and takes scalars from the host.
         lines.append("    if (look.wide() || look.scalars_on_device()) return Fit::invalid;\n")
     known = [f"is_{p.kind}(m.{p.name})" for p in family.parameters if p.kind in _CHECKED]
@@ -246,23 +274,7 @@ def _look(family: Family) -> str:
         lines.append(f"    if (!({holds})) return Fit::unsupported;\n")
     # Values first: what of the others is looked at depends on them.
     for parameter in sorted(family.parameters, key=lambda p: p.kind != "scalar"):
-        element = _element(family, parameter)
-        if parameter.kind in _SETTINGS:
-            continue
-        if parameter.kind == "scalar":
-            lines.append(f'    look.scalar("{parameter.name}", m.{parameter.name}, {element});\n')
-            continue
-        if not parameter.extent:
-            continue
-        extent = family.over("m", parameter.extent)
-        where = f'"{parameter.name}", m.{parameter.name}, {element}, {extent}'
-        if parameter.kind == "arrays":
-            lines.append(f"    look.arrays({where}, m.batch);\n")
-        else:
-            access = {**_MEMORY, **_PLACED}[parameter.kind]
-            optional = "m." + parameter.name + " != 0" if parameter.kind == "optional" else ""
-            call = f"look.memory({where}, Access::{access});\n"
-            lines.append(f"    if ({optional}) {call}" if optional else f"    {call}")
+        lines += _shown(family, parameter)
     lines.append("    return look.fit();\n}\n\n")
     return "".join(lines)
 
@@ -350,18 +362,29 @@ def _export(family: Family, function: Function, symbol: str, wide: bool) -> str:
     return "".join(lines)
 
 
-_ANSWERS = {"*": "int* count", "**": "size_t* bytes, size_t* host_bytes"}
+_ANSWERS = {
+    "*": "int* count",
+    "**": "size_t* bytes, size_t* host_bytes",
+    "size": "size_t* bytes",
+}
 
 
 def _buffer_export(family: Family, symbol: str, wide: bool) -> str:
     """No end needs the program's room."""
     of = {parameter.name: parameter for parameter in family.parameters}
     given = ", ".join(_ANSWERS.get(word) or _given(of[word], wide) for word in family.buffer)
-    sizes = [word for word in family.buffer if word in of and of[word].kind == "size"]
-    fit = " && ".join(f"{name} >= 0" for name in sizes)
-    answers = "count" if "*" in family.buffer else "bytes, host_bytes"
+    known = [f"{word} >= 0" for word in family.buffer if word in of and of[word].kind == "size"]
+    known += [
+        f"is_live<{_HOLDERS[of[w].kind]}>({w})" for w in family.buffer if w in of and of[w].kind in _HOLDERS
+    ]
+    fit = " && ".join(known) or "true"
+    answers = {"*": "count", "**": "bytes, host_bytes", "size": "bytes"}[_answer(family)]
     body = f"    return answer_room(handle, {fit}, {answers});\n"
-    return f"MATHS_EXPORT int {symbol}_bufferSize(void* handle, {given}) {{\n{body}}}\n\n"
+    return f"MATHS_EXPORT int {symbol}{family.asks}(void* handle, {given}) {{\n{body}}}\n\n"
+
+
+def _answer(family: Family) -> str:
+    return next(word for word in family.buffer if word in _ANSWERS)
 
 
 def exports(library: str, families: list[Family]) -> str:
@@ -412,6 +435,7 @@ def _type_in_c(parameter: Parameter, wide: bool) -> str:
 _ASKED = {  # as types, and as places
     "*": ("int*", "call.asked_elements()"),
     "**": ("size_t*, size_t*", "call.asked_bytes(), call.asked_host_bytes()"),
+    "size": ("size_t*", "call.asked_bytes()"),
 }
 
 
@@ -421,7 +445,7 @@ def _nvidia(family: Family, function: Function, symbol: str, wide: bool) -> str:
         of = {parameter.name: parameter for parameter in family.parameters}
         types = ", ".join(_ASKED[w][0] if w in _ASKED else _type_in_c(of[w], wide) for w in family.buffer)
         passed = ", ".join(_ASKED[w][1] if w in _ASKED else _passed(of[w], wide) for w in family.buffer)
-        asked = f'call.invoke<int(void*, {types})>("{symbol}_bufferSize", call.handle, {passed})'
+        asked = f'call.invoke<int(void*, {types})>("{symbol}{family.asks}", call.handle, {passed})'
         lines.append(f"        if (const int status = {asked}) return status;\n")
         lines.append(
             f"        if (const int status = call.make_room(bytes_of({function.type}))) return status;\n"

@@ -7,6 +7,7 @@
 #include "cudnn_messages.h"
 #include "cufft/messages.h"
 #include "cusolver_messages.h"
+#include "cusparse_messages.h"
 
 namespace maths {
 
@@ -18,6 +19,7 @@ const Library* library_of(uint16_t library) {
         GK_LIBRARY(cublasLt),
         GK_LIBRARY(cusolver),
         GK_LIBRARY(cudnn),
+        GK_LIBRARY(cusparse),
         GK_LIBRARY(cufft),
     };
     static_assert(std::size(kLibraries) == kGkLibraries);

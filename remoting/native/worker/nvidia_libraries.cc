@@ -12,6 +12,7 @@
 #include "nvidia_cublaslt.h"
 #include "nvidia_cudnn.h"
 #include "nvidia_cusolver.h"
+#include "nvidia_cusparse.h"
 #include "nvidia_transforms.h"
 #include "sticky.h"
 
@@ -85,8 +86,17 @@ struct Calling {
     }
 };
 
+// Without memory of the host, which must stay until the stream comes to it.
+CUresult write_in(const Context& context, CUstream stream, uint64_t address, uint64_t value) {
+    const auto set = context.driver().cuMemsetD32Async;
+    const CUresult result = invoke(set, address, static_cast<unsigned>(value), size_t{1}, stream);
+    if (result != CUDA_SUCCESS) return result;
+    return invoke(set, address + 4, static_cast<unsigned>(value >> 32), size_t{1}, stream);
+}
+
 // By GkLibrary, of those with handles.
-constexpr const char* kCreate[] = {"cublasCreate_v2", "cublasLtCreate", "cusolverDnCreate", "cudnnCreate"};
+constexpr const char* kCreate[] = {"cublasCreate_v2", "cublasLtCreate", "cusolverDnCreate", "cudnnCreate",
+                                   "cusparseCreate"};
 static_assert(std::size(kCreate) == kGkCufft);
 
 // As the program has set its own.
@@ -256,6 +266,14 @@ CUresult NvidiaLibraries::invoke_with(Context& context, CUstream stream, const G
     };
     if (head.library == kGkCusolver) {
         return invoke_cusolver(head.function, arguments, library, handle, stream, make_room);
+    }
+    if (head.library == kGkCusparse) {
+        return invoke_cusparse(
+            head.function, arguments,
+            {library, handle, stream, head.scalars_on_device != 0, make_room,
+             [&](uint64_t bytes, uint64_t& address) { return allocate_in_slice(context, bytes, address); },
+             [&](uint64_t address) { context.session().free_in(stream, address); },
+             [&](uint64_t address, uint64_t value) { return write_in(context, stream, address, value); }});
     }
     Workspace workspace;
     const CUresult error = workspace_for(context, stream, head, workspace);

@@ -15,6 +15,7 @@
 #include "hostile_values.h"
 #include "libraries/cudnn/rnn_rules.h"
 #include "libraries/cufft/messages.h"
+#include "libraries/cusparse/rules.h"
 #include "libraries/messages.h"
 
 namespace hostile {
@@ -38,6 +39,7 @@ class Frames final : public Values {
     void library_call(wire::Writer& to);
     void transform(wire::Writer& to);
     void descriptor(wire::Writer& to, char kind);
+    void sparse(wire::Writer& to, char kind);
     void load(wire::Writer& to);
     void upload(wire::Writer& to);
     void link(wire::Writer& to);
@@ -147,7 +149,7 @@ inline void Frames::library_call(wire::Writer& to) {
             to.put(head.scalars_on_device && !is_wild ? address() : scalar());
             to.put(scalar());
         } else if (std::isupper(static_cast<unsigned char>(field))) {
-            descriptor(to, field);
+            head.library == kGkCusparse ? sparse(to, field) : descriptor(to, field);
         } else if (is_wild) {
             to.put(value());
         } else if (field == 'a') {
@@ -244,6 +246,33 @@ inline void Frames::descriptor(wire::Writer& to, char kind) {
         to.put(rows);
     } else {
         to.put(Reduction{data_.in_range<int32_t>(-1, 9), 0, 0, data_.in_range<int32_t>(0, 1), 0, 0});
+    }
+}
+
+// Square ones of one size, which go together but for what a draw changes.
+inline void Frames::sparse(wire::Writer& to, char kind) {
+    using namespace maths::cusparse;
+    constexpr int32_t kFormats[] = {kCsr, kCsr, kCsc, kCoo, kBsr, kNoFormat};
+    const auto size = [&] { return data_.in_range<int>(0, 31) ? int64_t{4} : static_cast<int64_t>(value()); };
+    const int32_t type = data_.in_range<int>(0, 15) ? 0 : data_.in_range<int32_t>(-1, 25);
+    const int32_t index = data_.in_range<int32_t>(2, 3), base = data_.coin();
+    if (kind == 'S') {
+        const int32_t order = data_.in_range<int32_t>(1, 2), fill = data_.coin(), diag = data_.coin();
+        Sparse sent{data_.one_of(kFormats), type, index, index, base, order, fill, diag, size(), size(), size(), 1, 1,
+                    1, 0, 0, 0, address(), address(), address()};
+        if (data_.in_range<int>(0, 15) == 0) sent.batch = size(), sent.offset_stride = size(), sent.value_stride = size();
+        if (data_.in_range<int>(0, 15) == 0) sent.block_rows = size(), sent.block_columns = size();
+        to.put(sent);
+    } else if (kind == 'D') {
+        const int32_t order = data_.in_range<int32_t>(1, 2);
+        const int64_t batch = data_.in_range<int>(0, 15) ? 1 : size();
+        to.put(Dense{type, order, size(), size(), size(), batch, size(), address()});
+    } else if (kind == 'V') {
+        to.put(Vector{type, 0, size(), address()});
+    } else if (kind == 'E') {
+        to.put(Entries{type, index, base, 0, size(), size(), address(), address()});
+    } else {
+        to.put(MatDescr{0, data_.coin(), data_.coin(), base});
     }
 }
 

@@ -387,6 +387,10 @@ CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count) {
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream) {
     return cuMemsetD8_v2(to, value, count);
 }
+CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream) {
+    for (size_t i = 0; i < count; ++i) std::memcpy(host(to + i * sizeof value), &value, sizeof value);
+    return CUDA_SUCCESS;
+}
 
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice) {
     *pool = new_handle<CUmemoryPool>();

@@ -13,6 +13,7 @@
 #include "cusolver_cpu.h"
 #include "dnn/dnn_cpu.h"
 #include "messages.h"
+#include "sparse/sparse_cpu.h"
 
 namespace maths {
 namespace {
@@ -83,6 +84,7 @@ constexpr CUresult (*kRun[])(uint16_t, void*, Work&) = {
     cublasLt::run_function,
     cusolver::run_function,
     cudnn::run_function,
+    cusparse::run_function,
     cufft::run_function,
 };
 static_assert(std::size(kRun) == kGkLibraries);

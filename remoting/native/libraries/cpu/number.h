@@ -1,6 +1,7 @@
 // Numbers of the types that no processor's BLAS has: half precision, bfloat16, small integers.
 #pragma once
 
+#include <algorithm>
 #include <complex>
 #include <cstdint>
 #include <cstring>
@@ -56,6 +57,20 @@ inline uint16_t to_half(float value) {
     return static_cast<uint16_t>(sign | half);
 }
 
+// As elements of arrays.
+struct Half {
+    uint16_t bits;
+    Half() = default;
+    operator float() const { return from_half(bits); }
+    explicit Half(double value) : bits(to_half(static_cast<float>(value))) {}
+};
+struct Bfloat16 {
+    uint16_t bits;
+    Bfloat16() = default;
+    operator float() const { return from_bfloat(bits); }
+    explicit Bfloat16(double value) : bits(to_bfloat(static_cast<float>(value))) {}
+};
+
 template <typename T>
 T element(const void* from, int64_t i) {
     T value;
@@ -104,6 +119,8 @@ inline void put(Type type, void* to, int64_t i, Number value) {
             return set_element(to, i, std::complex<float>(real, static_cast<float>(value.imag())));
         case kC64:
             return set_element(to, i, value);
+        case kI32:
+            return set_element(to, i, static_cast<int32_t>(std::clamp<double>(value.real(), INT32_MIN, INT32_MAX)));
         default:
             return;
     }

@@ -18,7 +18,7 @@ struct Fault {
     CUresult result;
     std::string line;
 };
-// Ends a call that was interrupted before it began.
+// Ends a call that was interrupted.
 struct Stopped {};
 
 class Work {

@@ -33,10 +33,7 @@ void OwnCall::scalar(Scalar& to, const void* from, Type type) {
 void OwnCall::placed(uint64_t& to, void* at, Type type, size_t count, Access access) {
     if (!at) null_ = true;
     to = reinterpret_cast<uint64_t>(at);
-    constexpr size_t kApart = 16;  // a double complex number is aligned at its parts
-    const size_t bytes = bytes_of(type) * count;
-    if (!on_device_) placed_.push_back({to, at, bytes, placed_bytes_, access});
-    placed_bytes_ += (bytes + kApart - 1) / kApart * kApart;
+    if (!on_device_) placed_.add(to, at, bytes_of(type) * count, access);
 }
 
 int OwnCall::send(void* message, size_t bytes) {
@@ -75,32 +72,13 @@ int OwnCall::submit(void* message, size_t bytes) {
     return meaning(result);
 }
 
-CUresult OwnCall::through_scratch(void* message, size_t bytes, int& status) {
-    const libraries::Driver& driver = *libraries::driver();
-    CUdeviceptr memory = 0;
-    CUresult result = handle_->scratch.address(memory);
-    for (const Placed& each : placed_) {
-        each.field = memory + each.offset;
-        if (result != CUDA_SUCCESS || each.access == Access::kWrite) continue;
-        result = driver.copy_in(each.field, each.at, each.bytes, handle_->stream);
-    }
-    if (result != CUDA_SUCCESS) return result;
-    status = send(message, bytes);
-    for (const Placed& each : placed_) {
-        if (status != ::cublas::kSuccess || each.access == Access::kRead) continue;
-        result = driver.copy_out(each.at, each.field, each.bytes, handle_->stream);
-        if (result != CUDA_SUCCESS) return result;
-    }
-    return status == ::cublas::kSuccess ? driver.synchronize(handle_->stream) : CUDA_SUCCESS;
-}
-
 int OwnCall::send_and_fetch(void* message, size_t bytes) {
     if (placed_.empty() || !handle_ || null_) return send(message, bytes);
     if (!libraries::driver()) return ::cublas::kNotInitialized;
-    static_assert(libraries::Scratch::kBytes >= 8 * 16);
     const std::lock_guard lock(handle_->scratch_mutex);
     int status = ::cublas::kSuccess;
-    const CUresult result = through_scratch(message, bytes, status);
+    const CUresult result = placed_.around(
+        handle_->scratch, handle_->stream, [&] { return send(message, bytes); }, status);
     return status != ::cublas::kSuccess ? status : meaning(result);
 }
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "handle.h"
+#include "host_values.h"
 #include "operands.h"
 
 #define MATHS_EXPORT extern "C" __attribute__((visibility("default")))
@@ -26,14 +26,7 @@ class OwnCall {
     int send_and_fetch(void* message, size_t bytes);
 
   private:
-    struct Placed {
-        uint64_t& field;
-        void* at;
-        size_t bytes, offset;
-        Access access;
-    };
     int submit(void* message, size_t bytes);
-    CUresult through_scratch(void* message, size_t bytes, int& status);
 
     const std::shared_ptr<::cublas::Handle> handle_;
     const uint16_t function_;
@@ -41,8 +34,7 @@ class OwnCall {
     const bool on_device_;
     bool null_ = false;
     int* info_ = nullptr;
-    std::vector<Placed> placed_;
-    size_t placed_bytes_ = 0;
+    libraries::HostValues placed_;
 };
 
 }  // namespace maths::cublas

@@ -8,17 +8,6 @@
 namespace maths::cudnn {
 namespace {
 
-struct Half {
-    uint16_t bits;
-    operator float() const { return from_half(bits); }
-    explicit Half(double value) : bits(to_half(static_cast<float>(value))) {}
-};
-struct Bfloat16 {
-    uint16_t bits;
-    operator float() const { return from_bfloat(bits); }
-    explicit Bfloat16(double value) : bits(to_bfloat(static_cast<float>(value))) {}
-};
-
 template <typename Body>
 void of_element(int32_t type, Body body) {
     switch (type) {

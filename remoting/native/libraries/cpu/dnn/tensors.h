@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cudnn_messages.h"
+#include "watch.h"
 #include "work.h"
 
 namespace maths::cudnn {
@@ -81,24 +82,6 @@ CUresult in_precision(Body body, const Described&... described) {
     }
     return CUDA_SUCCESS;
 }
-
-// Asks now and then whether the work was interrupted.
-class Watch {
-  public:
-    explicit Watch(const Work& work) : work_(work) {}
-    bool stops(int64_t steps) {
-        steps_ += steps;
-        if (steps_ < kApart) return stopped_;
-        steps_ = 0;
-        return stopped_ = stopped_ || work_.stopped();
-    }
-
-  private:
-    static constexpr int64_t kApart = 1 << 20;
-    const Work& work_;
-    int64_t steps_ = 0;
-    bool stopped_ = false;
-};
 
 // An activation's value, and its derivative times dy.
 double activated(const Activation& activation, double x);

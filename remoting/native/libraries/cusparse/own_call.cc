@@ -1,0 +1,99 @@
+#include "own_call.h"
+
+#include <cstring>
+
+#include "cusparse_messages.h"
+#include "roles.h"
+#include "status.h"
+
+namespace maths::cusparse {
+namespace {
+
+// Some programs take 0 for an error.
+constexpr int kRoom = 1;
+
+template <typename Size>
+int answer(const void* handle, bool fits, Size* size) {
+    if (!is_live<::cusparse::Handle>(handle)) return ::cusparse::kNotInitialized;
+    if (!fits || !size) return ::cusparse::kInvalidValue;
+    *size = kRoom;
+    return ::cusparse::kSuccess;
+}
+
+}  // namespace
+
+OwnCall::OwnCall(const void* handle, uint16_t function, bool)
+    : handle_(::cusparse::all<::cusparse::Handle>().find(handle)),
+      function_(function),
+      on_device_(handle_ && handle_->pointers == ::cusparse::kDevice) {}
+
+OwnCall::OwnCall(const void* handle, uint16_t function, ::cusparse::PointerMode pointers)
+    : handle_(::cusparse::all<::cusparse::Handle>().find(handle)),
+      function_(function),
+      on_device_(pointers == ::cusparse::kDevice) {}
+
+void OwnCall::scalar(Scalar& to, const void* from, Type type) {
+    to = {};
+    wrong_ |= !from;
+    if (on_device_) {
+        std::memcpy(to.bytes, &from, sizeof from);
+    } else if (from) {
+        std::memcpy(to.bytes, from, bytes_of(type));
+    }
+}
+
+void OwnCall::placed(uint64_t& to, void* at, Type type, size_t count, Access access) {
+    wrong_ |= !at;
+    to = reinterpret_cast<uint64_t>(at);
+    if (!on_device_) placed_.add(to, at, bytes_of(type) * count, access);
+}
+
+int OwnCall::send(void* message, size_t bytes) {
+    if (!handle_) return ::cusparse::kNotInitialized;
+    if (wrong_) return ::cusparse::kInvalidValue;
+    SizesAlone sizes(false, on_device_ || !placed_.empty());
+    const Fit fit = look_at(function_, message, bytes, sizes);
+    if (fit == Fit::invalid) return ::cusparse::kInvalidValue;
+    if (fit == Fit::unsupported) return library_unsupported(name_of(function_));
+    return submit(message, bytes);
+}
+
+int OwnCall::submit(const void* message, size_t bytes) const {
+    const libraries::Driver* driver = libraries::driver();
+    if (!driver) return ::cusparse::kNotInitialized;
+    if (!driver->library_call) return library_unsupported(name_of(function_));
+    alignas(8) std::byte call[kGkMostCallBytes];
+    GkLibraryCall head{};
+    head.library = kGkCusparse;
+    head.function = function_;
+    head.major = LIBRARY_MAJOR;
+    head.scalars_on_device = on_device_ || !placed_.empty();
+    std::memcpy(call, &head, sizeof head);
+    std::memcpy(call + sizeof head, message, bytes);
+    const auto result =
+        static_cast<CUresult>(driver->library_call(handle_->stream, call, sizeof head + bytes));
+    if (result == CUDA_ERROR_NOT_SUPPORTED) return library_unsupported(name_of(function_));
+    if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+        return library_unsupported("cuSPARSE in a captured stream");
+    return ::cusparse::meaning(result);
+}
+
+int OwnCall::send_and_fetch(void* message, size_t bytes) {
+    if (placed_.empty() || !handle_ || wrong_) return send(message, bytes);
+    if (!libraries::driver()) return ::cusparse::kNotInitialized;
+    const std::lock_guard lock(handle_->scratch_mutex);
+    int status = ::cusparse::kSuccess;
+    const CUresult result =
+        placed_.around(handle_->scratch, handle_->stream, [&] { return send(message, bytes); }, status);
+    return status != ::cusparse::kSuccess ? status : ::cusparse::meaning(result);
+}
+
+int answer_room(const void* handle, bool fits, int* count) {
+    return answer(handle, fits, count);
+}
+
+int answer_room(const void* handle, bool fits, size_t* bytes) {
+    return answer(handle, fits, bytes);
+}
+
+}  // namespace maths::cusparse

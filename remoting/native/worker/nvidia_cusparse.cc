@@ -1,0 +1,325 @@
+#include "nvidia_cusparse.h"
+
+#include <dlfcn.h>
+
+#include <string>
+#include <vector>
+
+#include "cusparse_messages.h"
+#include "libraries/cusparse/status.h"
+
+namespace worker {
+namespace {
+
+using namespace maths::cusparse;
+
+void* at(uint64_t address) {
+    return reinterpret_cast<void*>(address);
+}
+
+// What the generated calls ask for (cusparse_nvidia.inc). The first error of all that is done for a call
+// stays.
+class Calling {
+  public:
+    static constexpr bool wide = false;
+
+    explicit Calling(const CusparseCall& call) : handle(call.handle), call_(call) {
+        set("cusparseSetStream", handle, static_cast<void*>(call.stream));
+        use_scalars(call.scalars_on_device);
+    }
+    ~Calling() {
+        if (steps_) plain<int(void*)>("cusparse" + kind_ + "_destroyDescr", steps_);
+        for (const Made& each : made_) plain<int(void*)>(each.ends, each.descriptor);
+        for (const uint64_t room : rooms_) call_.give_back(room);
+    }
+    Calling(const Calling&) = delete;
+    Calling& operator=(const Calling&) = delete;
+
+    void* const handle;
+
+    void use_scalars(bool on_device) { set("cusparseSetPointerMode", handle, static_cast<int>(on_device)); }
+    const void* scalar(const maths::Scalar& scalar) const {
+        uint64_t address;
+        __builtin_memcpy(&address, scalar.bytes, sizeof address);
+        return call_.scalars_on_device ? at(address) : scalar.bytes;
+    }
+
+    void* descriptor(const Sparse& m) {
+        return once(m, "cusparseDestroySpMat", [&](void** to) {
+            create(m, to);
+            set_batch(m, *to);
+            set("cusparseSpMatSetAttribute", *to, 0, static_cast<const void*>(&m.fill), sizeof m.fill);
+            set("cusparseSpMatSetAttribute", *to, 1, static_cast<const void*>(&m.diag), sizeof m.diag);
+        });
+    }
+    void* descriptor(const Dense& m) {
+        return once(m, "cusparseDestroyDnMat", [&](void** to) {
+            set("cusparseCreateDnMat", to, m.rows, m.columns, m.lead, at(m.values), m.type, m.order);
+            if (m.batch > 1) set("cusparseDnMatSetStridedBatch", *to, static_cast<int>(m.batch), m.stride);
+        });
+    }
+    void* descriptor(const Vector& v) {
+        return once(v, "cusparseDestroyDnVec",
+                    [&](void** to) { set("cusparseCreateDnVec", to, v.size, at(v.values), v.type); });
+    }
+    void* descriptor(const Entries& v) {
+        return once(v, "cusparseDestroySpVec", [&](void** to) {
+            set("cusparseCreateSpVec", to, v.size, v.count, at(v.indices), at(v.values), v.index_type, v.base,
+                v.type);
+        });
+    }
+    void* descriptor(const MatDescr& m) {
+        return once(m, "cusparseDestroyMatDescr", [&](void** to) {
+            set("cusparseCreateMatDescr", to);
+            set("cusparseSetMatType", *to, m.type);
+            set("cusparseSetMatFillMode", *to, m.fill);
+            set("cusparseSetMatDiagType", *to, m.diag);
+            set("cusparseSetMatIndexBase", *to, m.base);
+        });
+    }
+    // The state between the steps of `kind`, of which a call has one.
+    void* steps(const char* kind) {
+        if (!steps_) kind_ = kind, set(("cusparse" + kind_ + "_createDescr").c_str(), &steps_);
+        return steps_;
+    }
+
+    template <typename Signature, typename... Arguments>
+    int invoke(const char* name, Arguments... arguments) const {
+        return status_ == ::cusparse::kSuccess ? plain<Signature>(name, arguments...) : status_;
+    }
+    // One of several steps: after an error none is made.
+    template <typename... Arguments>
+    void set(const char* name, Arguments... arguments) {
+        if (status_ == ::cusparse::kSuccess) status_ = plain<int(Arguments...)>(name, arguments...);
+    }
+    int status() const { return status_; }
+
+    size_t* asked_bytes() { return &bytes_; }
+    int make_room(uint32_t = 0) {
+        if (bytes_ == 0 || status_ != ::cusparse::kSuccess) return status_;
+        if (call_.make_room(bytes_, room_) != CUDA_SUCCESS) status_ = ::cusparse::kAllocFailed;
+        return status_;
+    }
+    void* room() const { return at(room_); }
+    // Where a step's room is to stay while the next one works.
+    void* lasting_room() {
+        uint64_t room = 0;
+        if (bytes_ == 0 || status_ != ::cusparse::kSuccess) return nullptr;
+        if (call_.allocate(bytes_, room) != CUDA_SUCCESS) return status_ = ::cusparse::kAllocFailed, nullptr;
+        rooms_.push_back(room);
+        return at(room);
+    }
+    int write(uint64_t address, int64_t value) {
+        if (status_ != ::cusparse::kSuccess) return status_;
+        const CUresult result = call_.write(address, static_cast<uint64_t>(value));
+        return result == CUDA_SUCCESS ? ::cusparse::kSuccess : ::cusparse::kExecutionFailed;
+    }
+
+  private:
+    struct Made {
+        const void* of;
+        std::string ends;
+        void* descriptor;
+    };
+
+    template <typename Signature, typename... Arguments>
+    int plain(const std::string& name, Arguments... arguments) const {
+        const auto function = reinterpret_cast<Signature*>(dlsym(call_.library, name.c_str()));
+        return function ? function(arguments...) : static_cast<int>(::cusparse::kNotSupported);
+    }
+    // A call names its operands more than once.
+    template <typename Of, typename Make>
+    void* once(const Of& of, const std::string& ends, Make make) {
+        for (const Made& each : made_) {
+            if (each.of == &of) return each.descriptor;
+        }
+        void* made = nullptr;
+        make(&made);
+        if (made) made_.push_back({&of, ends, made});
+        return made;
+    }
+    void create(const Sparse& m, void** to) {
+        void *const offsets = at(m.offsets), *const indices = at(m.indices), *const values = at(m.values);
+        if (m.format == kCoo) {
+            set("cusparseCreateCoo", to, m.rows, m.columns, m.entries, offsets, indices, values, m.index_type,
+                m.base, m.type);
+        } else if (m.format == kBsr) {
+            set("cusparseCreateBsr", to, m.rows, m.columns, m.entries, m.block_rows, m.block_columns, offsets,
+                indices, values, m.offset_type, m.index_type, m.base, m.type, m.block_order);
+        } else {
+            set(m.format == kCsr ? "cusparseCreateCsr" : "cusparseCreateCsc", to, m.rows, m.columns,
+                m.entries, offsets, indices, values, m.offset_type, m.index_type, m.base, m.type);
+        }
+    }
+    void set_batch(const Sparse& m, void* made) {
+        const auto count = static_cast<int>(m.batch);
+        if (m.batch == 1) return;
+        if (m.format == kCsr) {
+            set("cusparseCsrSetStridedBatch", made, count, m.offset_stride, m.index_stride);
+        } else if (m.format == kCoo) {
+            set("cusparseCooSetStridedBatch", made, count, m.index_stride);
+        } else {
+            set("cusparseBsrSetStridedBatch", made, count, m.offset_stride, m.index_stride, m.value_stride);
+        }
+    }
+
+    const CusparseCall& call_;
+    int status_ = ::cusparse::kSuccess;
+    std::vector<Made> made_;
+    std::vector<uint64_t> rooms_;
+    std::string kind_;
+    void* steps_ = nullptr;
+    size_t bytes_ = 0;
+    uint64_t room_ = 0;
+};
+
+int invoke(const spsv& m, Calling& call) {
+    void *const steps = call.steps("SpSV"), *const a = call.descriptor(m.A);
+    void *const x = call.descriptor(m.x), *const y = call.descriptor(m.y);
+    const auto step = [&](const char* name, auto... last) {
+        call.set(name, call.handle, static_cast<int>(m.op), call.scalar(m.alpha), a, x, y,
+                 static_cast<int>(m.compute), static_cast<int>(m.alg), steps, last...);
+    };
+    step("cusparseSpSV_bufferSize", call.asked_bytes());
+    call.make_room();
+    step("cusparseSpSV_analysis", call.room());
+    step("cusparseSpSV_solve");
+    return call.status();
+}
+
+int invoke(const spsm& m, Calling& call) {
+    void *const steps = call.steps("SpSM"), *const a = call.descriptor(m.A);
+    void *const b = call.descriptor(m.B), *const c = call.descriptor(m.C);
+    const auto step = [&](const char* name, auto... last) {
+        call.set(name, call.handle, static_cast<int>(m.opA), static_cast<int>(m.opB), call.scalar(m.alpha), a,
+                 b, c, static_cast<int>(m.compute), static_cast<int>(m.alg), steps, last...);
+    };
+    step("cusparseSpSM_bufferSize", call.asked_bytes());
+    call.make_room();
+    step("cusparseSpSM_analysis", call.room());
+    step("cusparseSpSM_solve");
+    return call.status();
+}
+
+// The steps until the entries are known. `c` has offsets, and no entries.
+template <typename Message>
+void find_entries(const Message& m, void* c, const void* alpha, const void* beta, Calling& call) {
+    void *const steps = call.steps("SpGEMM"), *const a = call.descriptor(m.A),
+                *const b = call.descriptor(m.B);
+    for (const char* name : {"cusparseSpGEMM_workEstimation", "cusparseSpGEMM_compute"}) {
+        const auto step = [&](void* room) {
+            call.set(name, call.handle, static_cast<int>(m.opA), static_cast<int>(m.opB), alpha, a, b, beta,
+                     c, static_cast<int>(m.compute), static_cast<int>(m.alg), steps, call.asked_bytes(),
+                     room);
+        };
+        step(nullptr);
+        step(call.lasting_room());
+    }
+}
+
+Sparse without_entries(const Sparse& c) {
+    Sparse empty = c;
+    empty.entries = 0, empty.indices = empty.values = 0;
+    return empty;
+}
+
+int64_t entries_of(void* c, Calling& call) {
+    int64_t rows = 0, columns = 0, entries = 0;
+    call.set("cusparseSpMatGetSize", c, &rows, &columns, &entries);
+    return entries;
+}
+
+int invoke(const spgemm_count& m, Calling& call) {
+    const Sparse empty = without_entries(m.C);
+    maths::Scalar one{};
+    maths::Scalar zero{};
+    const double real = 1;
+    const float single = 1;
+    if (maths::real_of(maths::as_type(m.compute)) == maths::kF64) {
+        __builtin_memcpy(one.bytes, &real, sizeof real);
+    } else {
+        __builtin_memcpy(one.bytes, &single, sizeof single);
+    }
+    call.use_scalars(false);
+    void* const c = call.descriptor(empty);
+    find_entries(m, c, one.bytes, zero.bytes, call);
+    return call.write(m.count, entries_of(c, call));
+}
+
+// The entries may be others by now than those that were counted, and more than there is memory for.
+int invoke(const spgemm& m, Calling& call) {
+    const Sparse empty = without_entries(m.C);
+    void* const c = call.descriptor(empty);
+    find_entries(m, c, call.scalar(m.alpha), call.scalar(m.beta), call);
+    if (entries_of(c, call) > m.C.entries) return ::cusparse::kInvalidValue;
+    call.set("cusparseCsrSetPointers", c, at(m.C.offsets), at(m.C.indices), at(m.C.values));
+    call.set("cusparseSpGEMM_copy", call.handle, static_cast<int>(m.opA), static_cast<int>(m.opB),
+             call.scalar(m.alpha), call.descriptor(m.A), call.descriptor(m.B), call.scalar(m.beta), c,
+             static_cast<int>(m.compute), static_cast<int>(m.alg), call.steps("SpGEMM"));
+    return call.status();
+}
+
+template <typename Message>
+void find_numbers(const Message& m, void* b, Calling& call) {
+    void* const a = call.descriptor(m.A);
+    call.set("cusparseDenseToSparse_bufferSize", call.handle, a, b, static_cast<int>(m.alg),
+             call.asked_bytes());
+    call.make_room();
+    call.set("cusparseDenseToSparse_analysis", call.handle, a, b, static_cast<int>(m.alg), call.room());
+}
+
+int invoke(const to_sparse_count& m, Calling& call) {
+    const Sparse empty = without_entries(m.B);
+    void* const b = call.descriptor(empty);
+    find_numbers(m, b, call);
+    return call.write(m.count, entries_of(b, call));
+}
+
+int invoke(const to_sparse& m, Calling& call) {
+    const Sparse empty = without_entries(m.B);
+    void* const b = call.descriptor(empty);
+    find_numbers(m, b, call);
+    if (entries_of(b, call) > m.B.entries) return ::cusparse::kInvalidValue;
+    const char* const kind = m.B.format == kCsr ? "Csr" : m.B.format == kCsc ? "Csc" : "Coo";
+    call.set(("cusparse" + std::string(kind) + "SetPointers").c_str(), b, at(m.B.offsets), at(m.B.indices),
+             at(m.B.values));
+    call.set("cusparseDenseToSparse_convert", call.handle, call.descriptor(m.A), b, static_cast<int>(m.alg),
+             call.room());
+    return call.status();
+}
+
+}  // namespace
+}  // namespace worker
+
+namespace maths::cusparse {
+
+static int invoke_function(uint16_t function, const void* arguments, worker::Calling& call) {
+    switch (function) {
+#include "cusparse_nvidia.inc"
+        case k_cusparseSpSV_solve:
+            return worker::invoke(*static_cast<const spsv*>(arguments), call);
+        case k_cusparseSpSM_solve:
+            return worker::invoke(*static_cast<const spsm*>(arguments), call);
+        case k_cusparseSpGEMM_compute:
+            return worker::invoke(*static_cast<const spgemm_count*>(arguments), call);
+        case k_cusparseSpGEMM_copy:
+            return worker::invoke(*static_cast<const spgemm*>(arguments), call);
+        case k_cusparseDenseToSparse_analysis:
+            return worker::invoke(*static_cast<const to_sparse_count*>(arguments), call);
+        case k_cusparseDenseToSparse_convert:
+            return worker::invoke(*static_cast<const to_sparse*>(arguments), call);
+        default:
+            return ::cusparse::kNotSupported;
+    }
+}
+
+}  // namespace maths::cusparse
+
+namespace worker {
+
+CUresult invoke_cusparse(uint16_t function, const void* arguments, const CusparseCall& call) {
+    Calling calling(call);
+    return ::cusparse::result_of(maths::cusparse::invoke_function(function, arguments, calling));
+}
+
+}  // namespace worker

@@ -1,0 +1,116 @@
+"""Calls cuSPARSE with arguments of which no two are alike: prints as JSON what it passed, by function."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+
+import numpy as np
+from cuda.bindings import driver
+
+from tests.libraries.on_device import start
+from tests.libraries.sparse import BY_COLUMNS, BY_ROWS, DEVICE, HOST, Held, Sparse, long
+
+start()
+lib = Sparse(sys.argv[1])
+F32, F64, INT32, INT64 = 0, 1, 2, 3
+
+
+def memory() -> int:
+    error, address = driver.cuMemAlloc(1 << 20)
+    assert error == 0
+    return int(address)
+
+
+def made(what: str, *arguments: object) -> Held:
+    passed = [ctypes.c_void_p(a) if isinstance(a, int) and a > 1 << 32 else a for a in arguments]
+    return Held(lib.make(what, *passed))
+
+
+def joined(*groups: tuple[object, ...]) -> str:
+    text = [[hex(v) if isinstance(v, int) and v > 1 << 32 else str(v) for v in group] for group in groups]
+    return ":".join(",".join(group) for group in text)
+
+
+p, i, v, x, y, b, c = (memory() for _ in range(7))
+_, stream = driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
+lib("SetStream", ctypes.c_void_p(int(stream)))
+passed: dict[str, object] = {}
+alpha, beta, zero = np.array([1.5]), np.array([-2.5]), np.zeros(1)
+
+a = made("CreateCsr", long(5), long(7), long(11), p, i, v, INT64, INT32, 1, F64)
+csr = joined(("csr",), (5, 7, 11), (p, i, v), (INT64, INT32, 1, F64)) + ":f0:d0"
+dense_x, dense_y = made("CreateDnVec", long(7), x, F64), made("CreateDnVec", long(5), y, F64)
+lib("SpMV", 0, alpha, a, dense_x, beta, dense_y, F64, 2, None)
+passed["SpMV"] = ["0", "1.5", csr, joined((7,), (x,), (F64,)), "-2.5", joined((5,), (y,), (F64,)), "1", "2"]
+passed["SpMVSize"] = passed["SpMV"]
+
+blocks = made(
+    "CreateBsr", long(3), long(4), long(6), long(2), long(5), p, i, v, INT32, INT32, 0, F32, BY_ROWS
+)
+bsr = joined(("bsr",), (3, 4, 6, 2, 5), (p, i, v), (INT32, INT32, 0, F32, BY_ROWS)) + ":f0:d0"
+left = made("CreateDnMat", long(20), long(3), long(21), b, F32, BY_COLUMNS)
+right = made("CreateDnMat", long(6), long(3), long(4), c, F32, BY_ROWS)
+for held, stride in ((left, 64), (right, 25)):
+    assert lib.library.cusparseDnMatSetStridedBatch(held.name, 3, long(stride)) == 0
+lib("SetPointerMode", DEVICE)
+lib("SpMM", 0, 0, ctypes.c_void_p(x), blocks, left, ctypes.c_void_p(y), right, F32, 0, None)
+lib("SetPointerMode", HOST)
+sides = (
+    joined((20, 3, 21), (b,), (F32, BY_COLUMNS), ("b3", 64)),
+    joined((6, 3, 4), (c,), (F32, BY_ROWS), ("b3", 25)),
+)
+passed["SpMM"] = ["0", "0", hex(x), bsr, sides[0], hex(y), sides[1], "0", "0", "mode1"]
+
+few = made("CreateSpVec", long(9), long(4), i, v, INT32, 1, F32)
+many = made("CreateDnVec", long(9), y, F32)
+lib("Axpby", np.array([3], "float32"), few, np.array([4], "float32"), many)
+passed["Axpby"] = ["3", joined((9, 4), (i, v), (INT32, 1, F32)), "4", joined((9,), (y,), (F32,))]
+
+square = made("CreateCoo", long(6), long(6), long(8), p, i, v, INT32, 0, F64)
+for attribute in (0, 1):
+    lib.attribute(square, attribute, 1)
+steps = lib.make("SpSV_createDescr")
+six = [made("CreateDnVec", long(6), where, F64) for where in (x, y)]
+lib("SpSV_solve", 1, alpha, square, *six, F64, 0, steps)
+coo = joined(("coo",), (6, 6, 8), (p, i, v), (INT32, 0, F64)) + ":f1:d1"
+passed["SpSV"] = [
+    "1",
+    "1.5",
+    coo,
+    joined((6,), (x,), (1,)),
+    joined((6,), (y,), (1,)),
+    "1",
+    "0",
+    "steps:sized:analysed",
+]
+
+first = made("CreateCsr", long(4), long(5), long(3), p, i, v, INT32, INT32, 0, F64)
+second = made("CreateCsr", long(5), long(6), long(2), x, y, b, INT32, INT32, 0, F64)
+product = made("CreateCsr", long(4), long(6), long(0), c, None, None, INT32, INT32, 0, F64)
+steps, size = lib.make("SpGEMM_createDescr"), ctypes.c_size_t()
+given = (0, 0, alpha, first, second, zero, product, F64, 0, steps)
+lib("SpGEMM_compute", *given, ctypes.byref(size), lib.room)
+sizes = [ctypes.c_int64() for _ in range(3)]
+assert lib.library.cusparseSpMatGetSize(product.name, *map(ctypes.byref, sizes)) == 0
+passed["sizes"] = [each.value for each in sizes]
+assert lib.library.cusparseCsrSetPointers(product.name, *map(ctypes.c_void_p, (c, x, y))) == 0
+lib("SpGEMM_copy", *given)
+kinds = (INT32, INT32, 0, F64)
+factors = [
+    joined(("csr",), (4, 5, 3), (p, i, v), kinds) + ":f0:d0",
+    joined(("csr",), (5, 6, 2), (x, y, b), kinds) + ":f0:d0",
+]
+empty = joined(("csr",), (4, 6, 0), (c, "(nil)", "(nil)"), kinds) + ":f0:d0"
+estimated = "steps:estimated300:computed500"
+passed["SpGEMMCompute"] = ["0", "0", "1", *factors, "0", empty, "1", "0", estimated]
+passed["SpGEMMCopy"] = ["0", "0", "1.5", *factors, "0", f"{empty}:p" + joined((c, x, y)), "1", "0", estimated]
+assert int(driver.cuCtxSynchronize()[0]) == 0
+
+wrong = made("CreateDnVec", long(7), 1 << 33, F64)
+outside = lib.status("SpMV", 0, alpha, a, wrong, beta, dense_y, F64, 2, None)
+passed["outside"] = [outside, int(driver.cuCtxSynchronize()[0])]
+refused = lib.status("Scatter", few, many)
+passed["refused"] = [refused, int(driver.cuCtxSynchronize()[0])]
+print(json.dumps(passed))
