@@ -117,7 +117,7 @@ class Sparse:
         pattern = (batch != 0).any(axis=0)
         sizes = [long(side) for side in pattern.shape]
         kinds: list[int] = [INDEX_TYPES[index], base, TYPES[array.dtype.name]]
-        if how.startswith("bsr"):
+        if how.endswith(("by rows", "by columns")):
             return self._blocks(batch[0], how, index, base)
         rows, columns = np.nonzero(pattern) if how != "csc" else np.nonzero(pattern.T)[::-1]
         values = OnDevice(np.ascontiguousarray(batch[:, rows, columns]))
@@ -133,8 +133,8 @@ class Sparse:
         return Held(made, arrays)
 
     def _blocks(self, array: np.ndarray, how: str, index: str, base: int) -> Held:
-        high, wide = 2, 3
-        order = BY_ROWS if how == "bsr by rows" else BY_COLUMNS
+        high, wide = (2, 2) if how.startswith("square") else (2, 3)
+        order = BY_ROWS if how.endswith("by rows") else BY_COLUMNS
         blocks = array.reshape(array.shape[0] // high, high, array.shape[1] // wide, wide).swapaxes(1, 2)
         rows, columns = np.nonzero(blocks.any(axis=(2, 3)))
         offsets = np.searchsorted(rows, np.arange(blocks.shape[0] + 1))

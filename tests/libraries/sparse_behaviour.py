@@ -150,6 +150,22 @@ def solving() -> dict[str, int]:
     return after(lib.status("SpSV_solve", 0, one, matrix, ones(), ones(), F32, 0, steps))
 
 
+def no_room() -> dict[str, int]:
+    """For the entries of a sum."""
+    a, made = lib.sparse(identity, CSR), lib.make("CreateMatDescr")
+    offsets, indices, values = a.arrays
+    of = (one, made, N, values, offsets, indices)
+    own = np.zeros(N, "int32")
+    result = (made, values, offsets, ctypes.c_void_p(own.ctypes.data))
+    return after(lib.status("Scsrgeam2", N, N, *of, *of, *result, lib.room))
+
+
+def going_back_in_rows() -> dict[str, int]:
+    arrays = [OnDevice(np.array(each, "int32")) for each in ([0, 6, 0, 6, 0, 6, 6], range(6), range(6))]
+    made = lib.make("CreateMatDescr")
+    return after(lib.status("Xcsrsort", N, N, N, made, *arrays, lib.room))
+
+
 def more_than_counted() -> dict[str, int]:
     """Between the count of a product's entries and the product others come to be there."""
     a, b = csr([0, 1, 1, 1, 1, 1, 1], [0]), lib.sparse(identity, CSR)

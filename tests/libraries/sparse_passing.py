@@ -108,6 +108,56 @@ passed["SpGEMMCompute"] = ["0", "0", "1", *factors, "0", empty, "1", "0", estima
 passed["SpGEMMCopy"] = ["0", "0", "1.5", *factors, "0", f"{empty}:p" + joined((c, x, y)), "1", "0", estimated]
 assert int(driver.cuCtxSynchronize()[0]) == 0
 
+is_ = made("CreateMatDescr")
+for name in ("FillMode", "DiagType", "IndexBase"):
+    assert getattr(lib.library, f"cusparseSetMat{name}")(is_.name, 1) == 0
+text, places = "m:f1:d1:b1", [ctypes.c_void_p(each) for each in (v, p, i)]
+at_b, at_c, at_x, at_y = (ctypes.c_void_p(each) for each in (b, c, x, y))
+memory_of = [hex(each) for each in (v, p, i)]
+lib("Dbsrmv", 1, 0, 6, 5, 9, alpha, is_, *places, 3, at_x, beta, at_y)
+passed["Bsrmv"] = [*"10659", "1.5", text, *memory_of, "3", hex(x), "-2.5", hex(y)]
+lib("Dbsrmm", 0, 0, 1, 6, 7, 5, 9, alpha, is_, *places, 3, at_b, 8, beta, at_c, 19)
+sides = [hex(b), "8", "-2.5", hex(c), "19"]
+passed["Bsrmm"] = [*"0016759", "1.5", text, *memory_of, "3", *sides]
+info = made("CreateBsrsv2Info")
+lib("Dbsrsv2_analysis", 1, 2, 6, 9, is_, *places, 3, info, 0, None)
+position = ctypes.c_int()
+passed["zero"] = [lib.status("Xbsrsv2_zeroPivot", info, ctypes.byref(position)), position.value]
+lib("Dbsrsv2_solve", 1, 2, 6, 9, alpha, is_, *places, 3, info, at_x, at_y, 0, None)
+passed["Bsrsv2Size"] = [*"1269", text, *memory_of, "3"]
+passed["Bsrsv2"] = [*"1269", "1.5", text, *memory_of, "3", "info:sized:analysed", hex(x), hex(y), "0"]
+info = made("CreateBsrsm2Info")
+lib("Dbsrsm2_solve", 0, 1, 1, 6, 4, 9, alpha, is_, *places, 3, info, at_b, 11, at_c, 13, 0, None)
+sides = [hex(b), "11", hex(c), "13", "0"]
+passed["Bsrsm2"] = [*"011649", "1.5", text, *memory_of, "3", "info:sized:analysed", *sides]
+lib("Xcsrgeam2Nnz", 5, 6, is_, 7, *places[1:], is_, 8, at_x, at_y, is_, at_c, ctypes.byref(position), None)
+passed["added"] = position.value
+passed["SumCount"] = ["5", "6", text, "7", *memory_of[1:], text, "8", hex(x), hex(y), text, hex(c)]
+first = (alpha, is_, 7, *places)
+lib("Dcsrgeam2", 5, 6, *first, beta, is_, 8, at_b, at_x, at_y, is_, *places, None)
+passed["Sum"] = [
+    "5",
+    "6",
+    "1.5",
+    text,
+    "7",
+    *memory_of,
+    "-2.5",
+    text,
+    "8",
+    hex(b),
+    hex(x),
+    hex(y),
+    text,
+    *memory_of,
+]
+passed["cusparseDcsrgeam2_bufferSizeExt"] = passed["Sum"]
+lib("XcoosortByColumn", 5, 6, 7, *places, None)
+passed["SortByColumn"] = ["5", "6", "7", *memory_of]
+lib("Xcsrsort", 5, 6, 7, is_, *places, None)
+passed["SortRows"] = ["5", "6", "7", text.replace("m:", "m:t0:"), *memory_of]
+assert int(driver.cuCtxSynchronize()[0]) == 0
+
 wrong = made("CreateDnVec", long(7), 1 << 33, F64)
 outside = lib.status("SpMV", 0, alpha, a, wrong, beta, dense_y, F64, 2, None)
 passed["outside"] = [outside, int(driver.cuCtxSynchronize()[0])]

@@ -47,6 +47,14 @@ def test_results_are_what_they_say(environment, group, count) -> None:
     assert {name: far for name, far in worst.items() if far > tolerance(name)} == {}
 
 
+@pytest.mark.parametrize(("group", "count"), [("blocks", 48), ("systems", 289), ("sums", 8), ("orders", 16)])
+def test_the_older_functions_are_what_they_say(environment, group, count) -> None:
+    """Blocks by rows and by columns, transposes, triangles, index bases: the difference."""
+    worst, _ = run(environment, "sparse_older.py", group)
+    assert len(worst) == count
+    assert {name: far for name, far in worst.items() if far > tolerance(name)} == {}
+
+
 def test_what_does_not_fit_is_refused(environment) -> None:
     said, _ = behaviour(environment, "misfits")
     assert set(said.values()) == {INVALID_VALUE}
@@ -79,6 +87,8 @@ def test_what_is_not_done_is_refused_by_name(environment) -> None:
         ("high_row", "cusparseSpMV: A.rows has 1048576 (from 0), and there are 6"),
         ("high_place", "cusparseScatter: X.indices has 1073741824 (from 0), and there are 6"),
         ("solving", "cusparseSpSV_solve: A.indices has 1048576 (from 0), and there are 6"),
+        ("no_room", "cusparseScsrgeam2: C.indices has no room for 6 entries"),
+        ("going_back_in_rows", "cusparseXcsrsort: A.offsets go from 6 to 0, and there are 6 entries"),
         ("more_than_counted", "cusparseSpGEMM_copy: C has room for 1 entries, and there are more"),
     ],
 )

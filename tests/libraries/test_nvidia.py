@@ -19,6 +19,7 @@ from tests.native_build import Build, build_of_make, python_path
 HERE = Path(__file__).parent
 INVALID_VALUE, NOT_SUPPORTED, UNKNOWN = 1, 801, 999
 CUBLAS_INVALID_VALUE = 7
+ZERO_PIVOT = 9  # CUSPARSE_STATUS_ZERO_PIVOT
 pytestmark = [pytest.mark.native, pytest.mark.timeout(300)]
 
 
@@ -160,6 +161,13 @@ def test_nvidias_cusparse_is_given_the_programs_descriptors_and_room_of_the_slic
     compute = passed.pop("SpGEMMCompute")
     again = [*compute[:2], "1.5", *compute[3:]]
     assert words(recorded, "SpGEMMCompute") == [compute, again]
+    # A zero is found by a solution of anything, which is not the program's.
+    assert passed.pop("zero") == [ZERO_PIVOT, 3]
+    assert passed.pop("added") == 12345
+    for_zero = words(recorded, "Bsrsv2")[0]
+    assert for_zero[:5] == ["1", "0", "6", "9", "1"]
+    assert words(recorded, "Bsrsv2Size")[1] == passed.pop("Bsrsv2Size")
+    assert words(recorded, "Bsrsv2")[1] == passed.pop("Bsrsv2")
     for name, values in passed.items():
         assert words(recorded, name) == [values], name
     assert words(recorded, "SparseStream")[0] == ["own"]

@@ -28,7 +28,7 @@ class Calling {
         use_scalars(call.scalars_on_device);
     }
     ~Calling() {
-        if (steps_) plain<int(void*)>("cusparse" + kind_ + "_destroyDescr", steps_);
+        if (object_) plain<int(void*)>(object_ends_, object_);
         for (const Made& each : made_) plain<int(void*)>(each.ends, each.descriptor);
         for (const uint64_t room : rooms_) call_.give_back(room);
     }
@@ -77,10 +77,30 @@ class Calling {
             set("cusparseSetMatIndexBase", *to, m.base);
         });
     }
-    // The state between the steps of `kind`, of which a call has one.
-    void* steps(const char* kind) {
-        if (!steps_) kind_ = kind, set(("cusparse" + kind_ + "_createDescr").c_str(), &steps_);
-        return steps_;
+    // What the older functions are told of a matrix.
+    void* described(const Sparse& m) {
+        return once(m, "cusparseDestroyMatDescr", [&](void** to) {
+            set("cusparseCreateMatDescr", to);
+            set("cusparseSetMatFillMode", *to, m.fill);
+            set("cusparseSetMatDiagType", *to, m.diag);
+            set("cusparseSetMatIndexBase", *to, m.base);
+        });
+    }
+    // What is kept between the steps of a computation; a call has one.
+    void* object(const std::string& make, const std::string& ends) {
+        if (!object_) object_ends_ = ends, set(make.c_str(), &object_);
+        return object_;
+    }
+    void* steps(const std::string& kind) {
+        return object("cusparse" + kind + "_createDescr", "cusparse" + kind + "_destroyDescr");
+    }
+    // Whether the library has found a zero, and where: its word for that is no error.
+    bool found_zero(void* info, int* position) {
+        if (status_ != ::cusparse::kSuccess) return false;
+        const int status =
+            plain<int(void*, void*, int*)>("cusparseXbsrsv2_zeroPivot", handle, info, position);
+        if (status != ::cusparse::kSuccess && status != ::cusparse::kZeroPivot) status_ = status;
+        return status == ::cusparse::kZeroPivot;
     }
 
     template <typename Signature, typename... Arguments>
@@ -89,13 +109,15 @@ class Calling {
     }
     // One of several steps: after an error none is made.
     template <typename... Arguments>
-    void set(const char* name, Arguments... arguments) {
+    void set(const std::string& name, Arguments... arguments) {
         if (status_ == ::cusparse::kSuccess) status_ = plain<int(Arguments...)>(name, arguments...);
     }
     int status() const { return status_; }
 
     size_t* asked_bytes() { return &bytes_; }
+    int* asked_int() { return &int_bytes_; }
     int make_room(uint32_t = 0) {
+        if (int_bytes_ > 0) bytes_ = static_cast<size_t>(int_bytes_);
         if (bytes_ == 0 || status_ != ::cusparse::kSuccess) return status_;
         if (call_.make_room(bytes_, room_) != CUDA_SUCCESS) status_ = ::cusparse::kAllocFailed;
         return status_;
@@ -109,9 +131,11 @@ class Calling {
         rooms_.push_back(room);
         return at(room);
     }
-    int write(uint64_t address, int64_t value) {
+    // A result, of 32 or of 64 bits.
+    template <typename Integer>
+    int write(uint64_t address, Integer value) {
         if (status_ != ::cusparse::kSuccess) return status_;
-        const CUresult result = call_.write(address, static_cast<uint64_t>(value));
+        const CUresult result = call_.write(address, static_cast<uint64_t>(value), sizeof value);
         return result == CUDA_SUCCESS ? ::cusparse::kSuccess : ::cusparse::kExecutionFailed;
     }
 
@@ -167,11 +191,30 @@ class Calling {
     int status_ = ::cusparse::kSuccess;
     std::vector<Made> made_;
     std::vector<uint64_t> rooms_;
-    std::string kind_;
-    void* steps_ = nullptr;
+    std::string object_ends_;
+    void* object_ = nullptr;
     size_t bytes_ = 0;
+    int int_bytes_ = 0;
     uint64_t room_ = 0;
 };
+
+constexpr int kNoPolicy = 0;
+
+// What was given as an int.
+int as_int(int64_t value) {
+    return static_cast<int>(value);
+}
+maths::Scalar one_of(int64_t type) {
+    maths::Scalar one{};
+    const double real = 1;
+    const float single = 1;
+    if (maths::real_of(maths::as_type(type)) == maths::kF64) {
+        __builtin_memcpy(one.bytes, &real, sizeof real);
+    } else {
+        __builtin_memcpy(one.bytes, &single, sizeof single);
+    }
+    return one;
+}
 
 int invoke(const spsv& m, Calling& call) {
     void *const steps = call.steps("SpSV"), *const a = call.descriptor(m.A);
@@ -231,15 +274,7 @@ int64_t entries_of(void* c, Calling& call) {
 
 int invoke(const spgemm_count& m, Calling& call) {
     const Sparse empty = without_entries(m.C);
-    maths::Scalar one{};
-    maths::Scalar zero{};
-    const double real = 1;
-    const float single = 1;
-    if (maths::real_of(maths::as_type(m.compute)) == maths::kF64) {
-        __builtin_memcpy(one.bytes, &real, sizeof real);
-    } else {
-        __builtin_memcpy(one.bytes, &single, sizeof single);
-    }
+    const maths::Scalar one = one_of(m.compute), zero{};
     call.use_scalars(false);
     void* const c = call.descriptor(empty);
     find_entries(m, c, one.bytes, zero.bytes, call);
@@ -288,6 +323,135 @@ int invoke(const to_sparse& m, Calling& call) {
     return call.status();
 }
 
+char letter_of(int64_t type) {
+    return type == maths::kF32 ? 'S' : type == maths::kF64 ? 'D' : type == maths::kC32 ? 'C' : 'Z';
+}
+std::string older(int64_t type, const char* name) {
+    return std::string("cusparse") + letter_of(type) + name;
+}
+int direction_of(const Sparse& m) {
+    return m.block_order == kByRows ? kBlocksByRows : kBlocksByColumns;
+}
+
+int invoke_bsrmv(const spmv& m, Calling& call) {
+    call.set(older(m.compute, "bsrmv"), call.handle, direction_of(m.A), static_cast<int>(m.op),
+             as_int(m.A.rows), as_int(m.A.columns), as_int(m.A.entries), call.scalar(m.alpha),
+             call.described(m.A), at(m.A.values), at(m.A.offsets), at(m.A.indices), as_int(m.A.block_rows),
+             at(m.x.values), call.scalar(m.beta), at(m.y.values));
+    return call.status();
+}
+
+int invoke_bsrmm(const spmm& m, Calling& call) {
+    call.set(older(m.compute, "bsrmm"), call.handle, direction_of(m.A), static_cast<int>(m.opA),
+             static_cast<int>(m.opB), as_int(m.A.rows), as_int(m.C.columns), as_int(m.A.columns),
+             as_int(m.A.entries), call.scalar(m.alpha), call.described(m.A), at(m.A.values), at(m.A.offsets),
+             at(m.A.indices), as_int(m.A.block_rows), at(m.B.values), as_int(m.B.lead), call.scalar(m.beta),
+             at(m.C.values), as_int(m.C.lead));
+    return call.status();
+}
+
+// The steps before a solution.
+void analyse_blocks(const Sparse& a, int64_t op, void* info, Calling& call) {
+    const auto step = [&](const char* name, auto... last) {
+        call.set(older(a.type, name), call.handle, direction_of(a), static_cast<int>(op), as_int(a.rows),
+                 as_int(a.entries), call.described(a), at(a.values), at(a.offsets), at(a.indices),
+                 as_int(a.block_rows), info, last...);
+    };
+    step("bsrsv2_bufferSize", call.asked_int());
+    call.make_room();
+    step("bsrsv2_analysis", kNoPolicy, call.room());
+}
+
+void solve_blocks(const Sparse& a, int64_t op, const void* alpha, void* f, void* x, void* info,
+                  Calling& call) {
+    call.set(older(a.type, "bsrsv2_solve"), call.handle, direction_of(a), static_cast<int>(op),
+             as_int(a.rows), as_int(a.entries), alpha, call.described(a), at(a.values), at(a.offsets),
+             at(a.indices), as_int(a.block_rows), info, f, x, kNoPolicy, call.room());
+}
+
+int invoke_bsrsv2(const spsv& m, Calling& call) {
+    void* const info = call.object("cusparseCreateBsrsv2Info", "cusparseDestroyBsrsv2Info");
+    analyse_blocks(m.A, m.op, info, call);
+    solve_blocks(m.A, m.op, call.scalar(m.alpha), at(m.x.values), at(m.y.values), info, call);
+    return call.status();
+}
+
+int invoke_bsrsm2(const spsm& m, Calling& call) {
+    const Sparse& a = m.A;
+    void* const info = call.object("cusparseCreateBsrsm2Info", "cusparseDestroyBsrsm2Info");
+    const int both = m.C.order == kByRows;
+    const auto step = [&](const char* name, auto... last) {
+        call.set(older(a.type, name), call.handle, direction_of(a), static_cast<int>(m.opA), both,
+                 as_int(a.rows), as_int(m.C.columns), as_int(a.entries), last...);
+    };
+    const auto matrix = [&](auto then) {
+        then(call.described(a), at(a.values), at(a.offsets), at(a.indices), as_int(a.block_rows), info);
+    };
+    matrix([&](auto... of) { step("bsrsm2_bufferSize", of..., call.asked_int()); });
+    call.make_room();
+    matrix([&](auto... of) { step("bsrsm2_analysis", of..., kNoPolicy, call.room()); });
+    matrix([&](auto... of) {
+        step("bsrsm2_solve", call.scalar(m.alpha), of..., at(m.B.values), as_int(m.B.lead), at(m.C.values),
+             as_int(m.C.lead), kNoPolicy, call.room());
+    });
+    return call.status();
+}
+
+// Zeros among the numbers are found by a solution: of anything, to a place of its own.
+int invoke(const zero_pivot& m, Calling& call) {
+    void* const info = call.object("cusparseCreateBsrsv2Info", "cusparseDestroyBsrsv2Info");
+    call.use_scalars(false);
+    analyse_blocks(m.A, 0, info, call);
+    int position = -1;
+    const maths::Scalar one = one_of(m.A.type);
+    if (call.found_zero(info, &position)) return call.write(m.position, position);
+    *call.asked_bytes() = height(m.A) * maths::bytes_of(maths::as_type(m.A.type));
+    void *const f = call.lasting_room(), *const x = call.lasting_room();
+    solve_blocks(m.A, 0, one.bytes, f, x, info, call);
+    if (!call.found_zero(info, &position)) position = -1;
+    return call.write(m.position, position);
+}
+
+int invoke(const geam& m, Calling& call) {
+    const auto step = [&](const char* name, auto last) {
+        call.set(older(m.compute, name), call.handle, as_int(m.A.rows), as_int(m.A.columns),
+                 call.scalar(m.alpha), call.described(m.A), as_int(m.A.entries), at(m.A.values),
+                 at(m.A.offsets), at(m.A.indices), call.scalar(m.beta), call.described(m.B),
+                 as_int(m.B.entries), at(m.B.values), at(m.B.offsets), at(m.B.indices), call.described(m.C),
+                 at(m.C.values), at(m.C.offsets), at(m.C.indices), last);
+    };
+    step("csrgeam2_bufferSizeExt", call.asked_bytes());
+    call.make_room();
+    step("csrgeam2", call.room());
+    return call.status();
+}
+
+int invoke(const geam_count& m, Calling& call) {
+    call.use_scalars(false);
+    const maths::Scalar none{};
+    const void* const zero = none.bytes;
+    int count = 0;
+    call.set("cusparseScsrgeam2_bufferSizeExt", call.handle, as_int(m.A.rows), as_int(m.A.columns), zero,
+             call.described(m.A), as_int(m.A.entries), at(0), at(m.A.offsets), at(m.A.indices), zero,
+             call.described(m.B), as_int(m.B.entries), at(0), at(m.B.offsets), at(m.B.indices),
+             call.described(m.C), at(0), at(m.C.offsets), at(0), call.asked_bytes());
+    call.make_room();
+    call.set("cusparseXcsrgeam2Nnz", call.handle, as_int(m.A.rows), as_int(m.A.columns), call.described(m.A),
+             as_int(m.A.entries), at(m.A.offsets), at(m.A.indices), call.described(m.B), as_int(m.B.entries),
+             at(m.B.offsets), at(m.B.indices), call.described(m.C), at(m.C.offsets), &count, call.room());
+    return call.write(m.count, count);
+}
+
+template <typename Message>
+int invoke_sort(const Message& m, const char* name, Calling& call) {
+    call.set("cusparseXcoosort_bufferSizeExt", call.handle, as_int(m.m), as_int(m.n), as_int(m.nnz),
+             at(m.rows), at(m.columns), call.asked_bytes());
+    call.make_room();
+    call.set(name, call.handle, as_int(m.m), as_int(m.n), as_int(m.nnz), at(m.rows), at(m.columns), at(m.P),
+             call.room());
+    return call.status();
+}
+
 }  // namespace
 }  // namespace worker
 
@@ -308,6 +472,42 @@ static int invoke_function(uint16_t function, const void* arguments, worker::Cal
             return worker::invoke(*static_cast<const to_sparse_count*>(arguments), call);
         case k_cusparseDenseToSparse_convert:
             return worker::invoke(*static_cast<const to_sparse*>(arguments), call);
+        case k_cusparseSbsrmv:
+        case k_cusparseDbsrmv:
+        case k_cusparseCbsrmv:
+        case k_cusparseZbsrmv:
+            return worker::invoke_bsrmv(*static_cast<const spmv*>(arguments), call);
+        case k_cusparseSbsrmm:
+        case k_cusparseDbsrmm:
+        case k_cusparseCbsrmm:
+        case k_cusparseZbsrmm:
+            return worker::invoke_bsrmm(*static_cast<const spmm*>(arguments), call);
+        case k_cusparseSbsrsv2_solve:
+        case k_cusparseDbsrsv2_solve:
+        case k_cusparseCbsrsv2_solve:
+        case k_cusparseZbsrsv2_solve:
+            return worker::invoke_bsrsv2(*static_cast<const spsv*>(arguments), call);
+        case k_cusparseSbsrsm2_solve:
+        case k_cusparseDbsrsm2_solve:
+        case k_cusparseCbsrsm2_solve:
+        case k_cusparseZbsrsm2_solve:
+            return worker::invoke_bsrsm2(*static_cast<const spsm*>(arguments), call);
+        case k_cusparseScsrgeam2:
+        case k_cusparseDcsrgeam2:
+        case k_cusparseCcsrgeam2:
+        case k_cusparseZcsrgeam2:
+            return worker::invoke(*static_cast<const geam*>(arguments), call);
+        case k_cusparseXcsrgeam2Nnz:
+            return worker::invoke(*static_cast<const geam_count*>(arguments), call);
+        case k_cusparseXbsrsv2_zeroPivot:
+        case k_cusparseXbsrsm2_zeroPivot:
+            return worker::invoke(*static_cast<const zero_pivot*>(arguments), call);
+        case k_cusparseXcoosortByRow:
+            return worker::invoke_sort(*static_cast<const coosort_rows*>(arguments), "cusparseXcoosortByRow",
+                                       call);
+        case k_cusparseXcoosortByColumn:
+            return worker::invoke_sort(*static_cast<const coosort_columns*>(arguments),
+                                       "cusparseXcoosortByColumn", call);
         default:
             return ::cusparse::kNotSupported;
     }

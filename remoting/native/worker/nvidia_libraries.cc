@@ -87,10 +87,10 @@ struct Calling {
 };
 
 // Without memory of the host, which must stay until the stream comes to it.
-CUresult write_in(const Context& context, CUstream stream, uint64_t address, uint64_t value) {
+CUresult write_in(const Context& context, CUstream stream, uint64_t address, uint64_t value, size_t bytes) {
     const auto set = context.driver().cuMemsetD32Async;
     const CUresult result = invoke(set, address, static_cast<unsigned>(value), size_t{1}, stream);
-    if (result != CUDA_SUCCESS) return result;
+    if (result != CUDA_SUCCESS || bytes == 4) return result;
     return invoke(set, address + 4, static_cast<unsigned>(value >> 32), size_t{1}, stream);
 }
 
@@ -273,7 +273,9 @@ CUresult NvidiaLibraries::invoke_with(Context& context, CUstream stream, const G
             {library, handle, stream, head.scalars_on_device != 0, make_room,
              [&](uint64_t bytes, uint64_t& address) { return allocate_in_slice(context, bytes, address); },
              [&](uint64_t address) { context.session().free_in(stream, address); },
-             [&](uint64_t address, uint64_t value) { return write_in(context, stream, address, value); }});
+             [&](uint64_t address, uint64_t value, size_t size) {
+                 return write_in(context, stream, address, value, size);
+             }});
     }
     Workspace workspace;
     const CUresult error = workspace_for(context, stream, head, workspace);

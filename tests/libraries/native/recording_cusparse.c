@@ -55,6 +55,9 @@ ENDS(DestroyDnVec)
 ENDS(DestroySpVec)
 ENDS(SpSV_destroyDescr)
 ENDS(SpGEMM_destroyDescr)
+ENDS(DestroyMatDescr)
+ENDS(DestroyBsrsv2Info)
+ENDS(DestroyBsrsm2Info)
 
 EXPORT cusparseCreate(void** handle) {
     *handle = (void*)0x4000;
@@ -196,6 +199,130 @@ EXPORT cusparseSpGEMM_copy(void* handle, int opA, int opB, const double* alpha, 
            steps->text);
     return !handle;
 }
+/* The older functions. */
+EXPORT cusparseCreateMatDescr(void** to) {
+    note(create(to), "m");
+    return 0;
+}
+#define SETS(name, letter)                                    \
+    EXPORT cusparseSetMat##name(Descriptor* made, int value) { \
+        note(made, letter "%d", value);                       \
+        return 0;                                             \
+    }
+SETS(Type, ":t")
+SETS(FillMode, ":f")
+SETS(DiagType, ":d")
+SETS(IndexBase, ":b")
+EXPORT cusparseCreateBsrsv2Info(void** to) {
+    note(create(to), "info");
+    return 0;
+}
+EXPORT cusparseCreateBsrsm2Info(void** to) {
+    note(create(to), "info");
+    return 0;
+}
+EXPORT cusparseDbsrmv(void* handle, int direction, int op, int rows, int columns, int entries, const double* alpha,
+                      Descriptor* is, void* values, void* offsets, void* indices, int size, void* x, const double* beta,
+                      void* y) {
+    return record("Bsrmv %d %d %d %d %d %g %s %p %p %p %d %p %g %p", direction, op, rows, columns, entries, *alpha, is->text,
+                  values, offsets, indices, size, x, *beta, y) ||
+           !handle;
+}
+EXPORT cusparseDbsrmm(void* handle, int direction, int opA, int opB, int rows, int n, int columns, int entries,
+                      const double* alpha, Descriptor* is, void* values, void* offsets, void* indices, int size, void* B,
+                      int ldb, const double* beta, void* C, int ldc) {
+    return record("Bsrmm %d %d %d %d %d %d %d %g %s %p %p %p %d %p %d %g %p %d", direction, opA, opB, rows, n, columns, entries,
+                  *alpha, is->text, values, offsets, indices, size, B, ldb, *beta, C, ldc) ||
+           !handle;
+}
+EXPORT cusparseDbsrsv2_bufferSize(void* handle, int direction, int op, int rows, int entries, Descriptor* is, void* values,
+                                  void* offsets, void* indices, int size, Descriptor* info, int* bytes) {
+    note(info, ":sized");
+    *bytes = 77;
+    return record("Bsrsv2Size %d %d %d %d %s %p %p %p %d", direction, op, rows, entries, is->text, values, offsets, indices,
+                  size) ||
+           !handle;
+}
+EXPORT cusparseDbsrsv2_analysis(void* handle, int direction, int op, int rows, int entries, Descriptor* is, void* values,
+                                void* offsets, void* indices, int size, Descriptor* info, int policy, void* room) {
+    note(info, ":analysed");
+    return !handle || !room || policy || direction + op + rows + entries + size < 0 || !is || !values || !offsets || !indices;
+}
+EXPORT cusparseDbsrsv2_solve(void* handle, int direction, int op, int rows, int entries, const double* alpha, Descriptor* is,
+                             void* values, void* offsets, void* indices, int size, Descriptor* info, void* f, void* x,
+                             int policy, void* room) {
+    record("Bsrsv2 %d %d %d %d %g %s %p %p %p %d %s %p %p %d", direction, op, rows, entries, *alpha, is->text, values, offsets,
+           indices, size, info->text, f, x, policy);
+    note(info, ":solved");
+    return !handle || !room;
+}
+/* A zero is found by a solution. */
+EXPORT cusparseXbsrsv2_zeroPivot(void* handle, Descriptor* info, int* position) {
+    const int is_solved = info->text[info->length - 1] == 'd' && info->text[info->length - 3] == 'v';
+    *position = is_solved ? 3 : -1;
+    return is_solved ? 9 : !handle;
+}
+EXPORT cusparseDbsrsm2_bufferSize(void* handle, int direction, int opA, int opX, int rows, int n, int entries, Descriptor* is,
+                                  void* values, void* offsets, void* indices, int size, Descriptor* info, int* bytes) {
+    note(info, ":sized");
+    *bytes = 78;
+    return !handle || direction + opA + opX + rows + n + entries + size < 0 || !is || !values || !offsets || !indices;
+}
+EXPORT cusparseDbsrsm2_analysis(void* handle, int direction, int opA, int opX, int rows, int n, int entries, Descriptor* is,
+                                void* values, void* offsets, void* indices, int size, Descriptor* info, int policy,
+                                void* room) {
+    note(info, ":analysed");
+    return !handle || !room || policy + direction + opA + opX + rows + n + entries + size < 0 || !is || !values || !offsets ||
+           !indices;
+}
+EXPORT cusparseDbsrsm2_solve(void* handle, int direction, int opA, int opX, int rows, int n, int entries, const double* alpha,
+                             Descriptor* is, void* values, void* offsets, void* indices, int size, Descriptor* info, void* B,
+                             int ldb, void* X, int ldx, int policy, void* room) {
+    return record("Bsrsm2 %d %d %d %d %d %d %g %s %p %p %p %d %s %p %d %p %d %d", direction, opA, opX, rows, n, entries, *alpha,
+                  is->text, values, offsets, indices, size, info->text, B, ldb, X, ldx, policy) ||
+           !handle || !room;
+}
+#define SUM_ROOM(name, type)                                                                                                \
+    EXPORT name(void* handle, int rows, int columns, const type* alpha, Descriptor* a, int of_a, void* va, void* pa, void* ia, \
+                const type* beta, Descriptor* b, int of_b, void* vb, void* pb, void* ib, Descriptor* c, void* vc, void* pc,  \
+                void* ic, size_t* bytes) {                                                                                  \
+        *bytes = 79;                                                                                                        \
+        return record(#name " %d %d %g %s %d %p %p %p %g %s %d %p %p %p %s %p %p %p", rows, columns, (double)*alpha, a->text, \
+                      of_a, va, pa, ia, (double)*beta, b->text, of_b, vb, pb, ib, c->text, vc, pc, ic) ||                   \
+               !handle;                                                                                                     \
+    }
+SUM_ROOM(cusparseScsrgeam2_bufferSizeExt, float)
+SUM_ROOM(cusparseDcsrgeam2_bufferSizeExt, double)
+EXPORT cusparseXcsrgeam2Nnz(void* handle, int rows, int columns, Descriptor* a, int of_a, void* pa, void* ia, Descriptor* b,
+                            int of_b, void* pb, void* ib, Descriptor* c, void* pc, int* count, void* room) {
+    *count = 12345;
+    return record("SumCount %d %d %s %d %p %p %s %d %p %p %s %p", rows, columns, a->text, of_a, pa, ia, b->text, of_b, pb, ib,
+                  c->text, pc) ||
+           !handle || !room;
+}
+EXPORT cusparseDcsrgeam2(void* handle, int rows, int columns, const double* alpha, Descriptor* a, int of_a, void* va, void* pa,
+                         void* ia, const double* beta, Descriptor* b, int of_b, void* vb, void* pb, void* ib, Descriptor* c,
+                         void* vc, void* pc, void* ic, void* room) {
+    return record("Sum %d %d %g %s %d %p %p %p %g %s %d %p %p %p %s %p %p %p", rows, columns, *alpha, a->text, of_a, va, pa, ia,
+                  *beta, b->text, of_b, vb, pb, ib, c->text, vc, pc, ic) ||
+           !handle || !room;
+}
+EXPORT cusparseXcoosort_bufferSizeExt(void* handle, int rows, int columns, int entries, void* r, void* c, size_t* bytes) {
+    *bytes = 80;
+    return !handle || rows + columns + entries < 0 || !r || !c;
+}
+EXPORT cusparseXcoosortByColumn(void* handle, int rows, int columns, int entries, void* r, void* c, void* along, void* room) {
+    return record("SortByColumn %d %d %d %p %p %p", rows, columns, entries, r, c, along) || !handle || !room;
+}
+EXPORT cusparseXcsrsort_bufferSizeExt(void* handle, int rows, int columns, int entries, void* p, void* i, size_t* bytes) {
+    *bytes = 81;
+    return !handle || rows + columns + entries < 0 || !p || !i;
+}
+EXPORT cusparseXcsrsort(void* handle, int rows, int columns, int entries, Descriptor* is, void* p, void* i, void* along,
+                        void* room) {
+    return record("SortRows %d %d %d %s %p %p %p", rows, columns, entries, is->text, p, i, along) || !handle || !room;
+}
+
 /* The library may refuse what it does not do. The descriptors of earlier calls are gone: this one's are alone. */
 EXPORT cusparseScatter(void* handle, Descriptor* x, Descriptor* y) {
     record("SparseLive %d", live);

@@ -18,7 +18,8 @@ Extent batched(Extent extent, int64_t stride, int64_t batch) {
 void show(Look& look, const char* name, Sparse& m, Holds holds) {
     const bool of_coordinates = m.format == kCoo;
     const Access pattern = holds == Holds::whole || holds == Holds::offsets ? Access::kWrite : Access::kRead;
-    const Extent offsets = of_coordinates ? exactly(m.entries) : ends(lines(m));
+    const Extent offsets =
+        of_coordinates ? exactly(m.entries) : exactly(lines(m) > 0 ? plus(lines(m), 1, 0) : 0);
     const uint64_t count = product(length(m.entries), product(length(m.block_rows), length(m.block_columns)));
     if (holds != Holds::offsets || !of_coordinates) {
         show_part(look, name, of_coordinates ? "rows" : "offsets", m.offsets, type_of_index(m.offset_type),
@@ -27,6 +28,7 @@ void show(Look& look, const char* name, Sparse& m, Holds holds) {
     if (holds == Holds::offsets) return;
     show_part(look, name, "indices", m.indices, type_of_index(m.index_type),
               batched(exactly(m.entries), m.index_stride, m.batch), pattern);
+    if (holds == Holds::pattern) return;
     const Access values = holds == Holds::whole ? Access::kWrite : access_of(holds);
     show_part(look, name, "values", m.values, m.type, batched({true, count}, m.value_stride, m.batch),
               values);

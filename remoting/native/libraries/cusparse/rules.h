@@ -121,6 +121,11 @@ constexpr bool is_spgemm(const Sparse& a, const Sparse& b, const Sparse& c) {
 constexpr bool is_csr_alone(const Sparse& a, const Sparse& b, const Sparse& c) {
     return a.format == kCsr && b.format == kCsr && c.format == kCsr;
 }
+// Of sums.
+constexpr bool is_geam(const Sparse& a, const Sparse& b, const Sparse& c) {
+    const bool are = is_one(a) && is_one(b) && is_one(c) && is_csr_alone(a, b, c);
+    return are && same_shape(0, a, 0, b) && same_shape(0, a, 0, c);
+}
 constexpr bool is_square(const Sparse& a) {
     return is_one(a) && height(a) == width(a);
 }
@@ -135,11 +140,14 @@ constexpr bool converts(const Sparse& sparse, const Dense& dense) {
 }
 
 // What a call does with what a descriptor holds: reads it; reads and writes the values, or writes them alone,
-// of a given pattern; writes all; writes the offsets, and nothing else.
-enum class Holds { in, change, out, whole, offsets };
+// of a given pattern; writes all; writes the offsets, and
+// nothing else; reads all but the values.
+enum class Holds { in, change, out, whole, offsets, pattern };
 
 constexpr Access access_of(Holds holds) {
-    return holds == Holds::in ? Access::kRead : holds == Holds::change ? Access::kChange : Access::kWrite;
+    return holds == Holds::in || holds == Holds::pattern ? Access::kRead
+           : holds == Holds::change                      ? Access::kChange
+                                                         : Access::kWrite;
 }
 
 void show(Look& look, const char* name, Sparse& m, Holds holds);
@@ -147,19 +155,6 @@ void show(Look& look, const char* name, Dense& m, Holds holds);
 void show(Look& look, const char* name, Vector& v, Holds holds);
 void show(Look& look, const char* name, Entries& v, Holds holds);
 
-// Of the older functions: a matrix of blocks, and what its values are.
-constexpr Extent blocks(int64_t count, int64_t size) {
-    const bool fits = count >= 0 && size >= 1;
-    return {fits, product(length(count), product(length(size), length(size)))};
-}
-// Offsets of so many rows or columns: there is one more.
-constexpr Extent ends(int64_t lines) {
-    return {lines >= 0, lines > 0 ? sum(length(lines), 1) : 0};
-}
-constexpr int64_t times(int64_t a, int64_t b) {
-    int64_t result = 0;
-    return __builtin_mul_overflow(a, b, &result) ? INT64_MAX : result;
-}
 constexpr bool is_matdescr(const MatDescr& m) {
     return m.type >= 0 && m.type <= 3 && is_fill(m.fill) && is_diag(m.diag) && is_base(m.base);
 }
