@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
+import os
+import signal
 import sys
 import threading
+import time
 
 import numpy as np
 from cuda.bindings import driver
@@ -97,6 +101,8 @@ def descriptors() -> dict[str, int]:
         "on itself": ((2, 2, 2, 2), (8, 4, 1, 1)),
         "endless and on itself": ((most,) * 4, (1, 1, 1, 1)),
         "no steps": ((4, 4, 4, 4), (0, 0, 0, 0)),
+        "on itself with gaps": ((2, 2, 2, 2), (64, 4, 4, 1)),
+        "one within another": ((1, 2, 3, 2), (1, 64, 4, 5)),
     }
     said = {}
     for name, (dims, strides) in wrong.items():
@@ -201,6 +207,103 @@ def recurrent_misfits() -> dict[str, int]:
         dnn.library.cudnnSetRNNDataDescriptor(made, 0, recurrent.PACKED, 2, 2, 3, lengths, None)
     )
     return said
+
+
+def options() -> dict[str, int]:
+    """Numbers that an enumeration does not have, and none that steer: infinite, negative or no numbers."""
+    x, w, y = operands()
+    double, nan = ctypes.c_double, float("nan")
+    said = {}
+    for name, algorithm, given in (
+        ("Forward", 8, (one, x, w, convolution(), zero, y)),
+        ("BackwardData", 6, (one, w, y, convolution(), zero, x)),
+        ("BackwardFilter", 7, (one, x, y, convolution(), zero, w)),
+    ):
+        *before, result_scale, result = given
+        said[name] = dnn.status(
+            f"cudnnConvolution{name}", *before, algorithm, None, ctypes.c_size_t(0), result_scale, result
+        )
+    by = convolution()
+    assert dnn.library.cudnnSetConvolutionMathType(by, 4) == 0
+    said["math"] = dnn.status("cudnnConvolutionForward", one, x, w, by, 1, None, ctypes.c_size_t(0), zero, y)
+    at = ctypes.c_void_p()
+    assert dnn.library.cudnnCreateActivationDescriptor(ctypes.byref(at)) == 0
+    for name, mode, coefficient in (
+        ("ceiling", 3, -1.0),
+        ("no ceiling", 3, nan),
+        ("endless slope", 4, float("inf")),
+        ("activation", 7, 1.0),
+    ):
+        said[name] = int(dnn.library.cudnnSetActivationDescriptor(at, mode, 0, double(coefficient)))
+    said["swish"] = int(dnn.library.cudnnSetActivationDescriptorSwishBeta(at, double(nan)))
+    assert dnn.library.cudnnCreateLRNDescriptor(ctypes.byref(at)) == 0
+    for name, values in {"alpha": (nan, 1, 1), "beta": (1, nan, 1), "k": (1, 1, float("inf"))}.items():
+        said[name] = int(dnn.library.cudnnSetLRNDescriptor(at, 3, *(double(value) for value in values)))
+    channels = packed(1, CASE.x[1], 1, 1)
+    memory = ctypes.c_void_p(int(w.memory.address))
+    for name, factor, epsilon in (("epsilon", 0.5, -1.0), ("no epsilon", 0.5, nan), ("factor", nan, 0.5)):
+        said[name] = dnn.status(
+            *("cudnnBatchNormalizationForwardTraining", 1, one, zero, x, x, channels, memory, memory),
+            *(double(factor), None, None, double(epsilon), None, None),
+        )
+    for name, kind, values in (
+        ("reduction", "ReduceTensor", (9, 0, 0, 0, 0)),
+        ("computed in", "ReduceTensor", (0, 77, 0, 0, 0)),
+    ):
+        made = dnn.descriptor(kind, kind, *values)
+        said[name] = dnn.status("cudnnReduceTensor", made, None, 0, None, 0, one, x, zero, x)
+    return said
+
+
+def seconds_to_end(call: tuple[object, ...]) -> float:
+    """From an interrupt, which comes while the program waits."""
+    name, *arguments = call
+    assert dnn.status(str(name), *arguments) == 0
+    sent: list[float] = []
+
+    def interrupt() -> None:
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(0.3, interrupt)
+    timer.start()
+    driver.cuCtxSynchronize()
+    ended = time.monotonic()
+    timer.cancel()
+    timer.join()
+    return ended - sent[0] if sent else -1
+
+
+def interrupted(what: str) -> dict[str, float]:
+    """Seconds from the interrupt to the end of work on one large image; -1 where that was over before."""
+    signal.signal(signal.SIGINT, lambda *_: None)
+    count = 1 << 27
+    error, address = driver.cuMemAlloc(4 * count)
+    assert error == 0
+    memory = ctypes.c_void_p(int(address))
+    driver.cuMemsetD32(address, 0, count)
+    large = tensor((1, 8, count // 8, 1), (count, count // 8, 1, 1))
+    few = packed(1, 1, 1, 1)
+    swish = dnn.descriptor("Activation", "Activation", 6, 0, ctypes.c_double(1))
+    lrn = dnn.descriptor("LRN", "LRN", 16, *(ctypes.c_double(1) for _ in range(3)))
+    sum_ = dnn.descriptor("ReduceTensor", "ReduceTensor", 0, 0, 0, 0, 0)
+    result = OnDevice(np.zeros(4, "float32"))
+    calls = {
+        "activation": ("cudnnActivationForward", swish, one, large, memory, zero, large, memory),
+        "softmax": ("cudnnSoftmaxForward", 0, 1, one, large, memory, zero, large, memory),
+        "response": ("cudnnLRNCrossChannelForward", lrn, 0, one, large, memory, zero, large, memory),
+        "reduction": (
+            *("cudnnReduceTensor", sum_, None, 0, None, 0, one, large, memory, zero, few),
+            ctypes.c_void_p(int(result.address)),
+        ),
+    }
+    return {"seconds": seconds_to_end(calls[what])}
+
+
+interrupted_activation = functools.partial(interrupted, "activation")
+interrupted_softmax = functools.partial(interrupted, "softmax")
+interrupted_response = functools.partial(interrupted, "response")
+interrupted_reduction = functools.partial(interrupted, "reduction")
 
 
 def lying_lengths(layout: int, lies: tuple[int, ...]) -> dict[str, int]:

@@ -9,7 +9,7 @@ import sys
 from tests.libraries.convolutions import bias, convolution, fused, pooling
 from tests.libraries.cudnn_on_device import Cudnn
 from tests.libraries.graphs import graphs
-from tests.libraries.layers import layers, normalisation, tensors
+from tests.libraries.layers import layers, normalisation, pieces, tensors
 from tests.libraries.on_device import start
 from tests.libraries.recurrent import dropping, recurring
 
@@ -23,6 +23,7 @@ GROUPS = {
         layers,
         normalisation,
         tensors,
+        pieces,
         graphs,
         recurring,
         dropping,

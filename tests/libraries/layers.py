@@ -85,6 +85,36 @@ def layers(dnn: Cudnn) -> Results:
             yield f"{name}-back", apart(DX.get(), 2 * slope + 0.5 * x)
 
 
+def pieces(dnn: Cudnn) -> Results:
+    """Images that are worked on in several pieces, of which some begin within a row."""
+    shape = (2, 3, 701, 503)
+    kind, double = FLOAT, ctypes.c_double
+    one, half, none = Scale(1, kind), Scale(0.5, kind), Scale(0, kind)
+    for layout in LAYOUTS:
+        x, y = random(kind, *shape), random(kind, *shape)
+        X, Y = Tensor(dnn, x, kind, layout), Tensor(dnn, y, kind, layout)
+        relu = dnn.descriptor("Activation", "Activation", 1, 0, double(0))
+        dnn("cudnnActivationForward", relu, one, X, half, Y)
+        yield "activation", apart(Y.get(), np.maximum(x, 0) + 0.5 * y)
+        for mode in (0, 1):
+            dnn("cudnnSoftmaxForward", 1, mode, one, X, none, Y)
+            yield f"softmax-{mode}", apart(Y.get(), softmax(x, mode, 1))
+        by = dnn.descriptor("LRN", "LRN", 3, double(0.9), double(0.7), double(2))
+        dnn("cudnnLRNCrossChannelForward", by, 0, one, X, none, Y)
+        yield "response", apart(Y.get(), response(x, 3, 0.9, 0.7, 2))
+        sums = Tensor(dnn, np.zeros((1, 1, 701, 1)), kind)
+        by = dnn.descriptor("ReduceTensor", "ReduceTensor", 0, kind.code, 1, 0, 0)
+        dnn("cudnnReduceTensor", by, None, 0, None, 0, one, X, none, sums)
+        yield "reduction", apart(sums.get(), x.sum((0, 1, 3), keepdims=True))
+        places = [np.ones((1, *shape[1:])), *(random(kind, 1, *shape[1:]) for _ in range(2))]
+        P = Parameters(dnn, 0, kind, *places, np.ones((1, *shape[1:])))
+        dnn(
+            *("cudnnBatchNormalizationForwardInference", 0, one, none, X, Y, P.descriptor, *P.at),
+            double(0.5),
+        )
+        yield "normalisation", apart(Y.get(), (x - places[2]) / np.sqrt(1.5) + places[1])
+
+
 class Parameters:
     """Of a batch normalisation: by place (mode 0) or by channel."""
 
@@ -100,8 +130,8 @@ class Parameters:
 
 def normalisation(dnn: Cudnn) -> Results:
     epsilon, factor, double = 1e-3, 0.25, ctypes.c_double
-    kinds = [(FLOAT, FLOAT), (DOUBLE, DOUBLE), (HALF, FLOAT), (KINDS["bfloat16"], FLOAT)]
     relu = dnn.descriptor("Activation", "Activation", 1, 0, double(0))
+    kinds = (FLOAT, FLOAT), (DOUBLE, DOUBLE), (HALF, FLOAT), (KINDS["bfloat16"], FLOAT)
     for (kind, own), mode, layout in itertools.product(kinds, (0, 1, 2), LAYOUTS):
         axes = (0,) if mode == 0 else (0, 2, 3)
         shape = (1, *SHAPE[1:]) if mode == 0 else (1, SHAPE[1], 1, 1)
@@ -136,12 +166,11 @@ def normalisation(dnn: Cudnn) -> Results:
             wanted = normal(x) + (z if ops == 2 else 0)
             wanted = np.maximum(wanted, 0) if ops else wanted
             yield f"training-{kind.stored}", apart(Y.get(), wanted)
-            count = x.size / scale.size
             yield (
                 "running-mean",
                 apart(P.tensors[2].get(), (1 - factor) * mean + factor * x.mean(axes, keepdims=True)),
             )
-            unbiased = x.var(axes, keepdims=True) * count / (count - 1)
+            unbiased = x.var(axes, keepdims=True, ddof=1)
             yield "running-variance", apart(P.tensors[3].get(), (1 - factor) * variance + factor * unbiased)
             yield "saved-mean", apart(saved.tensors[0].get(), x.mean(axes, keepdims=True))
 
@@ -162,6 +191,7 @@ def normalisation(dnn: Cudnn) -> Results:
             yield "back-scale", apart(G.tensors[2].get(), (given * hat).sum(axes, keepdims=True))
             if ops == 2:
                 yield "back-z", apart(DZ.get(), given)
+                yield from back_in_place(dnn, (X, Y, dy), P, saved, (epsilon, slope, given))
             if ops == 0:  # the older functions, which save nothing
                 DX, G = Tensor(dnn, x, kind, layout), Parameters(dnn, mode, own, scale, shift, mean, variance)
                 dnn(
@@ -180,6 +210,26 @@ def normalisation(dnn: Cudnn) -> Results:
                     *(*P.at[:2], double(1), None, None, double(epsilon), None, None),
                 )
                 yield "training-unsaved", apart(Y.get(), normal(x))
+
+
+def back_in_place(
+    dnn: Cudnn,
+    on: tuple[Tensor, Tensor, np.ndarray],
+    own: Parameters,
+    saved: Parameters,
+    wanted: tuple[float, np.ndarray, np.ndarray],
+) -> Results:
+    """With what is added and a rectifier; dx takes dy's place. ``wanted``: of this epsilon, dx and dz."""
+    (x, y, slope), (epsilon, dx, dz) = on, wanted
+    one, none = Scale(1, DOUBLE), Scale(0, DOUBLE)
+    relu = dnn.descriptor("Activation", "Activation", 1, 0, ctypes.c_double(0))
+    DY, DZ = Tensor(dnn, slope, DOUBLE), Tensor(dnn, slope, DOUBLE)
+    dnn(
+        *("cudnnBatchNormalizationBackwardEx", own.mode, 2, one, none, one, none, x, y, DY, DZ, DY),
+        *(own.descriptor, *own.at, ctypes.c_double(epsilon), *saved.at, relu, None, 0, None, 0),
+    )
+    yield "back-x-in-place", apart(DY.get(), dx)
+    yield "back-z-beside-it", apart(DZ.get(), dz)
 
 
 OPERATIONS = {

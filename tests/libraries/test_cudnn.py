@@ -41,7 +41,8 @@ def tolerance(function: str) -> float:
         ("fused", 4),
         ("pooling", 5),
         ("layers", 15),
-        ("normalisation", 16),
+        ("normalisation", 18),
+        ("pieces", 6),
         ("tensors", 24),
         ("graphs", 13),
         ("recurring", 30),
@@ -100,6 +101,19 @@ def test_what_a_program_asks_before_a_convolution_is_so(environment) -> None:
     assert said.pop("far") < 1e-5
     wanted = {"count": 1, "status": 0, "memory": [0, 0], "dims": [0, True], "wrong": BAD_PARAMETER}
     assert said == wanted
+
+
+def test_numbers_that_no_option_has_are_refused(environment) -> None:
+    said, _ = run(environment, "cudnn_behaviour.py", "options")
+    assert {name: status for name, status in said.items() if status != BAD_PARAMETER} == {}
+    assert len(said) == 17
+
+
+@pytest.mark.parametrize("what", ["activation", "softmax", "response", "reduction"])
+def test_one_large_image_can_be_interrupted(what) -> None:
+    with PLACES["forwarded"](1) as process, process() as env:  # straight, an interrupt is the program's
+        said, _ = run(env | {"PYTHONPATH": python_path()}, "cudnn_behaviour.py", f"interrupted_{what}")
+    assert 0 <= said["seconds"] < 2
 
 
 def test_recurrent_layers_that_do_not_go_together_are_refused(environment) -> None:

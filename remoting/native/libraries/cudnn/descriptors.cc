@@ -315,8 +315,9 @@ CUDNN_EXPORT int cudnnGetPooling2dForwardOutputDim(void* descriptor, void* x, in
 CUDNN_EXPORT int cudnnSetActivationDescriptor(void* descriptor, int mode, int nan, double coefficient) {
     return with<Activation>(descriptor, [&](Activation& own) {
         const double beta = own.swish_beta == 0 ? 1 : own.swish_beta;
-        own = {mode, nan, coefficient, beta};
-        return is_activation(own) ? kSuccess : kBadParameter;
+        const Activation given{mode, nan, coefficient, beta};
+        if (!is_activation(given)) return kBadParameter;
+        return own = given, kSuccess;
     });
 }
 
@@ -328,6 +329,7 @@ CUDNN_EXPORT int cudnnGetActivationDescriptor(void* descriptor, int* mode, int* 
 }
 
 CUDNN_EXPORT int cudnnSetActivationDescriptorSwishBeta(void* descriptor, double beta) {
+    if (!is_finite(beta)) return kBadParameter;
     return with<Activation>(descriptor, [&](Activation& own) { return own.swish_beta = beta, kSuccess; });
 }
 
@@ -337,7 +339,7 @@ CUDNN_EXPORT int cudnnGetActivationDescriptorSwishBeta(void* descriptor, double*
 
 CUDNN_EXPORT int cudnnSetLRNDescriptor(void* descriptor, unsigned n, double alpha, double beta, double k) {
     const Lrn lrn{n, 0, alpha, beta, k};
-    return is_lrn(lrn) && k >= 1e-5 && beta >= 0.01 ? set(descriptor, lrn) : kBadParameter;
+    return is_lrn(lrn) ? set(descriptor, lrn) : kBadParameter;
 }
 
 CUDNN_EXPORT int cudnnGetLRNDescriptor(void* descriptor, unsigned* n, double* alpha, double* beta, double* k) {

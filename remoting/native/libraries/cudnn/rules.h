@@ -51,6 +51,24 @@ constexpr uint64_t elements_of(const Described& described) {
     return count;
 }
 
+// Each step is longer than what all smaller ones reach together, so that no two elements lie at one place.
+constexpr bool lies_apart(const Tensor& tensor) {
+    int order[kMostDims] = {}, count = 0;
+    for (int i = 0; i < tensor.rank; ++i) {
+        if (tensor.dims[i] == 1) continue;
+        int at = count++;
+        for (; at > 0 && tensor.strides[order[at - 1]] > tensor.strides[i]; --at) order[at] = order[at - 1];
+        order[at] = i;
+    }
+    uint64_t reached = 0;
+    for (int k = 0; k < count; ++k) {
+        const uint64_t step = length(tensor.strides[order[k]]);
+        if (step <= reached) return false;
+        reached = sum(reached, product(length(tensor.dims[order[k]]) - 1, step));
+    }
+    return true;
+}
+
 // Elements of one tensor that lie on each other are refused: no operation is defined on them, and what an end needs to
 // work in is so bounded by the memory that a tensor spans.
 constexpr Extent spanned(const Tensor& tensor) {
@@ -60,8 +78,7 @@ constexpr Extent spanned(const Tensor& tensor) {
         if (tensor.dims[i] < 1 || tensor.dims[i] > kMostSize || tensor.strides[i] < 1) return {false, 0};
         last = sum(last, product(length(tensor.dims[i]) - 1, length(tensor.strides[i])));
     }
-    const uint64_t span = sum(last, 1);
-    return {elements_of(tensor) <= span, span};
+    return {lies_apart(tensor), sum(last, 1)};
 }
 constexpr Extent spanned(const Filter& filter) {
     bool fits = filter.rank >= 3 && filter.rank <= kMostDims && (filter.format == kNchw || filter.format == kNhwc);
@@ -131,12 +148,45 @@ enum ActivationMode : int32_t {
     kIdentity = 5,
     kSwish = 6,
 };
+constexpr bool is_finite(double number) {
+    return number - number == 0;
+}
+// NVIDIA's enumerations, of which a message may have any number: those of switches, and what is computed in.
+constexpr bool is_switch(int64_t value) {
+    return value == 0 || value == 1;
+}
+constexpr bool is_compute(int32_t type) {
+    return element_type(type) != kNoType;
+}
+
+// A ceiling below 0 is none.
 constexpr bool is_activation(const Activation& activation) {
-    return activation.mode >= kSigmoid && activation.mode <= kSwish;
+    return activation.mode >= kSigmoid && activation.mode <= kSwish && is_switch(activation.nan) &&
+           is_finite(activation.coefficient) && is_finite(activation.swish_beta) &&
+           (activation.coefficient >= 0 || activation.mode != kClippedRelu);
 }
 enum OpTensorOp : int32_t { kAdd = 0, kMul = 1, kMin = 2, kMax = 3, kSqrt = 4, kNot = 5 };
+// As cudnnSetLRNDescriptor has the bounds.
 constexpr bool is_lrn(const Lrn& lrn) {
-    return lrn.n >= 1 && lrn.n <= 16;
+    return lrn.n >= 1 && lrn.n <= 16 && lrn.k >= 1e-5 && lrn.beta >= 0.01 && is_finite(lrn.alpha) && is_finite(lrn.beta) &&
+           is_finite(lrn.k);
+}
+constexpr bool is_reduction(const Reduction& by) {
+    constexpr int kLastOp = 8, kLastIndexType = 3;
+    return by.op >= 0 && by.op <= kLastOp && is_compute(by.compute) && is_switch(by.nan) && is_switch(by.indices) &&
+           by.index_type >= 0 && by.index_type <= kLastIndexType;
+}
+constexpr bool is_op_tensor(const OpTensor& by) {
+    return by.op >= kAdd && by.op <= kNot && is_compute(by.compute) && is_switch(by.nan);
+}
+// What is added to a variance, and the part of a new statistic.
+constexpr bool is_epsilon(double epsilon) {
+    return epsilon >= 0 && is_finite(epsilon);
+}
+// Of convolutions: forward, back to data, back to the filter. Each has its enumeration, from 0.
+enum LastAlgorithm : int64_t { kLastForward = 7, kLastToData = 5, kLastToFilter = 6 };
+constexpr bool is_algorithm(int64_t algorithm, LastAlgorithm last) {
+    return algorithm >= 0 && algorithm <= last;
 }
 // Batch normalisation by each place of an image (0), or by channel (1, 2).
 constexpr bool normalizes(int64_t mode, const Tensor& parameters, const Tensor& x) {
@@ -173,7 +223,9 @@ constexpr bool convolves(const Tensor& x, const Weights& weights, const Convolut
     for (int i = 0; i < convolution.rank; ++i) {
         if (y.dims[i + 2] != places(convolution, i, x.dims[i + 2], w.dims[i + 2])) return false;
     }
-    return convolution.mode == 0 || convolution.mode == 1;
+    constexpr int kLastMath = 3;
+    return is_switch(convolution.mode) && is_switch(convolution.reorder) && is_compute(convolution.compute) &&
+           convolution.math >= 0 && convolution.math <= kLastMath;
 }
 // Each window has something of the image. There may be more or fewer than fit: TensorFlow pads one side alone so.
 constexpr bool pools(const Tensor& x, const Pooling& pooling, const Tensor& y) {
@@ -185,7 +237,7 @@ constexpr bool pools(const Tensor& x, const Pooling& pooling, const Tensor& y) {
         if (pooling.pads[i] >= pooling.window[i]) return false;
         if ((y.dims[i + 2] - 1) * pooling.strides[i] - pooling.pads[i] >= x.dims[i + 2]) return false;
     }
-    return pooling.mode >= 0 && pooling.mode <= 3;
+    return pooling.mode >= 0 && pooling.mode <= 3 && is_switch(pooling.nan);
 }
 // What the CPU end does of them.
 template <typename Weights>

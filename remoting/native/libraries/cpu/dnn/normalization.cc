@@ -10,7 +10,7 @@ namespace maths::cudnn {
 namespace {
 
 using Numbers = std::vector<double>;
-constexpr uint64_t kMostImages = 4, kMostParameters = 8;  // that a call has at once
+constexpr uint64_t kMostPieces = 4, kMostParameters = 8;  // that a call has at once
 
 // How a batch's numbers belong to parameters: one a place of the image, or one a channel.
 struct Normalized {
@@ -24,17 +24,18 @@ struct Normalized {
           space(mode == 0 ? 1 : space_of(tensor)),
           count(static_cast<double>(tensor.dims[0]) * static_cast<double>(space)),
           parameters(static_cast<size_t>(volume_of(tensor) / space)) {}
-    size_t of(size_t i) const { return i / static_cast<size_t>(space); }
+    // The parameter of a piece's i-th number.
+    size_t of(Piece piece, size_t i) const { return (static_cast<size_t>(piece.first) + i) / static_cast<size_t>(space); }
 };
 
-// Calls `body` with the number of each place of an image and its parameter.
-template <typename Body>
-void for_images(const Normalized& all, const Work& work, Body body) {
-    for (int64_t n = 0; n < all.x.dims[0] && !work.stopped(); ++n) body(n);
+// All of them.
+Numbers parameters(const Tensor& tensor, uint64_t data, const Work& work) {
+    Numbers numbers(static_cast<size_t>(volume_of(tensor)));
+    for_pieces(tensor, work, [&](Piece piece) { load(tensor, data, tensor, piece, numbers.data() + piece.first); });
+    return numbers;
 }
-
-Numbers parameters(const Tensor& tensor, uint64_t data) {
-    return image<double>(tensor, data, 0);
+void store_parameters(const Tensor& tensor, uint64_t data, const Numbers& numbers, Blend blending, const Work& work) {
+    for_pieces(tensor, work, [&](Piece piece) { store(tensor, data, piece, numbers.data() + piece.first, blending); });
 }
 
 struct Statistics {
@@ -43,9 +44,12 @@ struct Statistics {
 Statistics statistics(const Normalized& all, const Tensor& x, uint64_t data, const Work& work) {
     Statistics s{Numbers(all.parameters), Numbers(all.parameters)};
     const auto sum = [&](Numbers& to, auto term) {
-        for_images(all, work, [&](int64_t n) {
-            const Numbers numbers = image<double>(x, data, n);
-            for (size_t i = 0; i < numbers.size(); ++i) to[all.of(i)] += term(numbers[i], all.of(i));
+        for_pieces(all.x, work, [&](Piece piece) {
+            const Numbers numbers = numbers_of<double>(x, data, piece);
+            for (size_t i = 0; i < numbers.size(); ++i) {
+                const size_t p = all.of(piece, i);
+                to[p] += term(numbers[i], p);
+            }
         });
         for (double& each : to) each /= all.count;
     };
@@ -71,33 +75,33 @@ struct Beside {
 template <typename Message>
 void normalize_all(const Normalized& all, const Message& m, const Numbers& mean, const Numbers& inverse,
                    const Beside& beside, Work& work) {
-    const Numbers scales = parameters(m.bnDesc, m.scale), biases = parameters(m.bnDesc, m.bias);
+    const Numbers scales = parameters(m.bnDesc, m.scale, work), biases = parameters(m.bnDesc, m.bias, work);
     const Blend blending = blend(m.alpha, m.beta, m.yDesc);
-    for_images(all, work, [&](int64_t n) {
-        Numbers numbers = image<double>(m.xDesc, m.x, n);
-        const Numbers z = beside.adds ? image<double>(beside.z, beside.z_data, n) : Numbers();
+    for_pieces(all.x, work, [&](Piece piece) {
+        Numbers numbers = numbers_of<double>(m.xDesc, m.x, piece);
+        const Numbers z = beside.adds ? numbers_of<double>(beside.z, beside.z_data, piece) : Numbers();
         for (size_t i = 0; i < numbers.size(); ++i) {
-            const size_t p = all.of(i);
+            const size_t p = all.of(piece, i);
             double& value = numbers[i];
             value = (value - mean[p]) * inverse[p] * scales[p] + biases[p];
             if (beside.adds) value += z[i];
             if (beside.rectifies && value < 0) value = 0;
         }
-        store(m.yDesc, m.y, n, numbers.data(), blending);
+        store(m.yDesc, m.y, piece, numbers.data(), blending);
     });
 }
 
 template <typename Message>
 CUresult train(const Message& m, const Beside& beside, Work& work) {
     const Normalized all(m.mode, m.xDesc);
-    reserve_images(work, kMostImages, kMostParameters * all.parameters, m.xDesc);
+    reserve_pieces(work, kMostPieces, kMostParameters * all.parameters, m.xDesc);
     const Statistics batch = statistics(all, m.xDesc, m.x, work);
     const Numbers inverse = inverse_deviation(batch.variance, m.epsilon);
     normalize_all(all, m, batch.mean, inverse, beside, work);
     if (work.stopped()) return CUDA_SUCCESS;
     const double unbiased = all.count > 1 ? all.count / (all.count - 1) : 1;
     const auto put = [&](uint64_t to, const Numbers& from, Blend blending) {
-        if (to) store(m.bnDesc, to, 0, from.data(), blending);
+        if (to) store_parameters(m.bnDesc, to, from, blending, work);
     };
     put(m.runningMean, batch.mean, {m.factor, 1 - m.factor});
     put(m.runningVariance, batch.variance, {m.factor * unbiased, 1 - m.factor});
@@ -113,43 +117,45 @@ struct Saved {
 template <typename Message>
 Saved saved(const Normalized& all, const Message& m, const Work& work) {
     if (m.savedMean && m.savedInvVariance) {
-        return {parameters(m.bnDesc, m.savedMean), parameters(m.bnDesc, m.savedInvVariance)};
+        return {parameters(m.bnDesc, m.savedMean, work), parameters(m.bnDesc, m.savedInvVariance, work)};
     }
     const Statistics batch = statistics(all, m.xDesc, m.x, work);
     return {batch.mean, inverse_deviation(batch.variance, m.epsilon)};
 }
 
-// `derivative` gives an image of what came back, before the normalisation.
-template <typename Message, typename Derivative>
-CUresult back(const Message& m, Derivative derivative, Work& work) {
+// `derivative` gives a piece of what came back, before the normalisation; `pass_on` takes it before dx is written, which may
+// lie where dy does.
+template <typename Message, typename Derivative, typename PassOn>
+CUresult back(const Message& m, Derivative derivative, PassOn pass_on, Work& work) {
     const Normalized all(m.mode, m.xDesc);
-    reserve_images(work, kMostImages, kMostParameters * all.parameters, m.xDesc);
+    reserve_pieces(work, kMostPieces, kMostParameters * all.parameters, m.xDesc);
     const Saved s = saved(all, m, work);
-    const Numbers scales = parameters(m.bnDesc, m.scale);
+    const Numbers scales = parameters(m.bnDesc, m.scale, work);
     Numbers d_scale(all.parameters), d_bias(all.parameters);
-    for_images(all, work, [&](int64_t n) {
-        const Numbers x = image<double>(m.xDesc, m.x, n), dy = derivative(n);
+    for_pieces(all.x, work, [&](Piece piece) {
+        const Numbers x = numbers_of<double>(m.xDesc, m.x, piece), dy = derivative(piece);
         for (size_t i = 0; i < x.size(); ++i) {
-            const size_t p = all.of(i);
+            const size_t p = all.of(piece, i);
             d_scale[p] += dy[i] * (x[i] - s.mean[p]) * s.inverse[p];
             d_bias[p] += dy[i];
         }
     });
     const Blend blending = blend(m.alphaData, m.betaData, m.dxDesc);
-    for_images(all, work, [&](int64_t n) {
-        const Numbers x = image<double>(m.xDesc, m.x, n);
-        Numbers dx = derivative(n);
+    for_pieces(all.x, work, [&](Piece piece) {
+        const Numbers x = numbers_of<double>(m.xDesc, m.x, piece);
+        Numbers dx = derivative(piece);
+        pass_on(piece, dx);
         for (size_t i = 0; i < x.size(); ++i) {
-            const size_t p = all.of(i);
+            const size_t p = all.of(piece, i);
             const double normal = (x[i] - s.mean[p]) * s.inverse[p];
             dx[i] = scales[p] * s.inverse[p] * (dx[i] - (d_bias[p] + normal * d_scale[p]) / all.count);
         }
-        store(m.dxDesc, m.dx, n, dx.data(), blending);
+        store(m.dxDesc, m.dx, piece, dx.data(), blending);
     });
     if (work.stopped()) return CUDA_SUCCESS;
     const Blend of_parameters = blend(m.alphaParam, m.betaParam, m.dxDesc);
-    store(m.bnDesc, m.dScale, 0, d_scale.data(), of_parameters);
-    store(m.bnDesc, m.dBias, 0, d_bias.data(), of_parameters);
+    store_parameters(m.bnDesc, m.dScale, d_scale, of_parameters, work);
+    store_parameters(m.bnDesc, m.dBias, d_bias, of_parameters, work);
     return CUDA_SUCCESS;
 }
 
@@ -196,9 +202,9 @@ double reduced(int32_t op, double so_far, double value) {
 
 CUresult run(normalize& m, Type, Work& work) {
     const Normalized all(m.mode, m.xDesc);
-    reserve_images(work, kMostImages, kMostParameters * all.parameters, m.xDesc);
-    const Numbers inverse = inverse_deviation(parameters(m.bnDesc, m.variance), m.epsilon);
-    normalize_all(all, m, parameters(m.bnDesc, m.mean), inverse, {}, work);
+    reserve_pieces(work, kMostPieces, kMostParameters * all.parameters, m.xDesc);
+    const Numbers inverse = inverse_deviation(parameters(m.bnDesc, m.variance, work), m.epsilon);
+    normalize_all(all, m, parameters(m.bnDesc, m.mean, work), inverse, {}, work);
     return CUDA_SUCCESS;
 }
 
@@ -212,46 +218,49 @@ CUresult run(normalize_training_ex& m, Type, Work& work) {
 
 CUresult run(normalize_back& m, Type, Work& work) {
     return back(
-        m, [&](int64_t n) { return image<double>(m.dyDesc, m.dy, n); }, work);
+        m, [&](Piece piece) { return numbers_of<double>(m.dyDesc, m.dy, piece); }, [](Piece, const Numbers&) {}, work);
 }
 
 // Where the rectifier gave 0 nothing comes back; the rest is also what was added's.
 CUresult run(normalize_back_ex& m, Type, Work& work) {
-    const auto derivative = [&](int64_t n) {
-        Numbers dy = image<double>(m.dyDesc, m.dy, n);
+    const auto derivative = [&](Piece piece) {
+        Numbers dy = numbers_of<double>(m.dyDesc, m.dy, piece);
         if (m.ops == 0) return dy;
-        const Numbers y = image<double>(m.yDesc, m.y, n);
+        const Numbers y = numbers_of<double>(m.yDesc, m.y, piece);
         for (size_t i = 0; i < dy.size(); ++i) dy[i] = y[i] > 0 ? dy[i] : 0;
         return dy;
     };
-    const int64_t images = m.ops == 2 ? m.xDesc.dims[0] : 0;
-    const CUresult result = back(m, derivative, work);
-    for (int64_t n = 0; n < images && !work.stopped(); ++n) store(m.dzDesc, m.dz, n, derivative(n).data(), {});
-    return result;
+    const auto pass_on = [&](Piece piece, const Numbers& dy) {
+        if (m.ops == 2) store(m.dzDesc, m.dz, piece, dy.data(), {});
+    };
+    return back(m, derivative, pass_on, work);
 }
 
 CUresult run(reduce& m, Type, Work& work) {
     const int32_t op = m.reduceTensorDesc.op;
     const auto own = [&](int i) { return m.cDesc.dims[i] == 1 ? 0 : 1; };
     const int64_t volume = volume_of(m.cDesc);
-    reserve_images(work, 1, product(length(volume), length(m.cDesc.dims[0])), m.aDesc);
+    reserve_pieces(work, 1, product(length(volume), length(m.cDesc.dims[0])), m.aDesc);
     Numbers result(static_cast<size_t>(volume * m.cDesc.dims[0]), start_of(op));
     double terms = 1;
     for (int i = 0; i < m.aDesc.rank; ++i) terms *= own(i) ? 1 : static_cast<double>(m.aDesc.dims[i]);
-    for (int64_t n = 0; n < m.aDesc.dims[0] && !work.stopped(); ++n) {
-        const Numbers numbers = image<double>(m.aDesc, m.A, n);
+    for_pieces(m.aDesc, work, [&](Piece piece) {
+        const Numbers numbers = numbers_of<double>(m.aDesc, m.A, piece);
         for (size_t i = 0; i < numbers.size(); ++i) {
-            int64_t rest = static_cast<int64_t>(i), to = 0, step = 1;
+            int64_t rest = piece.first + static_cast<int64_t>(i), to = 0, step = 1;
             for (int d = m.aDesc.rank - 1; d >= 1; --d) {
                 to += own(d) * (rest % m.aDesc.dims[d]) * step;
                 rest /= m.aDesc.dims[d], step *= m.cDesc.dims[d];
             }
-            double& place = result[static_cast<size_t>(to + own(0) * n * volume)];
+            double& place = result[static_cast<size_t>(to + own(0) * piece.image * volume)];
             place = reduced(op, place, numbers[i]);
         }
-    }
+    });
     for (double& each : result) each = op == kMean ? each / terms : op == kNorm2 ? std::sqrt(each) : each;
-    store_whole(m.cDesc, m.C, result.data(), blend(m.alpha, m.beta, m.cDesc));
+    const Blend blending = blend(m.alpha, m.beta, m.cDesc);
+    for_pieces(m.cDesc, work, [&](Piece piece) {
+        store(m.cDesc, m.C, piece, result.data() + piece.image * volume + piece.first, blending);
+    });
     return CUDA_SUCCESS;
 }
 

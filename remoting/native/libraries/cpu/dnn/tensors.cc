@@ -24,25 +24,30 @@ void of_element(int32_t type, Body body) {
     }
 }
 
-// Calls `body` with the place of each row of an image of `dims`, the length of a row and the step in it. A row is along
-// the last dimension that is more than 1.
+// Calls `body` with the place of each row of a piece of an image of `dims`, how much of the row belongs to it and the step in
+// it. A row is along the last dimension that is more than 1.
 template <typename Body>
-void for_rows(const Tensor& tensor, const Tensor& dims, int64_t n, Body body) {
+void for_rows(const Tensor& tensor, const Tensor& dims, Piece piece, Body body) {
     const auto step = [&](int i) { return tensor.dims[i] == 1 ? 0 : tensor.strides[i]; };
     int last = dims.rank - 1;
     while (last > 1 && dims.dims[last] == 1) --last;
-    const int64_t length = last >= 1 ? dims.dims[last] : 1;
-    int64_t at[kMostDims] = {}, place = n * step(0);
-    for (;;) {
-        body(place, length, last >= 1 ? step(last) : 0);
-        int i = last - 1;
-        for (; i >= 1; --i) {
+    const int64_t length = last >= 1 ? dims.dims[last] : 1, apart = last >= 1 ? step(last) : 0;
+    int64_t at[kMostDims] = {}, place = piece.image * step(0), rest = piece.first / length;
+    for (int i = last - 1; i >= 1; --i) {
+        at[i] = rest % dims.dims[i], rest /= dims.dims[i];
+        place += at[i] * step(i);
+    }
+    int64_t column = piece.first % length;
+    for (int64_t left = piece.count; left > 0;) {
+        const int64_t count = std::min(length - column, left);
+        body(place + column * apart, count, apart);
+        left -= count, column = 0;
+        for (int i = last - 1; i >= 1; --i) {
             place += step(i);
             if (++at[i] < dims.dims[i]) break;
             place -= at[i] * step(i);
             at[i] = 0;
         }
-        if (i < 1) return;
     }
 }
 
@@ -74,28 +79,28 @@ double sigmoid(double x) {
 }  // namespace
 
 template <typename A>
-void load(const Tensor& tensor, uint64_t data, const Tensor& as, int64_t n, A* to) {
+void load(const Tensor& tensor, uint64_t data, const Tensor& as, Piece piece, A* to) {
     of_element(tensor.type, [&]<typename T>(T*) {
-        for_rows(tensor, as, n, [&](int64_t place, int64_t count, int64_t step) {
+        for_rows(tensor, as, piece, [&](int64_t place, int64_t count, int64_t step) {
             read(at<const T>(data) + place, step, count, to);
             to += count;
         });
     });
 }
-template void load(const Tensor&, uint64_t, const Tensor&, int64_t, float*);
-template void load(const Tensor&, uint64_t, const Tensor&, int64_t, double*);
+template void load(const Tensor&, uint64_t, const Tensor&, Piece, float*);
+template void load(const Tensor&, uint64_t, const Tensor&, Piece, double*);
 
 template <typename A>
-void store(const Tensor& tensor, uint64_t data, int64_t n, const A* from, Blend blend) {
+void store(const Tensor& tensor, uint64_t data, Piece piece, const A* from, Blend blend) {
     of_element(tensor.type, [&]<typename T>(T*) {
-        for_rows(tensor, tensor, n, [&](int64_t place, int64_t count, int64_t step) {
+        for_rows(tensor, tensor, piece, [&](int64_t place, int64_t count, int64_t step) {
             write(at<T>(data) + place, step, count, from, blend);
             from += count;
         });
     });
 }
-template void store(const Tensor&, uint64_t, int64_t, const float*, Blend);
-template void store(const Tensor&, uint64_t, int64_t, const double*, Blend);
+template void store(const Tensor&, uint64_t, Piece, const float*, Blend);
+template void store(const Tensor&, uint64_t, Piece, const double*, Blend);
 
 double activated(const Activation& activation, double x) {
     const double coefficient = activation.coefficient;
