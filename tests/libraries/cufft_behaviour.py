@@ -224,6 +224,18 @@ def ended_in_a_capture() -> dict[str, int]:
     return {"status": status, "end": int(error)}
 
 
+def full() -> dict[str, int]:
+    """A large transform in a full slice is refused; a small one after it is not."""
+    n, (_, free, _) = 1 << 22, driver.cuMemGetInfo()
+    large, small = fft.plan("cufftPlan1d", n, C2C, 1), fft.plan("cufftPlan1d", 4, C2C, 1)
+    _, memory = driver.cuMemAlloc(free - (16 << 20))
+    whole, buffer = ctypes.c_void_p(int(memory)), OnDevice(np.ones(4, "complex64"))
+    status = fft.status("cufftExecC2C", large, whole, whole, FORWARD)
+    (error,) = driver.cuCtxSynchronize()
+    fft("cufftExecC2C", small, at(buffer), at(buffer), FORWARD)
+    return {"status": status, "after": int(error), "again": int(driver.cuCtxSynchronize()[0])}
+
+
 def forked() -> dict[str, bool]:
     """The process forks while transforms run: neither waits for the other."""
     n, batch = 1 << 10, 1 << 12

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import sys
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -150,6 +151,14 @@ def no_numbers() -> dict[str, int]:
     return {"ended": ended}
 
 
+def refused(status: int) -> dict[str, int]:
+    """What the next call that waits says, and that all goes on then."""
+    said, small = after(status), matrix()
+    again = after(lib.status("Spotrf", 0, N, small, N, room, 1, info))
+    assert (small.get() == np.eye(N)).all()
+    return said | {"again": again["after"]}
+
+
 def fill_but(bytes_: int) -> int:
     """Allocates all of the slice but so much."""
     _, free, _ = driver.cuMemGetInfo()
@@ -163,7 +172,7 @@ def full() -> dict[str, int]:
     small, large = matrix(), OnDevice(np.zeros((3000, 3000), "float64", order="F"))
     fill_but(16 << 20)
     assert after(lib.status("Spotrf", 0, N, small, N, room, 1, info)) == {"status": 0, "after": 0}
-    return after(lib.status("Dpotrf", 0, 3000, large, 3000, room, 1, info))
+    return refused(lib.status("Dpotrf", 0, 3000, large, 3000, room, 1, info))
 
 
 def too_large() -> dict[str, int]:
@@ -172,7 +181,22 @@ def too_large() -> dict[str, int]:
     (_, s), *square = (driver.cuMemAlloc(size * 8) for size in (n, n * n, n * n, n * n))
     a, u, v = (ctypes.c_void_p(int(address)) for _, address in square)
     sizes = (1, 0, n, n, a, n, ctypes.c_void_p(int(s)), u, n, v, n)
-    return after(lib.status("Dgesvdj", *sizes, room, 1, info, lib.settings("gesvdj")))
+    return refused(lib.status("Dgesvdj", *sizes, room, 1, info, lib.settings("gesvdj")))
+
+
+def beside_a_call() -> dict[str, bool]:
+    """Memory that a call works in keeps no allocation waiting."""
+    n, (_, stream) = 2400, driver.cuStreamCreate(1)
+    on = OnDevice(4 * np.asfortranarray(np.eye(n)))
+    fill_but(60 << 20)
+    assert lib.library.cusolverDnSetStream(lib.handle, ctypes.c_void_p(int(stream))) == 0
+    for _ in range(3):
+        assert lib.status("Dpotrf", 0, n, on, n, room, 1, info) == 0
+    time.sleep(0.1)
+    error, _ = driver.cuMemAlloc(50 << 20)
+    (running,) = driver.cuStreamQuery(stream)
+    driver.cuCtxSynchronize()
+    return {"allocated": int(error) == 0, "meanwhile": int(running) == 600}
 
 
 def in_line() -> dict[str, int]:

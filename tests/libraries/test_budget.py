@@ -105,22 +105,37 @@ def test_what_nobody_will_give_back_is_not_waited_for(budget) -> None:
 
 
 def test_calls_begin_in_the_order_in_which_they_came(budget) -> None:
-    """Each needs more than half: one at a time. The last would fit beside the slice, and overtakes nobody."""
+    """Each needs more than half: one at a time."""
     began: list[Call] = []
     calls = [Call(budget, 200 * MIB, began)]
     while not began:
         time.sleep(0.002)
-    for waiting, bytes_ in enumerate([150 * MIB, 140 * MIB, MIB], 1):
+    for waiting, bytes_ in enumerate([150 * MIB, 140 * MIB], 1):
         calls.append(Call(budget, bytes_, began))
         budget.wait_for(waiting)
     assert began == calls[:1]
     calls[0].end()
-    budget.wait_for(2)
+    budget.wait_for(1)
+    while len(began) < 2:
+        time.sleep(0.002)
     assert began == calls[:2]
     for call in calls[1:]:
         call.end()
     assert began == calls
     assert {call.answer for call in calls} == {RESERVED}
+
+
+def test_small_calls_overtake_those_that_wait_for_the_slice(budget) -> None:
+    first = Call(budget, 200 * MIB)
+    while first.answer != RESERVED:
+        time.sleep(0.002)
+    second = Call(budget, 150 * MIB)
+    budget.wait_for(1)
+    answer, give_back = budget.reserve(MIB)
+    assert (answer, second.answer) == (RESERVED, -1)
+    give_back()
+    for call in (first, second):
+        call.end()
 
 
 def test_a_call_that_waits_can_be_interrupted_and_those_behind_it_go_on(budget) -> None:
@@ -140,8 +155,7 @@ def test_a_call_that_waits_can_be_interrupted_and_those_behind_it_go_on(budget) 
         call.end()
 
 
-def test_many_threads_never_have_more_than_the_slice(budget) -> None:
-    """The source refuses more; here none is refused, since all give back."""
+def test_no_call_of_many_threads_is_refused_for_what_others_give_back(budget) -> None:
     answers: list[int] = []
 
     def call(size: int) -> None:

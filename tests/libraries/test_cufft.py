@@ -9,7 +9,7 @@ from tests.libraries.programs import runner_of
 from tests.native_build import python_path
 
 INVALID_PLAN, INVALID_TYPE, INVALID_VALUE, INVALID_SIZE, NOT_SUPPORTED = 1, 3, 4, 8, 16
-ILLEGAL_ADDRESS, MISALIGNED = 700, 716
+OUT_OF_MEMORY, ILLEGAL_ADDRESS, MISALIGNED = 2, 700, 716
 pytestmark = [pytest.mark.native, pytest.mark.timeout(600)]
 run = runner_of("cufft", 12)
 
@@ -100,6 +100,12 @@ def test_a_captured_stream_refuses_in_words_and_works_afterwards(environment) ->
 
 def test_a_plan_ends_while_its_stream_is_captured(environment) -> None:
     assert behaviour(environment, "ended_in_a_capture")[0] == {"status": 0, "end": 0}
+
+
+def test_a_transform_that_finds_no_room_is_refused_and_others_go_on(environment) -> None:
+    said, told = behaviour(environment, "full")
+    assert said == {"status": 0, "after": OUT_OF_MEMORY, "again": 0}
+    assert "cufftExec: it takes " in told
 
 
 def test_a_fork_waits_for_no_transform(environment) -> None:

@@ -90,12 +90,14 @@ def test_what_is_no_number_ends_in_a_result_or_a_code(environment) -> None:
         ("too_large", "to work in, beside its operands, and the device has "),
     ],
 )
-@pytest.mark.parametrize("place", ["straight", "forwarded"])
-def test_a_call_that_finds_no_room_says_how_much_it_takes(place, what, words) -> None:
-    with PLACES[place](1) as process, process() as env:  # an error of a stream's work ends the worker
-        said, told = behaviour(env | {"PYTHONPATH": python_path()}, what)
-    assert said == {"status": 0, "after": OUT_OF_MEMORY}
+def test_a_call_that_finds_no_room_says_how_much_it_takes_and_others_go_on(environment, what, words) -> None:
+    said, told = behaviour(environment, what)
+    assert said == {"status": 0, "after": OUT_OF_MEMORY, "again": 0}
     assert words in told
+
+
+def test_an_allocation_waits_for_no_call_that_has_room(environment) -> None:
+    assert behaviour(environment, "beside_a_call")[0] == {"allocated": True, "meanwhile": True}
 
 
 def test_calls_wait_for_each_others_room(environment) -> None:

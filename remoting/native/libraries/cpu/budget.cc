@@ -45,19 +45,24 @@ Budget::Answer Budget::reserve(uint64_t bytes, Source& source, const std::functi
     if (bytes > source.all() && bytes > kBeside) return Answer::too_large;
     std::unique_lock lock(mutex_);
     const void* const me = &lock;
-    line_.push_back(me);
+    line_.push_back({me, bytes});
     Answer answer = Answer::stopped;
     while (!stopped()) {
-        const bool is_first = line_.front() == me;
+        const bool is_first = line_.front().who == me || goes_before(line_.front(), bytes);
         if (is_first && take(bytes, source, room)) answer = Answer::reserved;
         if (is_first && answer != Answer::reserved && rooms_ == 0) answer = Answer::none_left;
         if (answer != Answer::stopped) break;
         changed_.wait_for(lock, kLook);
     }
-    std::erase(line_, me);
+    std::erase_if(line_, [me](const Waiting& each) { return each.who == me; });
     lock.unlock();
     changed_.notify_all();
     return answer;
+}
+
+// With mutex_ held. The head does not miss what it cannot use.
+bool Budget::goes_before(const Waiting& head, uint64_t bytes) const {
+    return head.bytes > kBeside && bytes <= kBeside - beside_;
 }
 
 size_t Budget::waiting() const {

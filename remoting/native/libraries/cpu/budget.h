@@ -1,6 +1,6 @@
 // What the calls of a device may take to work in, beside their operands. A call reserves all of it at once,
 // before it begins, so that none holds a part and waits for the rest. Those that do not fit now wait in line;
-// nobody overtakes.
+// what fits beside the slice overtakes those that do not.
 #pragma once
 
 #include <condition_variable>
@@ -55,7 +55,13 @@ class Budget {
 
     mutable std::mutex mutex_;
     std::condition_variable changed_;
-    std::deque<const void*> line_;
+    struct Waiting {
+        const void* who;
+        uint64_t bytes;
+    };
+    bool goes_before(const Waiting& head, uint64_t bytes) const;
+
+    std::deque<Waiting> line_;
     uint64_t beside_ = 0;  // that are taken
     unsigned rooms_ = 0;
 };

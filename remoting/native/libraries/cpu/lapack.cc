@@ -60,6 +60,13 @@ std::vector<T> room_for(int64_t n) {
 }
 
 template <typename T>
+void reserve_room(Work& work, int64_t n) {
+    constexpr uint64_t kBlock = 32, kFew = 1 << 16;
+    const uint64_t numbers = sum(length(n), std::min(product(length(n), kBlock), kFew * kBlock));
+    work.reserve(sum(product(numbers, sizeof(T)), product(length(n), sizeof(lapack_int))));
+}
+
+template <typename T>
 lapack_int inverse(T* a, int64_t lead, const Pivots& pivots) {
     const auto n = static_cast<lapack_int>(pivots.size());
     std::vector<T> room = room_for<T>(n);
@@ -100,6 +107,7 @@ CUresult run(getrs_batched& m, Type type, Work& work) {
 
 CUresult run(getri_batched& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
+        reserve_room<T>(work, m.n);
         for (int64_t i = 0; i < m.batch && !work.stopped(); ++i) {
             int64_t info = 0;
             if (m.A && m.C) {
@@ -114,6 +122,7 @@ CUresult run(getri_batched& m, Type type, Work& work) {
 
 CUresult run(matinv_batched& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
+        reserve_room<T>(work, m.n);
         Pivots pivots(static_cast<size_t>(m.n));
         for (int64_t i = 0; i < m.batch && !work.stopped(); ++i) {
             int64_t info = 0;
@@ -130,6 +139,7 @@ CUresult run(matinv_batched& m, Type type, Work& work) {
 CUresult run(geqrf_batched& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
         if (!m.A || !m.tau) return;
+        reserve_room<T>(work, m.n);
         std::vector<T> room = room_for<T>(m.n);
         for (int64_t i = 0; i < m.batch && !work.stopped(); ++i) {
             Blas<T>::geqrf(LAPACK_COL_MAJOR, m.m, m.n, nth<T>(m.A, i), m.lda, nth<T>(m.tau, i), room.data(),
@@ -141,6 +151,7 @@ CUresult run(geqrf_batched& m, Type type, Work& work) {
 CUresult run(gels_batched& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
         const bool any = m.A && m.C;
+        reserve_room<T>(work, any ? plus(m.n, m.m, m.nrhs) : 0);
         std::vector<T> room = room_for<T>(any ? m.n + std::max(m.m, m.nrhs) : 0);
         for (int64_t i = 0; i < m.batch && !work.stopped(); ++i) {
             int64_t info = 0;

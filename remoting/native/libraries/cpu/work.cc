@@ -5,7 +5,7 @@ namespace {
 
 // Each device has its own.
 Budget& budget_of(unsigned device) {
-    static Budget all[kGkMostDevices];
+    static auto* const all = new Budget[kGkMostDevices];  // never destroyed: calls may run at exit
     return all[device % kGkMostDevices];
 }
 

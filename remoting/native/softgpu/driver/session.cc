@@ -147,7 +147,8 @@ const std::shared_ptr<Session>& current_session() {
 
 CUresult answer_of_wait(CUresult status) {
     if (status != CUDA_SUCCESS) return status;
-    return current_session()->take_lost_work() ? CUDA_ERROR_LAUNCH_TIMEOUT : CUDA_SUCCESS;
+    Session& session = *current_session();
+    return session.take_lost_work() ? CUDA_ERROR_LAUNCH_TIMEOUT : session.take_refused_work();
 }
 
 }  // namespace softgpu::driver

@@ -27,11 +27,23 @@ class Session {
     void lost_work() { lost_work_.store(true, std::memory_order_release); }
     bool take_lost_work() { return lost_work_.load(std::memory_order_acquire) && lost_work_.exchange(false); }
 
+    // Work was refused that has changed nothing: the next call that waits says why, once. The first answer
+    // stays.
+    void refused_work(CUresult answer) {
+        int none = CUDA_SUCCESS;
+        refused_work_.compare_exchange_strong(none, answer);
+    }
+    CUresult take_refused_work() {
+        const bool any = refused_work_.load(std::memory_order_acquire) != CUDA_SUCCESS;
+        return any ? static_cast<CUresult>(refused_work_.exchange(CUDA_SUCCESS)) : CUDA_SUCCESS;
+    }
+
   private:
     std::mutex mutex_;  // of the sink: one call at a time
     GkTextSink sink_;
     void* const user_;
     std::atomic<bool> lost_work_{false};
+    std::atomic<int> refused_work_{CUDA_SUCCESS};
 };
 
 // The calling thread's, or the process's own. Never null.

@@ -71,6 +71,7 @@ struct DeviceMemory::State {
     uint64_t range_bytes = 0;
     uint64_t total = 0;
     uint64_t used = 0;
+    uint64_t taken = 0;  // without an address
     uint64_t cursor = 0;
     std::atomic<uint64_t> generation{1};
 
@@ -178,14 +179,15 @@ bool DeviceMemory::free(uint64_t base) noexcept try {
 bool DeviceMemory::take(uint64_t bytes) noexcept {
     State& state = *state_;
     const std::unique_lock lock(state.mutex);
-    if (bytes > state.total - state.used) return false;
-    state.used += bytes;
+    const uint64_t left = state.total - state.used;  // allocations may have come into what is taken
+    if (state.taken > left || bytes > left - state.taken) return false;
+    state.taken += bytes;
     return true;
 }
 
 void DeviceMemory::give_back(uint64_t bytes) noexcept {
     const std::unique_lock lock(state_->mutex);
-    state_->used -= bytes;
+    state_->taken -= bytes;
 }
 
 bool DeviceMemory::map_host(void* memory, uint64_t bytes) noexcept try {
