@@ -17,7 +17,7 @@ from tests.forwarding.minimal_agent import MinimalAgent
 from tests.native_build import Build, build_of_make, python_path
 
 HERE = Path(__file__).parent
-INVALID_VALUE, NOT_SUPPORTED, UNKNOWN = 1, 801, 999
+INVALID_VALUE, OUT_OF_MEMORY, NOT_SUPPORTED, UNKNOWN = 1, 2, 801, 999
 CUBLAS_INVALID_VALUE = 7
 ZERO_PIVOT = 9  # CUSPARSE_STATUS_ZERO_PIVOT
 pytestmark = [pytest.mark.native, pytest.mark.timeout(300)]
@@ -30,6 +30,7 @@ def native() -> Build:
         *("recording_cublas", "recording_cublaslt", "recording_cusolver", "recording_cusparse"),
         *("cublas13", "cublasLt13", "cusolver12", "cusparse12"),
         *("recording_cufft", "cufft12"),
+        *("recording_curand", "curand10"),
     )
 
 
@@ -208,3 +209,28 @@ def test_nvidias_plans_are_made_as_the_programs(native, tmp_path) -> None:
     assert passed["refused"] == [0, NOT_SUPPORTED]
     # Each ends once: by the program, with the one that failed, and with the session.
     assert words(recorded, "destroy") == [["71"], ["73"], ["72"]]
+
+
+def test_nvidias_generators_are_made_and_set_as_the_programs(native, agent, tmp_path) -> None:
+    done = run(agent, native, HERE / "curand_passing.py", "curand", 10)
+    assert done.returncode == 0, done.stdout + done.stderr
+    passed, recorded = json.loads(done.stdout), (tmp_path / "log").read_text()
+    a, b = passed["memory"]
+    assert words(recorded, "RandomCreate")[:3] == [["71", "121"], ["72", "142"], ["73", "201"]]
+    # What is set is set again only where it has changed; an offset also where it is the one before.
+    assert words(recorded, "Ordering")[:3] == [["71", "103"], ["72", "101"], ["73", "201"]]
+    assert words(recorded, "Seed")[:3] == [["71", "77"], ["71", "99"], ["72", "5"]]
+    assert words(recorded, "Offset")[:3] == [["71", "88"], ["71", "88"], ["73", "0"]]
+    assert words(recorded, "Dimensions") == [["73", "3"]]
+    assert words(recorded, "Generate")[:2] == [["71", a, "30"], ["73", a, "90"]]
+    assert words(recorded, "Normal") == [["71", b, "40", "1.5", "2.5"]]
+    assert words(recorded, "Poisson") == [["71", a, "50", "6.5"]]
+    assert words(recorded, "UniformDouble") == [["71", a, "60"]]
+    assert words(recorded, "LogNormalDouble") == [["72", a, "70", "0.5", "0.25"]]
+    assert [on for _, on in words(recorded, "RandomStream")[:3]] == ["default", "default", "own"]
+    # Memory outside the slice never comes there; what the library refuses is the next asked call's error.
+    assert passed["outside"] == [0, INVALID_VALUE]
+    assert passed["refused"] == [0, NOT_SUPPORTED]
+    # The program ended one, another failed; a session has 64 at once.
+    assert words(recorded, "RandomDestroy")[:2] == [["73"], ["71"]]
+    assert passed["too many"] == OUT_OF_MEMORY

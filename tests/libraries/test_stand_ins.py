@@ -25,7 +25,7 @@ REFUSALS = {
     "libcusolverMg.so.12": ("cusolverMgGetrf", 9, "CUSOLVER_STATUS_NOT_SUPPORTED"),
     "libcusparse.so.12": ("cusparseSpGEMMreuse_copy", 10, "CUSPARSE_STATUS_NOT_SUPPORTED"),
     "libcusparseLt.so.0": ("cusparseLtInit", 10, "CUSPARSE_STATUS_NOT_SUPPORTED"),
-    "libcurand.so.10": ("curandCreateGenerator", 204, "CURAND_STATUS_ARCH_MISMATCH"),
+    "libcurand.so.10": ("curandGetScrambleConstants32", 204, "CURAND_STATUS_ARCH_MISMATCH"),
     "libcufile.so.0": ("cuFileDriverOpen", 5007, "CU_FILE_PLATFORM_NOT_SUPPORTED"),
     "libnvshmem_host.so.3": ("nvshmemx_hostlib_init_attr", 3, "NVSHMEMX_ERROR_NOT_SUPPORTED"),
     "libcupti.so.12": ("cuptiProfilerInitialize", 27, "CUPTI_ERROR_NOT_SUPPORTED"),

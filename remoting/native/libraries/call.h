@@ -17,6 +17,7 @@ enum GkLibrary : uint16_t {
     kGkCudnn,
     kGkCusparse,
     kGkCufft,
+    kGkCurand,
     kGkLibraries
 };
 

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <cstring>
+
 namespace libraries {
 namespace {
 
@@ -30,6 +32,29 @@ const Driver* driver() {
                    : nullptr;
     }();
     return opened;
+}
+
+CUresult look(GkLibrary library, uint8_t major) {
+    if (!driver()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (!driver()->library_call) return CUDA_ERROR_NOT_SUPPORTED;
+    GkLibraryCall look{};
+    look.library = library;
+    look.function = kGkLook;
+    look.major = major;
+    return static_cast<CUresult>(driver()->library_call(nullptr, &look, sizeof look));
+}
+
+CUresult post(CUstream stream, const Callee& callee, const void* arguments, size_t bytes) {
+    if (!driver()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (!driver()->library_call) return CUDA_ERROR_NOT_SUPPORTED;
+    alignas(8) std::byte call[kGkMostCallBytes];
+    GkLibraryCall head{};
+    head.library = callee.library;
+    head.function = callee.function;
+    head.major = callee.major;
+    std::memcpy(call, &head, sizeof head);
+    std::memcpy(call + sizeof head, arguments, bytes);
+    return static_cast<CUresult>(driver()->library_call(stream, call, sizeof head + bytes));
 }
 
 Scratch::~Scratch() {

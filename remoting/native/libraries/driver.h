@@ -26,6 +26,17 @@ struct Driver {
 // Null when there is none.
 const Driver* driver();
 
+// A function of a library, for libraries whose handles have no settings that travel.
+struct Callee {
+    GkLibrary library;
+    uint16_t function;
+    uint8_t major;
+};
+// Whether calls of the library can be done: NOT_SUPPORTED where nothing does them, NOT_INITIALIZED without a driver.
+CUresult look(GkLibrary library, uint8_t major);
+// Work of the stream.
+CUresult post(CUstream stream, const Callee& callee, const void* arguments, size_t bytes);
+
 // A little memory of the device, for values on their way to or from the host.
 class Scratch {
   public:

@@ -6,6 +6,7 @@
 #include "cublas_messages.h"
 #include "cudnn_messages.h"
 #include "cufft/messages.h"
+#include "curand/messages.h"
 #include "cusolver_messages.h"
 #include "cusparse_messages.h"
 
@@ -21,6 +22,7 @@ const Library* library_of(uint16_t library) {
         GK_LIBRARY(cudnn),
         GK_LIBRARY(cusparse),
         GK_LIBRARY(cufft),
+        GK_LIBRARY(curand),
     };
     static_assert(std::size(kLibraries) == kGkLibraries);
     return library < kGkLibraries ? &kLibraries[library] : nullptr;

@@ -13,6 +13,7 @@
 #include "nvidia_cudnn.h"
 #include "nvidia_cusolver.h"
 #include "nvidia_cusparse.h"
+#include "nvidia_generators.h"
 #include "nvidia_transforms.h"
 #include "sticky.h"
 
@@ -247,6 +248,10 @@ CUresult NvidiaLibraries::call(Context& context, CUstream stream, const GkLibrar
         const CUresult done = NvidiaTransforms::get().call(context, library, stream, head, arguments);
         return done == CUDA_ERROR_LAUNCH_FAILED ? fault_of(context, stream) : done;
     }
+    if (head.library == kGkCurand) {
+        const CUresult done = NvidiaGenerators::get().call(context, library, stream, head, arguments);
+        return done == CUDA_ERROR_LAUNCH_FAILED ? fault_of(context, stream) : done;
+    }
     const Kind kind{context.device(), head.library, head.major};
     int status = cublas::kSuccess;
     void* const handle = borrow(kind, library, status);
@@ -314,6 +319,7 @@ uint64_t NvidiaLibraries::take_workspace(const Session& session, CUstream stream
 
 void NvidiaLibraries::forget(const Session& session, uint8_t device) {
     NvidiaTransforms::get().forget(session, device);
+    NvidiaGenerators::get().forget(session, device);
     const std::lock_guard lock(workspaces_mutex_);
     std::erase_if(workspaces_, [&](const auto& entry) {
         return std::get<0>(entry.first) == &session && std::get<1>(entry.first) == device;

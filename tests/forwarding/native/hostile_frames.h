@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include "hostile_values.h"
 #include "libraries/cudnn/rnn_rules.h"
 #include "libraries/cufft/messages.h"
+#include "libraries/curand/messages.h"
 #include "libraries/cusparse/rules.h"
 #include "libraries/messages.h"
 
@@ -37,6 +39,7 @@ class Frames final : public Values {
     void launch(wire::Writer& to);
     void options(wire::Writer& to, uint32_t count);
     void library_call(wire::Writer& to);
+    void numbers(wire::Writer& to);
     void transform(wire::Writer& to);
     void descriptor(wire::Writer& to, char kind);
     void sparse(wire::Writer& to, char kind);
@@ -141,6 +144,7 @@ inline void Frames::library_call(wire::Writer& to) {
     head.scalars_on_device = data_.in_range<int>(0, 3) == 0;
     to.put(head);
     if (head.library == kGkCufft && data_.coin()) return transform(to);
+    if (head.library == kGkCurand && data_.coin()) return numbers(to);
     const char* fields = library ? library->fields_of(head.function) : nullptr;
     const auto scalar = [&] { return data_.in_range<int>(0, 7) ? data_.one_of(kScalars) : value(); };
     for (const char field : std::string_view(fields ? fields : "")) {
@@ -164,6 +168,32 @@ inline void Frames::library_call(wire::Writer& to) {
             to.put(static_cast<uint64_t>(data_.one_of(kSizes)));
         }
     }
+}
+
+// They go together now and then.
+inline void Frames::numbers(wire::Writer& to) {
+    using namespace maths::curand;
+    constexpr Kind kKinds[] = {kXorwow, kMrg32k3a, kPhilox, kMt19937, kSobol32, kSobol64};
+    constexpr uint64_t kFar[] = {0, 1, 7, 4096, 81920, uint64_t{1} << 63, UINT64_MAX};
+    GenerateTwister sent{};
+    Generate& call = sent.call;
+    call.output = address();
+    call.count = data_.in_range<int64_t>(0, 64) * 2;
+    call.result = data_.in_range<int64_t>(kBits, data_.in_range<int>(0, 31) ? kPoisson : kResults);
+    call.first = data_.in_range<int>(0, 7) ? 3.5 : -1;
+    call.second = data_.in_range<int>(0, 7) ? 1 : HUGE_VAL;
+    call.number = data_.in_range<uint64_t>(0, 3);
+    call.offsets = data_.in_range<uint64_t>(0, 3);
+    call.settings.kind = data_.one_of(kKinds);
+    call.settings.ordering = is_quasi(call.settings.kind) ? kQuasi : data_.in_range<int64_t>(kBest, kDynamic);
+    call.settings.seed = data_.one_of(kFar);
+    call.settings.offset = data_.one_of(kFar);
+    call.settings.dimensions = is_quasi(call.settings.kind) ? data_.in_range<int64_t>(1, 4) : 1;
+    call.position = {data_.one_of(kFar), data_.coin() ? 0 : data_.one_of(kFar), data_.in_range<uint64_t>(0, 5),
+                     data_.coin() ? 0 : data_.in_range<uint64_t>(0, 4)};
+    sent.twister.used = data_.in_range<uint64_t>(0, kTwisterWords + (data_.in_range<int>(0, 7) ? 0 : 1));
+    const bool is_twister = call.settings.kind == kMt19937;
+    to.put_bytes(&sent, is_twister ? sizeof sent : sizeof call);
 }
 
 // One that goes together but for what a draw changes.

@@ -10,6 +10,7 @@
 #include "cublasLt_cpu.h"
 #include "cublas_cpu.h"
 #include "cufft_cpu.h"
+#include "curand_cpu.h"
 #include "cusolver_cpu.h"
 #include "dnn/dnn_cpu.h"
 #include "messages.h"
@@ -86,6 +87,7 @@ constexpr CUresult (*kRun[])(uint16_t, void*, Work&) = {
     cudnn::run_function,
     cusparse::run_function,
     cufft::run_function,
+    curand::run_function,
 };
 static_assert(std::size(kRun) == kGkLibraries);
 

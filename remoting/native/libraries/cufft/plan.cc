@@ -1,8 +1,5 @@
 #include "cufft/plan.h"
 
-#include <cstring>
-
-#include "call.h"
 #include "driver.h"
 #include "roles.h"
 
@@ -10,17 +7,7 @@ namespace cufft {
 namespace {
 
 CUresult post(CUstream stream, uint16_t function, const void* message, size_t bytes) {
-    const libraries::Driver* driver = libraries::driver();
-    if (!driver) return CUDA_ERROR_NOT_INITIALIZED;
-    if (!driver->library_call) return CUDA_ERROR_NOT_SUPPORTED;
-    alignas(8) std::byte call[kGkMostCallBytes];
-    GkLibraryCall head{};
-    head.library = kGkCufft;
-    head.function = function;
-    head.major = LIBRARY_MAJOR;
-    std::memcpy(call, &head, sizeof head);
-    std::memcpy(call + sizeof head, message, bytes);
-    return static_cast<CUresult>(driver->library_call(stream, call, sizeof head + bytes));
+    return libraries::post(stream, {kGkCufft, function, LIBRARY_MAJOR}, message, bytes);
 }
 
 }  // namespace
@@ -50,17 +37,9 @@ std::shared_ptr<OwnPlan> Plans::take(int handle) {
 }
 
 Status look() {
-    const libraries::Driver* driver = libraries::driver();
-    if (!driver) return kSetupFailed;
-    GkLibraryCall look{};
-    look.library = kGkCufft;
-    look.function = kGkLook;
-    look.major = LIBRARY_MAJOR;
-    if (!driver->library_call || driver->library_call(nullptr, &look, sizeof look) == CUDA_ERROR_NOT_SUPPORTED) {
-        library_unsupported("cufftCreate on this GPU");
-        return kSetupFailed;
-    }
-    return kSuccess;
+    const CUresult answer = libraries::look(kGkCufft, LIBRARY_MAJOR);
+    if (answer == CUDA_ERROR_NOT_SUPPORTED) library_unsupported("cufftCreate on this GPU");
+    return answer == CUDA_ERROR_NOT_SUPPORTED || answer == CUDA_ERROR_NOT_INITIALIZED ? kSetupFailed : kSuccess;
 }
 
 Status execute(int handle, const void* input, void* output, int64_t direction) {

@@ -1,0 +1,40 @@
+// NVIDIA's cuRAND at the worker: a generator of the program's is made again here at its first call, and kept.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+
+#include "cuda_abi.h"
+#include "libraries/call.h"
+
+namespace worker {
+
+class Context;
+class Session;
+
+class NvidiaGenerators {
+  public:
+    static NvidiaGenerators& get();
+
+    // `arguments` was looked at, and its operand is the lease's memory.
+    CUresult call(Context& context, void* library, CUstream stream, const GkLibraryCall& head,
+                  const void* arguments);
+    // Its generators end. The session's work has ended, and the device's context is current.
+    void forget(const Session& session, uint8_t device);
+
+  private:
+    // More generators no session keeps at once; what the library has for each is not charged.
+    static constexpr size_t kMostGenerators = 64;
+    struct Made;
+    using Key = std::tuple<const Session*, uint8_t, uint8_t,
+                           uint64_t>;  // device, major version, the generator's number
+
+    std::shared_ptr<Made> generator_of(const Key& key, void* library);
+
+    std::mutex mutex_;
+    std::map<Key, std::shared_ptr<Made>> generators_;
+};
+
+}  // namespace worker

@@ -1,0 +1,53 @@
+"""Calls cuRAND with arguments of which no two are alike: prints as JSON what it passed."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+
+from cuda.bindings import driver
+
+from tests.libraries.generators import Curand
+from tests.libraries.on_device import start
+
+start()
+curand = Curand(sys.argv[1])
+size = ctypes.c_size_t
+
+
+def at(address: int) -> ctypes.c_void_p:
+    return ctypes.c_void_p(address)
+
+
+_, memory = driver.cuMemAlloc(1 << 20)
+a = int(memory)
+_, stream = driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
+passed: dict[str, object] = {"memory": [f"{a:#x}", f"{a + 4096:#x}"]}
+
+pseudo = curand.generator("mrg32k3a", seed=77, ordering="legacy", offset=88)
+pseudo("Generate", at(a), size(30))
+pseudo("GenerateNormal", at(a + 4096), size(40), ctypes.c_float(1.5), ctypes.c_float(2.5))
+pseudo("SetStream", at(int(stream)))
+pseudo.set(99, "SetPseudoRandomGeneratorSeed")
+pseudo("GeneratePoisson", at(a), size(50), ctypes.c_double(6.5))
+pseudo.set(88, "SetGeneratorOffset")
+pseudo("GenerateUniformDouble", at(a), size(60))
+
+twister = curand.generator("mt19937", seed=5)
+twister("GenerateLogNormalDouble", at(a), size(70), ctypes.c_double(0.5), ctypes.c_double(0.25))
+quasi = curand.generator("sobol32", dimensions=3)
+quasi("Generate", at(a), size(90))
+quasi("DestroyGenerator")
+quasi.handle = ctypes.c_void_p()
+driver.cuCtxSynchronize()
+
+outside = pseudo.status("Generate", at(a), size(1 << 30))
+passed["outside"] = [outside, int(driver.cuCtxSynchronize()[0])]
+refused = pseudo.status("Generate", at(a), size(1313))
+passed["refused"] = [refused, int(driver.cuCtxSynchronize()[0])]
+kept = [curand.generator("philox") for _ in range(65)]
+for generator in kept:
+    generator("Generate", at(a), size(4))
+passed["too many"] = int(driver.cuCtxSynchronize()[0])
+print(json.dumps(passed))
