@@ -6,6 +6,7 @@
 
 #include "handlers.h"
 #include "libraries/messages.h"
+#include "nvidia_generators.h"
 #include "nvidia_libraries.h"
 #include "nvidia_transforms.h"
 
@@ -28,8 +29,10 @@ bool is_sound(const GkLibraryCall& head, std::span<const std::byte> arguments, A
 
 CUresult forget(Context& context, const GkLibraryCall& head, wire::Reader& payload) {
     uint64_t number;
-    if (head.library != kGkCufft || !payload.take(number) || !payload.finished()) return kMalformed;
+    const bool keeps = head.library == kGkCufft || head.library == kGkCurand;
+    if (!keeps || !payload.take(number) || !payload.finished()) return kMalformed;
     if (context.driver().library_call) return CUDA_SUCCESS;  // nothing is kept there
+    if (head.library == kGkCurand) return NvidiaGenerators::get().end(context, head.major, number);
     return NvidiaTransforms::get().end(context, head.major, number);
 }
 

@@ -134,31 +134,31 @@ std::shared_ptr<NvidiaGenerators::Made> NvidiaGenerators::generator_of(const Key
     return count < kMostGenerators ? generators_[key] = std::make_shared<Made>(library) : nullptr;
 }
 
+std::shared_ptr<NvidiaGenerators::Made> NvidiaGenerators::take(const Key& key) {
+    const std::lock_guard lock(mutex_);
+    const auto node = generators_.extract(key);
+    return node ? node.mapped() : nullptr;
+}
+
 CUresult NvidiaGenerators::call(Context& context, void* library, CUstream stream, const GkLibraryCall& head,
                                 const void* arguments) {
-    const auto key = [&](uint64_t number) {
-        return Key{&context.session(), context.device(), head.major, number};
-    };
-    const auto take = [&](uint64_t number) {
-        const std::lock_guard lock(mutex_);
-        const auto node = generators_.extract(key(number));
-        return node ? node.mapped() : nullptr;
-    };
-    if (head.function == kDestroy) {
-        const auto ended = take(static_cast<const Destroyed*>(arguments)->number);
-        // What it works in must not go while its work runs.
-        return ended ? context.session().own_work.wait(context.device()) : CUDA_SUCCESS;
-    }
     // A twister's own state is the program's process' alone.
     const auto& call = *static_cast<const Generate*>(arguments);
-    const auto made = generator_of(key(call.number), library);
+    const Key key{&context.session(), context.device(), head.major, call.number};
+    const auto made = generator_of(key, library);
     if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
     const std::lock_guard lock(made->mutex);
     CUresult result = made->set(call);
     if (!result) result = invoke_named(library, "curandSetStream", made->handle, stream);
     if (!result) return made->run(call);
-    take(call.number);  // one that failed may be tried anew
+    take(key);  // one that failed may be tried anew
     return result;
+}
+
+// What it works in must not go while its work runs.
+CUresult NvidiaGenerators::end(Context& context, uint8_t major, uint64_t number) {
+    const auto ended = take({&context.session(), context.device(), major, number});
+    return ended ? context.session().own_work.wait(context.device()) : CUDA_SUCCESS;
 }
 
 void NvidiaGenerators::forget(const Session& session, uint8_t device) {

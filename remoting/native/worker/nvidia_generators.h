@@ -21,6 +21,8 @@ class NvidiaGenerators {
     // `arguments` was looked at, and its operand is the lease's memory.
     CUresult call(Context& context, void* library, CUstream stream, const GkLibraryCall& head,
                   const void* arguments);
+    // The program has ended the one of this number.
+    CUresult end(Context& context, uint8_t major, uint64_t number);
     // Its generators end. The session's work has ended, and the device's context is current.
     void forget(const Session& session, uint8_t device);
 
@@ -31,6 +33,7 @@ class NvidiaGenerators {
     using Key = std::tuple<const Session*, uint8_t, uint8_t,
                            uint64_t>;  // device, major version, the generator's number
 
+    std::shared_ptr<Made> take(const Key& key);
     std::shared_ptr<Made> generator_of(const Key& key, void* library);
 
     std::mutex mutex_;

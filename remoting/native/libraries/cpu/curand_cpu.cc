@@ -13,7 +13,7 @@ CUresult run_function(uint16_t function, void* arguments, Work& work) {
     } else if (function == kGenerateTwister) {
         const auto& call = *static_cast<const GenerateTwister*>(arguments);
         write_numbers(call, at<void>(call.call.output), stopped);
-    }  // else nothing is kept here for a generator
+    }
     return CUDA_SUCCESS;
 }
 

@@ -100,10 +100,10 @@ Status generate(Generator& generator, int64_t result, void* output, size_t count
     return kSuccess;
 }
 
-// Of a stream that has gone, its context with it perhaps, nothing is kept for long.
 void end(Generator& generator) {
-    const Destroyed message{generator.number};
-    if (generator.has_run) post(generator, kDestroy, &message, sizeof message);
+    const uint64_t number = generator.number;
+    if (generator.has_run)
+        libraries::post(nullptr, {kGkCurand, kGkForget, LIBRARY_MAJOR}, &number, sizeof number);
 }
 
 }  // namespace curand

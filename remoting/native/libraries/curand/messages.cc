@@ -133,13 +133,13 @@ bool count_fits(const Settings& settings, int64_t result, int64_t count) {
 }
 
 const char* name_of(uint16_t function) {
-    static constexpr const char* kNames[] = {"curandGenerate", "curandGenerate", "curandDestroyGenerator"};
+    static constexpr const char* kNames[] = {"curandGenerate", "curandGenerate"};
     return function < kFunctions ? kNames[function] : nullptr;
 }
 
 // The words of a twister are no sizes; a fuzzer's frame has them from its own hand.
 const char* fields_of(uint16_t function) {
-    static constexpr const char* kFields[] = {"annnnnnnnnnnnnnn", "", "n"};
+    static constexpr const char* kFields[] = {"annnnnnnnnnnnnnn", ""};
     static_assert(sizeof(Generate) == 16 * sizeof(uint64_t));
     return function < kFunctions ? kFields[function] : nullptr;
 }
@@ -157,8 +157,6 @@ Fit look_at(uint16_t function, void* arguments, size_t bytes, Look& look) {
             const bool fits = m.call.settings.kind == kMt19937 && m.twister.used <= kTwisterWords;
             return fits ? look_at(m.call, look) : Fit::invalid;
         }
-        case kDestroy:
-            return bytes == sizeof(Destroyed) ? Fit::fits : Fit::invalid;
         default:
             return Fit::invalid;
     }

@@ -9,7 +9,6 @@ namespace maths::curand {
 enum Function : uint16_t {
     kGenerate = 0,         // Generate
     kGenerateTwister = 1,  // GenerateTwister
-    kDestroy = 2,          // Destroyed
     kFunctions,
 };
 
@@ -91,10 +90,6 @@ struct Twister {
 struct GenerateTwister {
     Generate call;
     Twister twister;
-};
-
-struct Destroyed {
-    uint64_t number;
 };
 
 constexpr bool is_quasi(int64_t kind) {
