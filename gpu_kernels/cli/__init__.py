@@ -11,6 +11,7 @@ from types import ModuleType
 from gpu_kernels import __version__
 from gpu_kernels.errors import GPUKernelsError
 from gpu_kernels.exits import Exit, exit_status
+from gpu_kernels.extras import needed
 
 COMMANDS = {
     "run": ("gpu_kernels.cli.run", "run a command on a slice of a GPU, and give the slice back"),
@@ -68,17 +69,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def service(name: str) -> ModuleType:
     """The module of a service. Exits where what it runs with is not installed: other roles do without."""
-    try:
+    with needed(name, f"jupyter gpu {name}"):
         return importlib.import_module(SERVICES[name][0])
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "gpu_kernels":
-            raise
-        print(
-            f"jupyter gpu {name}: {error.name} is not installed here. It comes with the extra of this role: "
-            f"pip install 'gpu-kernels[{name}]'",
-            file=sys.stderr,
-        )
-        sys.exit(Exit.UNAVAILABLE)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -20,8 +20,8 @@ from gpu_kernels.errors import GPUKernelsError, InvalidRequest, UnknownCourse
 from gpu_kernels.exits import Exit
 from gpu_kernels.grading.runner import Runner
 from gpu_kernels.grading.submissions import LATER, Report, Submission, Verdict, of_assignment, of_notebooks
+from gpu_kernels.identity import printable
 from gpu_kernels.kernelspecs import install, spec_name
-from gpu_kernels.provisioner.identity import printable
 from gpu_kernels.remoting.environment import COURSE, without_gpu
 from gpu_kernels.units import THOUSANDTHS, Size, parse_size
 from gpu_kernels.vocabulary.roles import graded_course, grading_account
@@ -137,7 +137,7 @@ def _check(options: argparse.Namespace) -> None:
         raise InvalidRequest("--student goes with --nbgrader.")
     if options.notebooks and importlib.util.find_spec("nbclient") is None:
         raise NothingToGrade(
-            "Notebooks are executed by nbclient, which is not installed: pip install nbclient"
+            "Notebooks are executed by nbclient, which is not installed: pip install 'gpu-kernels[grading]'"
         )
 
 

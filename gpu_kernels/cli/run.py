@@ -185,7 +185,7 @@ class HeldByCommand:
         cls, client: PoolClient, size: str, course: str | None, wait: float, preemptible: bool = False
     ) -> HeldByCommand:
         """Raises the refusal, or ``PoolFull`` if nothing became free in time; then nothing is held."""
-        from gpu_kernels.provisioner.identity import server_name
+        from gpu_kernels.identity import server_name
 
         run = f"run-{uuid.uuid4().hex}"
         slot = Slot(server_name(os.environ), run)

@@ -21,8 +21,8 @@ from gpu_kernels.errors import (
     PoolError,
     PoolUnavailable,
 )
+from gpu_kernels.identity import Identity
 from gpu_kernels.keeper import KEEPER
-from gpu_kernels.provisioner.identity import Identity
 
 log = logging.getLogger("gpu_kernels")
 

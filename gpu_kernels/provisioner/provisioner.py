@@ -18,10 +18,10 @@ from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from traitlets import Bool, CaselessStrEnum, Float, Unicode, default
 
+from gpu_kernels.identity import identify, printable
 from gpu_kernels.provisioner import attachments, kernel_environment, texts
 from gpu_kernels.provisioner.attach_point import AttachPoint
 from gpu_kernels.provisioner.attachment import Attachment
-from gpu_kernels.provisioner.identity import identify, printable
 from gpu_kernels.provisioner.leasing import AWAY, NoSlice, Wish, client_of_this_process
 from gpu_kernels.provisioner.watch import StderrTail, died_within, ending
 

@@ -13,6 +13,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import pynvml  # noqa: F401 - asked for here, where who starts an agent is told which extra brings it
 from traitlets import Bool, Dict, Enum, Float, Integer, List, Unicode, default
 from traitlets.config import Application, Config
 

@@ -14,6 +14,12 @@ c.JupyterHub.spawner_class = "gpu-local"
 c.JupyterHub.services = [{"command": ["python", "-m", "hub_config.pages"]}]
 ExecStart=/usr/bin/python3 -m remoting.agent --name gpu1
 from spawners_of_ours import spawner
+command = ['python', '-m', 'hub_config.pages']
+c.JupyterHub.spawner_class = "spawner.systemd.GPUSystemdSpawner"
+\tfrom remoting.paths import native_build
+import spawner.lti
+c.Authenticator.post_auth_hook = spawner.lti.joins("ml101")
+import kernelspecs
 """
 AFTER = """\
 from gpu_kernels.spawner import GPULabMixin
@@ -22,6 +28,12 @@ c.JupyterHub.spawner_class = "gpu-local"
 c.JupyterHub.services = [{"command": ["python", "-m", "gpu_kernels.hub_config.pages"]}]
 ExecStart=/usr/bin/python3 -m gpu_kernels.remoting.agent --name gpu1
 from spawners_of_ours import spawner
+command = ['python', '-m', 'gpu_kernels.hub_config.pages']
+c.JupyterHub.spawner_class = "gpu_kernels.spawner.systemd.GPUSystemdSpawner"
+\tfrom gpu_kernels.remoting.paths import native_build
+from gpu_kernels.spawner import lti
+c.Authenticator.post_auth_hook = lti.joins("ml101")
+import gpu_kernels.kernelspecs
 """
 
 

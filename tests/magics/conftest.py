@@ -8,11 +8,11 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from gpu_kernels.client import Slot
+from gpu_kernels.identity import Identity
 from gpu_kernels.magics import load_ipython_extension
 from gpu_kernels.provisioner import leasing
 from gpu_kernels.provisioner.attach_point import AttachPoint
 from gpu_kernels.provisioner.attachment import Attachment
-from gpu_kernels.provisioner.identity import Identity
 from gpu_kernels.remoting.environment import LEASE_VARIABLES
 from tests.provisioner.conftest import pool, running_pool  # noqa: F401 - fixtures
 from tests.provisioner.pool import settled

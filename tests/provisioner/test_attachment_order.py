@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from gpu_kernels.client import Slot
+from gpu_kernels.identity import Identity
 from gpu_kernels.provisioner import leasing
 from gpu_kernels.provisioner.attachment import Attachment
-from gpu_kernels.provisioner.identity import Identity
 from gpu_kernels.provisioner.leasing import Wish
 from tests.provisioner.pool import settled, wait_until
 

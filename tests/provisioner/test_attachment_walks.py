@@ -8,9 +8,9 @@ import pytest
 
 from gpu_kernels.client import Slot
 from gpu_kernels.errors import PoolError
+from gpu_kernels.identity import Identity
 from gpu_kernels.keeper import KEEPER
 from gpu_kernels.provisioner.attachment import Attachment
-from gpu_kernels.provisioner.identity import Identity
 from gpu_kernels.provisioner.leasing import Wish
 from tests.provisioner.pool import settled, wait_until
 

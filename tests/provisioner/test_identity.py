@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_kernels.provisioner.identity import MAX_PATH, identify
+from gpu_kernels.identity import MAX_PATH, identify
 
 pytestmark = pytest.mark.quick
 

@@ -10,9 +10,9 @@ import pytest
 
 from gpu_kernels.client import PoolClient, Slot
 from gpu_kernels.errors import LedgerUnavailable, TooMany
+from gpu_kernels.identity import Identity
 from gpu_kernels.provisioner import asking, leasing
 from gpu_kernels.provisioner.asking import Asking, Withdrawn
-from gpu_kernels.provisioner.identity import Identity
 from gpu_kernels.provisioner.leasing import Life
 from tests.provisioner.pool import wait_until
 

@@ -97,6 +97,24 @@ def test_a_roles_environment_runs_its_part(environment):
     assert done.returncode == 0, done.stderr
 
 
+def test_the_command_line_is_whole_in_every_roles_environment(environment):
+    _, site = environment
+    done = run(site, "import gpu_kernels.cli as c; c.main(['--help'])")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("module", ["pool", "hub_config.pages", "remoting.agent"])
+def test_a_module_that_is_run_without_its_extra_says_which_one_it_wants(environment, module):
+    role, site = environment
+    extra = {"pool": "controller", "hub_config.pages": "hub", "remoting.agent": "agent"}[module]
+    has = {"pool": {"controller", "hub"}, "hub_config.pages": {"hub"}, "remoting.agent": {"agent", "kernel"}}
+    if role in has[module]:
+        pytest.skip("this role has what it runs with")
+    done = run(site, f"import runpy; runpy.run_module('gpu_kernels.{module}', run_name='__main__')")
+    assert done.returncode == 69, done.stderr
+    assert done.stderr.endswith(f"pip install 'gpu-kernels[{extra}]'\n")
+
+
 def test_a_roles_environment_has_nothing_of_other_roles(environment):
     role, site = environment
     code = "import importlib.util as u; print(*[n for n in {!r} if u.find_spec(n)])"

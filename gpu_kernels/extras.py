@@ -1,0 +1,25 @@
+"""What a role runs with is an extra of its name (docs/design/packages.md); who lacks it is told which."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gpu_kernels.exits import Exit
+
+
+@contextmanager
+def needed(extra: str, program: str) -> Iterator[None]:
+    """Around a role's imports. Exits with one line where a module of another distribution is not there."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "gpu_kernels":
+            raise
+        print(
+            f"{program}: {error.name} is not installed here. It comes with the extra of this role: "
+            f"pip install 'gpu-kernels[{extra}]'",
+            file=sys.stderr,
+        )
+        sys.exit(Exit.UNAVAILABLE)
