@@ -20,7 +20,8 @@ bool is_sound(const GkLibraryCall& head, std::span<const std::byte> arguments, A
     const maths::Library* const library = maths::library_of(head.library);
     if (!library || arguments.size() > to.size()) return false;
     if (head.wide > 1 || head.scalars_on_device > 1) return false;
-    const bool has_pointer_mode = head.library == kGkCublas || head.library == kGkCublasLt;
+    const bool has_pointer_mode =
+        head.library == kGkCublas || head.library == kGkCublasLt || head.library == kGkCusparse;
     if (head.scalars_on_device != 0 && !has_pointer_mode) return false;
     std::memcpy(to.data(), arguments.data(), arguments.size());
     maths::SizesAlone look(head.wide != 0, head.scalars_on_device != 0);

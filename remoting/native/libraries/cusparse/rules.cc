@@ -28,7 +28,10 @@ void show(Look& look, const char* name, Sparse& m, Holds holds) {
     if (holds == Holds::offsets) return;
     show_part(look, name, "indices", m.indices, type_of_index(m.index_type),
               batched(exactly(m.entries), m.index_stride, m.batch), pattern);
-    if (holds == Holds::pattern) return;
+    if (holds == Holds::pattern) {
+        m.values = 0;  // nobody has looked at it, and nobody is to follow it
+        return;
+    }
     const Access values = holds == Holds::whole ? Access::kWrite : access_of(holds);
     show_part(look, name, "values", m.values, m.type, batched({true, count}, m.value_stride, m.batch),
               values);
