@@ -388,6 +388,50 @@ def without_states(dnn: Cudnn) -> Results:
     y, _, _ = layer.forward(layer.array(laid_out(case, sequences)), None, None)
     wanted, _, _ = recurrent(case, weights, sequences, none, none)
     yield "without-states", apart(layer.get(y), laid_out(case, wanted, 1))
+    yield from as_frameworks_call(dnn)
+
+
+def as_frameworks_call(dnn: Cudnn) -> Results:
+    """Dropout without states but with a size (JAX), states with dimensions of 1 behind (PyTorch), one of two
+    weight lists asked for, no place for sizes that are not wanted, and no memory for states after.
+    """
+    case = Case(LSTM, 2, 3, 1, 2, (3, 3))
+    weights, sequences = random_weights(case, FLOAT), [random(FLOAT, n, 2) for n in case.lengths]
+    layer, size = Layer(dnn, case, FLOAT, weights), ctypes.c_size_t
+    made = ctypes.c_void_p()
+    assert dnn.library.cudnnCreateDropoutDescriptor(ctypes.byref(made)) == 0
+    given = ctypes.c_float(0), None, size(4096), ctypes.c_ulonglong(123)
+    assert dnn.library.cudnnSetDropoutDescriptor(made, dnn.handle, *given) == 0
+    layer.rnn = dnn.descriptor(
+        *("RNN", "RNN", 0, LSTM, BOTH, 1, 0, 0, 0, 0, 2, 3, 3, 1, made, 1),
+        suffix="_v8",
+    )
+    reserve, bias, bias_is = size(), ctypes.c_void_p(), Tensor(dnn, np.zeros((1, 1, 1)), FLOAT).descriptor
+    dnn("cudnnGetRNNTempSpaceSizes", layer.rnn, 1, layer.x, None, ctypes.byref(reserve))
+    bytes_ = size(layer.space.array.nbytes)
+    dnn(
+        "cudnnGetRNNWeightParams",
+        layer.rnn,
+        1,
+        bytes_,
+        at(layer.space),
+        0,
+        None,
+        None,
+        bias_is,
+        ctypes.byref(bias),
+    )
+    yield "bias-alone", 0.0 if bias.value else 1.0
+    h = Tensor(dnn, random(FLOAT, *case.states, 1, 1), FLOAT)
+    states = h.get().reshape(case.states)
+    x, y = (layer.array(laid_out(case, a)) for a in (sequences, [np.zeros((3, 6))] * 2))
+    kept = OnDevice(np.full(reserve.value, 0xFF, "uint8"))
+    dnn(
+        *("cudnnRNNForward", layer.rnn, 1, None, layer.x, at(x), layer.y, at(y), *h.passed, None),
+        *(*h.passed, None, bytes_, at(layer.space), size(0), None, reserve, at(kept)),
+    )
+    wanted, _, _ = recurrent(case, weights, sequences, states, states)
+    yield "as-frameworks-call", apart(layer.get(y), laid_out(case, wanted))
 
 
 def dropping(dnn: Cudnn) -> Results:

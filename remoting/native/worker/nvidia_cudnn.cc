@@ -29,7 +29,10 @@ class Calling {
         status_ = plain("cudnnSetStream", handle, call.stream);
     }
     ~Calling() {
-        for (const Made& each : made_) plain(("cudnnDestroy" + each.kind + "Descriptor").c_str(), each.descriptor);
+        // The last first: it may hold an earlier one.
+        for (auto each = made_.rbegin(); each != made_.rend(); ++each) {
+            plain(("cudnnDestroy" + each->kind + "Descriptor").c_str(), each->descriptor);
+        }
     }
     Calling(const Calling&) = delete;
     Calling& operator=(const Calling&) = delete;
@@ -82,9 +85,10 @@ class Calling {
     }
 
     void* descriptor(const Dropout& by) {
-        auto* const states = reinterpret_cast<void*>(by.states);
+        // States that nothing is drawn from were not looked at.
+        auto* const states = reinterpret_cast<void*>(by.rate > 0 ? by.states : 0);
         return make("Dropout", states ? "cudnnRestoreDropoutDescriptor" : "cudnnSetDropoutDescriptor", handle,
-                    static_cast<float>(by.rate), states, static_cast<size_t>(by.state_bytes),
+                    static_cast<float>(by.rate), states, static_cast<size_t>(states ? by.state_bytes : 0),
                     static_cast<unsigned long long>(by.seed));
     }
     void* descriptor(const Rnn& by) {
@@ -160,7 +164,7 @@ class Calling {
     template <typename Message>
     void prepare(Message& m, int mode, uint64_t weights) {
         const Sizes sizes = sizes_for(m.rnnDesc, mode, m.xDesc);
-        require(sizes.reserve <= static_cast<uint64_t>(m.reserveSpaceSize));
+        require(sizes.reserve == 0 || (m.reserveSpace && sizes.reserve <= static_cast<uint64_t>(m.reserveSpaceSize)));
         if (!m.workSpace || static_cast<uint64_t>(m.workSpaceSize) < sizes.work) {
             m.workSpaceSize = static_cast<int64_t>(sizes.work);
             if (sizes.work && status_ == ::cudnn::kSuccess && call_.make_room(sizes.work, m.workSpace) != CUDA_SUCCESS) {
@@ -182,7 +186,7 @@ class Calling {
         size_t bytes = 0;
         void *const by = descriptor(m.reduceTensorDesc), *const a = descriptor(m.aDesc), *const c = descriptor(m.cDesc);
         set("cudnnGetReductionWorkspaceSize", handle, by, a, c, &bytes);
-        if (bytes <= static_cast<uint64_t>(m.workspaceSizeInBytes)) return;
+        if (bytes == 0 || (m.workspace && bytes <= static_cast<uint64_t>(m.workspaceSizeInBytes))) return;
         m.workspaceSizeInBytes = static_cast<int64_t>(bytes);
         if (status_ == ::cudnn::kSuccess && call_.make_room(bytes, m.workspace) != CUDA_SUCCESS) {
             status_ = ::cudnn::kOutOfDeviceMemory;

@@ -273,6 +273,7 @@ inline void Frames::descriptor(wire::Writer& to, char kind) {
                      data_.coin(), data_.coin(), 0, {}, {2, 1}};
         if (data_.in_range<int>(0, 7) == 0) rows.lengths[data_.coin()] = static_cast<int32_t>(value());
         if (data_.in_range<int>(0, 15) == 0) rows.max_length = static_cast<int32_t>(value());
+        if (data_.in_range<int>(0, 15) == 0) rows.batch = static_cast<int32_t>(value());
         to.put(rows);
     } else {
         to.put(Reduction{data_.in_range<int32_t>(-1, 9), 0, 0, data_.in_range<int32_t>(0, 1), 0, 0});

@@ -12,11 +12,16 @@ DESCRIPTOR(Dropout, Dropout)
 
 namespace {
 
+// Without states the rate alone is set.
 Status describe(const void* descriptor, const void* handle, float rate, const void* states, size_t bytes,
                 unsigned long long seed) {
-    const Dropout dropout{rate, reinterpret_cast<uint64_t>(states), bytes, seed};
-    if (!all<Handle>().find(handle) || !is_dropout(dropout)) return kBadParameter;
-    return set(descriptor, dropout);
+    if (!all<Handle>().find(handle)) return kBadParameter;
+    return with<Dropout>(descriptor, [&](Dropout& own) {
+        const Dropout dropout{rate, reinterpret_cast<uint64_t>(states), bytes, seed};
+        if (!is_dropout(dropout)) return kBadParameter;
+        own = states ? dropout : Dropout{rate, own.states, own.state_bytes, own.seed};
+        return kSuccess;
+    });
 }
 
 }  // namespace

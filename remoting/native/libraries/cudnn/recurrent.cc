@@ -94,6 +94,7 @@ namespace {
 // A list of `rows`, each of `columns` numbers, at `place` of the weights; without any, no tensor.
 void give_place(void* descriptor, void** address, bool is_there, const Rnn& rnn, const void* weights, uint64_t place,
                 uint64_t rows, uint64_t columns) {
+    if (!address) return;
     Tensor tensor{rnn.type, is_there ? 3 : 0, {1, static_cast<int64_t>(rows), static_cast<int64_t>(columns)}, {}};
     if (is_there) pack(tensor, false);
     set(descriptor, is_there ? tensor : Tensor{rnn.type, 0, {}, {}});
@@ -106,10 +107,13 @@ void give_place(void* descriptor, void** address, bool is_there, const Rnn& rnn,
 CUDNN_EXPORT int cudnnGetRNNWeightParams(void* handle, void* descriptor, int pseudo_layer, size_t bytes,
                                          const void* weights, int gate, void* matrix_descriptor, void** matrix,
                                          void* bias_descriptor, void** bias) {
-    if (!all<Handle>().find(handle) || !all<Tensor>().find(matrix_descriptor) || !all<Tensor>().find(bias_descriptor)) {
+    // What is not asked for, no place is given for.
+    const auto is_pair = [](const void* made, void** address) {
+        return made ? address && all<Tensor>().find(made) : !address;
+    };
+    if (!all<Handle>().find(handle) || !is_pair(matrix_descriptor, matrix) || !is_pair(bias_descriptor, bias)) {
         return kBadParameter;
     }
-    if (!matrix || !bias) return kNullPointer;
     return with<Rnn>(descriptor, [&](const Rnn& own) {
         if (!is_rnn(own) || product(weights_of(own), bytes_of(type_of(own))) > bytes) return kBadParameter;
         if (pseudo_layer < 0 || length(pseudo_layer) >= pseudo_layers_of(own) || gate < 0) return kBadParameter;

@@ -7,10 +7,17 @@
 namespace maths::cudnn {
 
 constexpr bool is_dropout(const Dropout& dropout) {
-    return dropout.rate >= 0 && dropout.rate <= 1 && (dropout.rate == 0 || dropout.states != 0);
+    return dropout.rate >= 0 && dropout.rate <= 1;
 }
-constexpr Extent states_of(const Dropout& dropout) {
+constexpr bool can_draw(const Dropout& dropout) {
+    return dropout.rate == 0 || dropout.states != 0;
+}
+constexpr Extent all_states_of(const Dropout& dropout) {
     return exactly(static_cast<int64_t>(std::min<uint64_t>(dropout.state_bytes, INT64_MAX)));
+}
+// Those that random numbers are drawn from. Frameworks give a size without states where nothing is dropped.
+constexpr Extent states_of(const Dropout& dropout) {
+    return dropout.rate == 0 || dropout.states == 0 ? exactly(0) : all_states_of(dropout);
 }
 // A byte for each number, which says whether it was kept.
 constexpr bool has_room_for_mask(int64_t bytes, const Tensor& tensor) {
@@ -108,7 +115,7 @@ constexpr int64_t length_of(const RnnData& data, int64_t sequence) {
 }
 constexpr bool is_rnn_data(const RnnData& data) {
     if (element_type(data.type) == kNoType || data.layout < kTimeFirst || data.layout > kBatchFirst) return false;
-    if (data.max_length < 1 || data.batch < 1 || data.vector_size < 1) return false;
+    if (data.max_length < 1 || data.batch < 1 || data.batch > kMostArrays || data.vector_size < 1) return false;
     if (data.listed < 0 || data.listed > 1 || data.fills < 0 || data.fills > 1) return false;
     // So what a batch is worked on in is bounded by memory that is there.
     if (!data.listed) return data.lengths[0] >= 1 && data.lengths[0] <= data.max_length;
@@ -143,9 +150,12 @@ constexpr bool may_pad(const Rnn& rnn, const RnnData& data) {
     return rnn.flags == 1 || data.layout == kPacked || is_full;
 }
 
-// The states of all pseudo-layers, or none.
+// The states of all pseudo-layers; dimensions of 1 may follow.
 constexpr bool is_state(const Tensor& states, const Rnn& rnn, const RnnData& data) {
-    return is_tensor(states) && states.rank == 3 && states.type == rnn.type && states.dims[1] == data.batch &&
+    for (int i = 3; i < std::min(states.rank, kMostDims); ++i) {
+        if (states.dims[i] != 1) return false;
+    }
+    return is_tensor(states) && states.rank >= 3 && states.type == rnn.type && states.dims[1] == data.batch &&
            length(states.dims[0]) == pseudo_layers_of(rnn) && states.dims[2] == rnn.hidden_size;
 }
 constexpr bool recurs(const Rnn& rnn, const RnnData& x, const RnnData& y, const Tensor& h, const Tensor& c) {

@@ -97,7 +97,8 @@ std::vector<A> load_rows(const Steps& steps, const RnnData& data, uint64_t from)
 }
 
 template <typename A>
-void store_rows(const Steps& steps, const RnnData& data, uint64_t to, const A* rows) {
+void store_rows(const Steps& steps, const RnnData& data, uint64_t to, const A* rows, const Work& work) {
+    Watch watch(work);
     const Tensor list = list_of(data.type, data.vector_size);
     for_places(steps, data, [&](Count row, Count place) {
         store(list, behind(data, to, place), 0, rows + row * data.vector_size, {});
@@ -110,6 +111,7 @@ void store_rows(const Steps& steps, const RnnData& data, uint64_t to, const A* r
     for (Count i = 0; i < steps.batch(); ++i) {
         const Count sequence = steps.order[static_cast<size_t>(i)];
         for (Count step = steps.lengths[static_cast<size_t>(i)]; step < data.max_length; ++step) {
+            if (watch.stops(data.vector_size)) return;
             const Count place = data.layout == kBatchFirst ? sequence * data.max_length + step : step * data.batch + sequence;
             store(list, behind(data, to, place * data.vector_size), 0, fills.data(), {});
         }
@@ -498,7 +500,7 @@ void forward(recur& m, Work& work) {
         }
         if (layer + 1 < rnn.layers) input = layers.given_on(layer, masked);
     }
-    if (!work.stopped()) store_rows(steps, m.yDesc, m.y, layers.output(rnn.layers - 1));
+    if (!work.stopped()) store_rows(steps, m.yDesc, m.y, layers.output(rnn.layers - 1), work);
 }
 
 template <typename A>
@@ -524,7 +526,7 @@ void back_to_data(recur_back_data& m, Work& work) {
         for (size_t i = 0; layer > 0 && drops(rnn) && i < d_input.size(); ++i) d_input[i] *= layers.mask(layer - 1)[i];
         d_output = std::move(d_input);
     }
-    if (!work.stopped()) store_rows(steps, m.xDesc, m.dx, d_output.data());
+    if (!work.stopped()) store_rows(steps, m.xDesc, m.dx, d_output.data(), work);
 }
 
 template <typename A>
