@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -182,6 +183,32 @@ def too_large() -> dict[str, int]:
     a, u, v = (ctypes.c_void_p(int(address)) for _, address in square)
     sizes = (1, 0, n, n, a, n, ctypes.c_void_p(int(s)), u, n, v, n)
     return refused(lib.status("Dgesvdj", *sizes, room, 1, info, lib.settings("gesvdj")))
+
+
+OTHER = """
+import sys
+from tests.libraries.on_device import start
+start()
+print("here", flush=True)
+sys.stdin.read()
+"""
+
+
+def freed() -> dict[str, object]:
+    """What a program frees after a refusal is free, where another shares its worker too."""
+    with subprocess.Popen(
+        [sys.executable, "-c", OTHER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"here\n"
+        large = OnDevice(np.zeros((3000, 3000), "float64", order="F"))
+        filler = fill_but(16 << 20)
+        _, before, _ = driver.cuMemGetInfo()
+        status = lib.status("Dpotrf", 0, 3000, large, 3000, room, 1, info)
+        answers = [driver.cuMemFree(filler)[0], driver.cuCtxSynchronize()[0]]
+        _, free, _ = driver.cuMemGetInfo()
+        other.communicate(b"")
+        return {"status": status, "told": sorted(map(int, answers)), "free": free > before}
 
 
 def beside_a_call() -> dict[str, bool]:

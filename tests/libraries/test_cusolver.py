@@ -96,6 +96,10 @@ def test_a_call_that_finds_no_room_says_how_much_it_takes_and_others_go_on(envir
     assert words in told
 
 
+def test_what_is_freed_after_a_refusal_is_free_and_the_refusal_is_told(environment) -> None:
+    assert behaviour(environment, "freed")[0] == {"status": 0, "told": [0, OUT_OF_MEMORY], "free": True}
+
+
 def test_an_allocation_waits_for_no_call_that_has_room(environment) -> None:
     assert behaviour(environment, "beside_a_call")[0] == {"allocated": True, "meanwhile": True}
 

@@ -99,7 +99,7 @@ CUresult OwnWork::wait(uint8_t device) {
 
 // cuMemFree waits for the whole context. A free in the order of a stream waits for that stream alone, and
 // CUDA lets it free memory of cuMemAlloc too.
-CUresult OwnWork::free(uint8_t device, uint64_t address) {
+CUresult OwnWork::free(uint8_t device, uint64_t address, CUresult& error) {
     const Driver& driver = worker_.driver;
     const auto memory = static_cast<CUdeviceptr>(address);
     const std::lock_guard lock(mutex_);
@@ -107,8 +107,11 @@ CUresult OwnWork::free(uint8_t device, uint64_t address) {
     constexpr unsigned kFlags = CU_STREAM_NON_BLOCKING;
     if (!stream && invoke(driver.cuStreamCreateWithPriority, &stream, kFlags, 0) != CUDA_SUCCESS)
         stream = nullptr;
-    if (stream && invoke(driver.cuMemFreeAsync, memory, stream) == CUDA_SUCCESS)
-        return invoke(driver.cuStreamSynchronize, stream);
+    if (stream && invoke(driver.cuMemFreeAsync, memory, stream) == CUDA_SUCCESS) {
+        const CUresult waited = invoke(driver.cuStreamSynchronize, stream);
+        if (error == CUDA_SUCCESS) error = waited;
+        return CUDA_SUCCESS;
+    }
     return invoke(driver.cuMemFree_v2, memory);
 }
 

@@ -47,8 +47,9 @@ class OwnWork {
     // A lane's thread ends.
     void thread_ends();
 
-    // Frees an allocation that no work of the session uses any more.
-    CUresult free(uint8_t device, uint64_t address);
+    // Frees an allocation that no work of the session uses any more. `error`, if there is none yet: what work
+    // has answered that was waited for here.
+    CUresult free(uint8_t device, uint64_t address, CUresult& error);
 
   private:
     // An event; whoever waits for it keeps it.

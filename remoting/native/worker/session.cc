@@ -87,7 +87,8 @@ void Session::end() {
 
 void Session::free(const Allocation& allocation) {
     if (allocation.charged == 0) return;
-    own_work.free(allocation.device, allocation.base);
+    CUresult nobodys = CUDA_SUCCESS;
+    own_work.free(allocation.device, allocation.base, nobodys);
     worker_.freed(allocation);
 }
 
