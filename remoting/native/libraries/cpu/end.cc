@@ -133,6 +133,7 @@ extern "C" __attribute__((visibility("default"))) int gk_cpu_end(const void* cal
     } catch (const Stopped&) {
         return CUDA_SUCCESS;
     } catch (const std::exception&) {  // no memory, or a length that no memory has
+        slice->tell(slice->user, "a library's call found no memory in the process, and may be done in part");
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
 }

@@ -29,7 +29,7 @@ class CallThreads final : public thread_pool {
             const softgpu::driver::SignalsBlocked blocked;
             others.reserve(parts);
             while (others.size() + 1 < parts) others.emplace_back(run);
-        } catch (const std::system_error&) {
+        } catch (const std::exception&) {  // no thread, or no memory for one
         }
         run();
         for (std::thread& other : others) other.join();

@@ -14,6 +14,7 @@
 #include "log.h"
 #include "session.h"
 #include "stream_call.h"
+#include "wire/sticky.h"
 
 namespace softgpu::driver {
 namespace {
@@ -96,11 +97,10 @@ CUresult run(Running running, const std::vector<std::byte>& call) {
                         .tell = tell};
     if (!running.is_interrupted()) {
         const auto result = static_cast<CUresult>(cpu_end()(call.data(), call.size(), &slice));
-        // What found no room, or is not done, has changed nothing: it is the session's own error, and others
-        // of the context, and its later work, go on.
-        const bool is_refusal = result == CUDA_ERROR_OUT_OF_MEMORY || result == CUDA_ERROR_NOT_SUPPORTED;
-        if (is_refusal) running.session.refused_work(result);
-        if (result != CUDA_SUCCESS && !is_refusal) return result;
+        // An error that ends no context, such as no room to work in, is the session's own: others of the
+        // context, and its later work, go on.
+        if (wire::is_sticky(result)) return result;
+        if (result != CUDA_SUCCESS) running.session.refused_work(result);
     }
     if (running.is_interrupted()) running.session.lost_work();
     return CUDA_SUCCESS;

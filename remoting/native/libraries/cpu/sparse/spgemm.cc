@@ -94,7 +94,7 @@ CUresult run(spgemm_count& m, Type, Work& work) {
 // The product may be another by now than the one whose entries were counted.
 CUresult run(spgemm& m, Type, Work& work) {
     const Type type = as_type(m.compute);
-    if (!is_zero(m.beta, type)) return CUDA_ERROR_NOT_SUPPORTED;
+    if (!is_zero(m.beta, type)) work.fail(CUDA_ERROR_NOT_SUPPORTED, "with beta it is not done here");
     return of_type(type, [&]<typename T>(T) {
         Walk walk(work);
         work.reserve(Product<T>::bytes_for(m.A, m.B));
