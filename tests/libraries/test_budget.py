@@ -104,6 +104,20 @@ def test_what_nobody_will_give_back_is_not_waited_for(budget) -> None:
     budget.library.budget_free(budget.budget, allocated)
 
 
+def test_small_calls_keep_nobody_waiting_for_the_slice(budget) -> None:
+    """What they have is beside the slice, and gives nothing back to it."""
+    allocated = ctypes.c_uint64(SLICE - 40 * MIB)
+    assert budget.library.budget_allocate(budget.budget, allocated)
+    answer, give_back = budget.reserve(1 * MIB)
+    assert answer == RESERVED
+    call = Call(budget, 41 * MIB)
+    call.ends.set()
+    call.join(60)
+    assert call.answer == NONE_LEFT
+    give_back()
+    budget.library.budget_free(budget.budget, allocated)
+
+
 def test_calls_begin_in_the_order_in_which_they_came(budget) -> None:
     """Each needs more than half: one at a time."""
     began: list[Call] = []

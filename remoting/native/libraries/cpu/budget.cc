@@ -24,6 +24,7 @@ void Budget::Room::give_back() {
     {
         const std::lock_guard lock(budget->mutex_);
         if (is_beside_) budget->beside_ -= bytes_;
+        if (!is_beside_) --budget->in_slice_;
         --budget->rooms_;
     }
     budget->changed_.notify_all();
@@ -34,6 +35,7 @@ bool Budget::take(uint64_t bytes, Source& source, Room& room) {
     const bool is_beside = bytes <= kBeside - beside_;
     if (!is_beside && !source.take(bytes)) return false;
     if (is_beside) beside_ += bytes;
+    if (!is_beside) ++in_slice_;
     ++rooms_;
     room.budget_ = this, room.source_ = &source, room.bytes_ = bytes, room.is_beside_ = is_beside;
     return true;
@@ -50,7 +52,9 @@ Budget::Answer Budget::reserve(uint64_t bytes, Source& source, const std::functi
     while (!stopped()) {
         const bool is_first = line_.front().who == me || goes_before(line_.front(), bytes);
         if (is_first && take(bytes, source, room)) answer = Answer::reserved;
-        if (is_first && answer != Answer::reserved && rooms_ == 0) answer = Answer::none_left;
+        // What is beside the slice gives nothing back to those that do not fit there.
+        const unsigned awaited = bytes > kBeside ? in_slice_ : rooms_;
+        if (is_first && answer != Answer::reserved && awaited == 0) answer = Answer::none_left;
         if (answer != Answer::stopped) break;
         changed_.wait_for(lock, kLook);
     }

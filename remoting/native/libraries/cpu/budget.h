@@ -64,6 +64,7 @@ class Budget {
     std::deque<Waiting> line_;
     uint64_t beside_ = 0;  // that are taken
     unsigned rooms_ = 0;
+    unsigned in_slice_ = 0;  // of these, that are not beside it
 };
 
 }  // namespace maths
