@@ -144,6 +144,14 @@ def reseeded() -> dict[str, bool]:
     }
 
 
+def begun_anew() -> dict[str, bool]:
+    """MT19937 has no offset: a seed begins its sequence, the same seed too."""
+    generator = curand.generator("mt19937", seed=5)
+    found = generator.numbers("", 20)
+    generator.set(5, "SetPseudoRandomGeneratorSeed")
+    return {"right": bool(np.array_equal(generator.numbers("", 20), found))}
+
+
 def outside() -> dict[str, int]:
     buffer = OnDevice(np.zeros(32, "uint32"))
     return after(curand.generator("xorwow").status("Generate", at(int(buffer.address)), size(1 << 40)))

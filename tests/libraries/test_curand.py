@@ -90,6 +90,10 @@ def test_a_seed_leaves_the_place_and_an_offset_sets_it(environment) -> None:
     assert behaviour(environment, "reseeded")[0] == {"right": True}
 
 
+def test_each_seed_begins_the_twisters_sequence(environment) -> None:
+    assert behaviour(environment, "begun_anew")[0] == {"right": True}
+
+
 @pytest.mark.parametrize(
     ("what", "error", "words"),
     [

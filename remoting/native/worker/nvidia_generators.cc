@@ -75,11 +75,13 @@ CUresult NvidiaGenerators::Made::set(const Generate& call) {
     const bool pseudo = !is_quasi(wanted.kind);
     change(is_new || wanted.ordering != settings.ordering, "curandSetGeneratorOrdering",
            static_cast<int>(wanted.ordering));
-    change(pseudo && (is_new || wanted.seed != settings.seed), "curandSetPseudoRandomGeneratorSeed",
+    const bool is_placed = is_new || call.offsets != offsets;
+    const bool is_seeded = wanted.kind == kMt19937 ? is_placed : is_new || wanted.seed != settings.seed;
+    change(pseudo && is_seeded, "curandSetPseudoRandomGeneratorSeed",
            static_cast<unsigned long long>(wanted.seed));
     change(!pseudo && (is_new || wanted.dimensions != settings.dimensions),
            "curandSetQuasiRandomGeneratorDimensions", static_cast<unsigned>(wanted.dimensions));
-    change(wanted.kind != kMt19937 && (is_new || call.offsets != offsets), "curandSetGeneratorOffset",
+    change(wanted.kind != kMt19937 && is_placed, "curandSetGeneratorOffset",
            static_cast<unsigned long long>(wanted.offset));
     settings = wanted;
     offsets = call.offsets;

@@ -125,11 +125,14 @@ CURAND_EXPORT Status curandSetStream(void* handle, CUstream stream) {
 }
 
 CURAND_EXPORT Status curandSetPseudoRandomGeneratorSeed(void* handle, unsigned long long seed) {
-    return set(handle, [seed](Settings& settings) {
-        if (numbers::is_quasi(settings.kind)) return kTypeError;
-        settings.seed = seed;
-        return kSuccess;
-    });
+    const auto own = generators().find(handle);
+    if (!own) return kNotInitialized;
+    const std::lock_guard lock(own->mutex);
+    if (numbers::is_quasi(own->settings.kind)) return kTypeError;
+    own->settings.seed = seed;
+    // A twister goes nowhere but to the beginning of a seed, its present one's too.
+    if (own->settings.kind == numbers::kMt19937) begin_at_offset(*own);
+    return kSuccess;
 }
 
 CURAND_EXPORT Status curandSetGeneratorOffset(void* handle, unsigned long long offset) {

@@ -107,7 +107,7 @@ const SecondPowers& mrg_second() {
 
 }  // namespace
 
-// The seed's two halves, mixed into the start that Marsaglia's article gives.
+// The start that Marsaglia's article gives, with the seed's two halves mixed into it.
 Xorwow::Xorwow(uint64_t seed) {
     const uint32_t low = 1099087573 * (static_cast<uint32_t>(seed) ^ 0xaad26b49);
     const uint32_t high = 2591861531 * (static_cast<uint32_t>(seed >> 32) ^ 0xf7dcefdd);

@@ -1,8 +1,11 @@
 // The sequences behind the generators, each from its authors' publication: XORWOW (Marsaglia 2003), MRG32k3a
 // (L'Ecuyer 1999), Philox4x32-10 (Salmon and others 2011), MT19937 (Matsumoto and Nishimura 1998). A draw is
-// what a lane gives at a time.
+// what a lane gives at a time. How a seed begins the first two, and how MRG32k3a's numbers become bits, is in
+// no publication: those numbers are of public implementations, and checked against NVIDIA's library
+// (tests/libraries/curand_known.json).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -56,14 +59,17 @@ class Mrg32k3a {
     void skip_lanes(uint64_t lanes);
     void next_lane();
 
-    uint32_t bits() { return static_cast<uint32_t>(static_cast<double>(draw()) * kToBits); }
+    // The largest draw comes out just above 2^32.
+    uint32_t bits() {
+        return static_cast<uint32_t>(std::min(static_cast<double>(draw()) * kToBits, 4294967295.0));
+    }
     float single() { return static_cast<float>(fine()); }
     double fine() { return static_cast<double>(draw()) * kToFraction; }
     double twofold() { return fine(); }
 
   private:
     static constexpr double kToFraction = 1.0 / kFirst;
-    static constexpr double kToBits = 1.000000048662;  // just below 2^32 for the largest
+    static constexpr double kToBits = 1.000000048662;
 
     // In 1..kFirst.
     uint64_t draw() {

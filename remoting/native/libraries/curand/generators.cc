@@ -59,17 +59,16 @@ Status look() {
 void begin_at_offset(Generator& generator) {
     ++generator.offsets;
     generator.position = start_of(generator.settings);
+    if (generator.settings.kind == kMt19937) generator.twister = Mt19937::seeded(generator.settings.seed);
 }
 
 void change_to(Generator& generator, const Settings& settings) {
-    const bool is_seeded = generator.offsets == 0 || settings.seed != generator.settings.seed;
     Position& position = generator.position;
     const uint64_t before = lanes_of(generator.settings), lanes = lanes_of(settings);
     if (lanes != before) {
         const uint64_t draws = position.row * before + position.lane;
         position = {draws / lanes, draws % lanes, position.step, position.within};
     }
-    if (settings.kind == kMt19937 && is_seeded) generator.twister = Mt19937::seeded(settings.seed);
     generator.settings = settings;
 }
 

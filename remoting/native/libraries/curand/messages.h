@@ -77,7 +77,7 @@ struct Generate {
     int64_t result;
     double first, second;  // mean and deviation; of a Poisson distribution lambda
     uint64_t number;       // of the generator in the program's process: NVIDIA's own is kept for it
-    uint64_t offsets;      // that it was set to, one after another
+    uint64_t offsets;      // that it was set to, one after another; of MT19937, seeds
     Settings settings;
     Position position;
 };
