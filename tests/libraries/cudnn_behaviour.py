@@ -16,7 +16,7 @@ from cuda.bindings import driver
 
 from tests.libraries import graphs, recurrent
 from tests.libraries.convolutions import CASES, forward
-from tests.libraries.cudnn_on_device import FLOAT, Cudnn, Filter, Scale, Tensor, apart, random
+from tests.libraries.cudnn_on_device import BAD_PARAMETER, FLOAT, Cudnn, Filter, Scale, Tensor, apart, random
 from tests.libraries.graphs import Backend
 from tests.libraries.on_device import OnDevice, start
 
@@ -123,10 +123,11 @@ def outside() -> dict[str, int]:
 
 
 def endless() -> dict[str, int]:
-    """Dimensions whose product is more than 64 bits hold."""
+    """A list that no slice holds; a product of dimensions that no 64 bits hold is no tensor at all."""
     small = OnDevice(np.zeros(64, "float32"))
     at, most = ctypes.c_void_p(int(small.address)), (1 << 31) - 1
-    far = dnn.descriptor("Tensor", "Tensor4d", 0, 0, most, most, most, most)
+    far = dnn.descriptor("Tensor", "Tensor4d", 0, 0, most, 1, 1, 1)
+    assert dnn.library.cudnnSetTensor4dDescriptor(far, 0, 0, most, most, most, most) == BAD_PARAMETER
     status = dnn.status("cudnnScaleTensor", far, at, one)
     (error,) = driver.cuCtxSynchronize()
     return {"status": status, "after": int(error)}
