@@ -14,27 +14,10 @@ namespace {
 
 using namespace maths::curand;
 
-CUresult meaning(int status) {
-    switch (status) {
-        case curand::kSuccess:
-            return CUDA_SUCCESS;
-        case curand::kAllocationFailed:
-            return CUDA_ERROR_OUT_OF_MEMORY;
-        case curand::kTypeError:
-        case curand::kOutOfRange:
-        case curand::kLengthNotMultiple:
-            return CUDA_ERROR_INVALID_VALUE;
-        case curand::kArchMismatch:
-            return CUDA_ERROR_NOT_SUPPORTED;
-        default:
-            return CUDA_ERROR_LAUNCH_FAILED;
-    }
-}
-
 template <typename... Arguments>
 CUresult invoke_named(void* library, const char* name, Arguments... arguments) {
     const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name));
-    return function ? meaning(function(arguments...)) : CUDA_ERROR_NOT_SUPPORTED;
+    return function ? curand::result_of(function(arguments...)) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // cuRAND's codes, as NVIDIA's documentation of the API has them.
 #pragma once
 
-#include <cuda.h>
+#include "answers.h"
 
 #define CURAND_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -20,21 +20,14 @@ enum Status : int {
     kInternalError = 999,
 };
 
-// What a driver's answer is in cuRAND's words.
+// A driver that has not started is no case of its own where numbers are made.
+inline constexpr libraries::Words<Status> kWords{kSuccess,    kLaunchFailure, kAllocationFailed,
+                                                 kOutOfRange, kArchMismatch,  kLaunchFailure};
 constexpr Status meaning(CUresult result) {
-    switch (result) {
-        case CUDA_SUCCESS:
-            return kSuccess;
-        case CUDA_ERROR_OUT_OF_MEMORY:
-            return kAllocationFailed;
-        case CUDA_ERROR_INVALID_VALUE:
-            return kOutOfRange;
-        case CUDA_ERROR_NOT_SUPPORTED:
-        case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
-            return kArchMismatch;
-        default:
-            return kLaunchFailure;
-    }
+    return kWords.of(result);
+}
+constexpr CUresult result_of(int status) {
+    return kWords.result_of(status == kTypeError || status == kLengthNotMultiple ? kOutOfRange : status);
 }
 
 }  // namespace curand
