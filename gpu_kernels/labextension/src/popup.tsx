@@ -38,12 +38,9 @@ function Content(props: IProps): JSX.Element {
   const [refusal, setRefusal] = React.useState('');
   const dialog = React.useRef<HTMLDivElement>(null);
 
-  // Whoever came by the keyboard goes on here, also when the button just pressed is no longer there.
-  React.useEffect(() => {
-    if (!busy && !dialog.current?.contains(document.activeElement)) {
-      dialog.current?.focus();
-    }
-  }, [busy]);
+  // Whoever came by the keyboard goes on here. Only when it opens: a change that ends
+  // just as the popup closes would take the focus back from the item.
+  React.useEffect(() => dialog.current?.focus(), []);
 
   const change = async (what: Change, size?: string) => {
     // The button pressed is disabled from now on, or gone: it would keep Escape and Tab to itself.
