@@ -41,6 +41,14 @@ def misfits() -> dict[str, int]:
     said["both in place"] = lib.status("Sgesvd", "O", "O", *given)
     said["no settings"] = lib.status("Ssyevj", 0, 0, N, a, N, tau, room, 1, info, None)
     said["room of a negative size"] = lib.status("Spotrf_bufferSize", 0, -N, a, N, ctypes.byref(count))
+    settings = lib.settings("gesvdj")
+    for name, tolerance in {"no number": np.nan, "negative": -1.0}.items():
+        set_tolerance = lib.library.cusolverDnXgesvdjSetTolerance
+        said[f"tolerance {name}"] = set_tolerance(settings, ctypes.c_double(tolerance))
+    said["sweeps"] = lib.library.cusolverDnXgesvdjSetMaxSweeps(settings, -1)
+    said["room of a short lead"] = lib.status("Spotrf_bufferSize", 0, N, a, N - 1, ctypes.byref(count))
+    reflectors = (2, N, N, a, N, tau, ctypes.byref(count))
+    said["room of more columns than rows"] = lib.status("Sorgqr_bufferSize", *reflectors)
     said["room to nowhere"] = lib.status("Spotrf_bufferSize", 0, N, a, N, None)
     assert (a.get() == np.eye(N)).all()
     return said
@@ -62,6 +70,12 @@ def unsupported() -> dict[str, int]:
         ctypes.c_size_t(1),
         info,
     )
+    count, settings = ctypes.c_int(), lib.settings("gesvdj")
+    batch = (1, 33, 33, a, 33, tau, a, 33, a, 33, ctypes.byref(count), settings, 2)
+    sizes = ctypes.c_size_t(), ctypes.c_size_t()
+    of_any = (lib.params, 1, 0, long(N), 0, a, long(N), 4, tau, 0, a, long(N), 0, a, long(N), 0)
+    apart = long(N * N)
+    approximate = (1, N, N, N, a, N, apart, tau, long(N), a, N, apart, a, N, apart)
     large = (1, 33, 33, a, 33, tau, a, 33, a, 33, room, 1, info, lib.settings("gesvdj"), 2)
     return {
         "half precision": lib.status("Xpotrf", *half),
@@ -69,7 +83,11 @@ def unsupported() -> dict[str, int]:
             "Sgesvd", "N", "N", 3, N, a, N, tau, a, N, a, N, room, 1, None, info
         ),
         "large matrices in a batch": lib.status("SgesvdjBatched", *large),
-        "eigenvalues of any matrix": lib.status("Xgeev"),
+        "mixed precision": lib.status("SSgesv"),
+        "left vectors": lib.status("Xgeev_bufferSize", *of_any, *map(ctypes.byref, sizes)),
+        "residuals": lib.status("SgesvdaStridedBatched", *approximate, room, 1, info, info, 1),
+        "room for more columns than rows": lib.status("Sgesvd_bufferSize", 3, N, ctypes.byref(count)),
+        "room for large matrices in a batch": lib.status("SgesvdjBatched_bufferSize", *batch),
     }
 
 
@@ -87,6 +105,13 @@ def wrapping() -> dict[str, int]:
     sizes = (lib.params, 0, 0, long(N), 0, matrix(), long(1 << 62), 0, matrix(), 0)
     rooms = (room, ctypes.c_size_t(1), None, ctypes.c_size_t(1))
     return after(lib.status("XsyevBatched", *sizes, *rooms, info, long(1 << 20)))
+
+
+def apart() -> dict[str, int]:
+    """A batch whose results are further apart than the slice is long."""
+    a, tau, near, far = matrix(), OnDevice(np.zeros(64, "float32")), long(N * N), long(1 << 40)
+    sizes = (1, N, N, N, a, N, long(0), tau, long(N), a, N, far, a, N, near)
+    return after(lib.status("SgesvdaStridedBatched", *sizes, room, 1, info, None, 2))
 
 
 def foreign_info() -> dict[str, int]:
@@ -130,6 +155,7 @@ def no_numbers() -> dict[str, int]:
     ended, s = 0, OnDevice(np.zeros(30, "float32"))
     pivots, settings = OnDevice(np.zeros(30, "int32")), lib.settings("gesvdj")
     u, v = (OnDevice(np.zeros((30, 30), "float32")) for _ in range(2))
+    w, rooms = OnDevice(np.zeros(30, "complex64")), (room, ctypes.c_size_t(1), None, ctypes.c_size_t(1))
     generator = np.random.default_rng(5)
     bits = generator.integers(0, 1 << 32, (30, 30)).astype("uint32").view("float32")
     for values in (np.full((30, 30), np.nan), np.full((30, 30), np.inf), bits):
@@ -140,6 +166,10 @@ def no_numbers() -> dict[str, int]:
             "Sgeqrf": (30, 30, a, 30, s, room, 1, info),
             "Ssytrf": (1, 30, a, 30, pivots, room, 1, info),
             "Ssyevd": (1, 0, 30, a, 30, s, room, 1, info),
+            "Xgeev": (
+                *(lib.params, 0, 1, long(30), 0, a, long(30), 4, w, 0, None, long(1), 0, v, long(30), 0),
+                *(*rooms, info),
+            ),
             "Sgesvdj": (1, 0, 30, 30, a, 30, s, u, 30, v, 30, room, 1, info, settings),
         }.items():
             a.put(np.asfortranarray(values.astype("float32")))
@@ -178,7 +208,7 @@ def full() -> dict[str, int]:
 
 def too_large() -> dict[str, int]:
     """Singular vectors of a matrix whose copies are more than the slice, were it empty."""
-    n = 5000
+    n = 6000
     (_, s), *square = (driver.cuMemAlloc(size * 8) for size in (n, n * n, n * n, n * n))
     a, u, v = (ctypes.c_void_p(int(address)) for _, address in square)
     sizes = (1, 0, n, n, a, n, ctypes.c_void_p(int(s)), u, n, v, n)
@@ -224,6 +254,22 @@ def beside_a_call() -> dict[str, bool]:
     (running,) = driver.cuStreamQuery(stream)
     driver.cuCtxSynchronize()
     return {"allocated": int(error) == 0, "meanwhile": int(running) == 600}
+
+
+def too_long() -> dict[str, int]:
+    """Singular vectors that would be computed for hours."""
+    n = 8000
+    (_, s), *square = (driver.cuMemAlloc(size * 4) for size in (n, n * n, n * n, n * n))
+    a, u, v = (ctypes.c_void_p(int(address)) for _, address in square)
+    sizes = (1, 0, n, n, a, n, ctypes.c_void_p(int(s)), u, n, v, n)
+    return after(lib.status("Sgesvdj", *sizes, room, 1, info, lib.settings("gesvdj")))
+
+
+def thin() -> dict[str, int]:
+    """A row of many columns takes little more than its copy."""
+    n = 10_000_000
+    a, tau = OnDevice(np.full((1, n), 3, "float32", order="F")), OnDevice(np.zeros(1, "float32"))
+    return after(lib.status("Sgeqrf", 1, n, a, 1, tau, room, 1, info))
 
 
 def in_line() -> dict[str, int]:

@@ -52,6 +52,28 @@ assert lib.status("Xsyevd", lib.params, *given) == 0
 passed["Xsyevd"] = said(0, 1, 9, 5, a, 11, 1, w, 5, "room", 12345, "room", 678, info)
 assert int(driver.cuCtxSynchronize()[0]) == 0
 
+given = (0, 1, long(9), 0, at(a), long(11), 4, at(w), 0, None, long(1), 0, at(pivots), long(12), 0)
+assert lib.status("Xgeev", lib.params, *given, None, size(1), None, size(1), at(info)) == 0
+passed["Xgeev"] = said(
+    0, 1, 9, 0, a, 11, 4, w, 0, "(nil)", 1, 0, pivots, 12, 0, "room", 222, "room", 33, info
+)
+sizes = (1, 3, 7, 5, at(a), 8, long(50), at(w), long(4), at(pivots), 9, long(60), at(a), 10, long(70))
+assert lib.status("CgesvdaStridedBatched", *sizes, None, 1, at(info), None, 2) == 0
+values = (1, 3, 7, 5, a, 8, 50, w, 4, pivots, 9, 60, a, 10, 70)
+passed["CgesvdaSize"] = said(*values, 2)
+passed["Cgesvda"] = said(*values, 500, info, "(nil)", 2)
+assert int(driver.cuCtxSynchronize()[0]) == 0
+
+# What is not wanted has no address, whatever the program says.
+sizes = (0, 0, 5, 4, at(a), 6, at(w), ctypes.c_void_p(64), 6, ctypes.c_void_p(128), 6)
+assert lib.status("Sgesvdj", *sizes, None, 1, at(info), lib.settings("gesvdj")) == 0
+passed["Sgesvdj"] = passed["SgesvdjSize"] = said(0, "(nil)", "(nil)")
+assert int(driver.cuCtxSynchronize()[0]) == 0
+
+given = (0, 1, long(77), 5, at(a), long(77), 1, at(w), 5, None, size(1), None, size(1), at(info))
+too_much = lib.status("Xsyevd", lib.params, *given)
+passed["too much on the host"] = [too_much, int(driver.cuCtxSynchronize()[0])]
+
 outside = lib.status("Dgetrf", 5, 4, at(a), 1 << 30, None, at(pivots), at(info))
 passed["outside"] = [outside, int(driver.cuCtxSynchronize()[0])]
 refused = lib.status("Spotrs", 0, 2, 2, at(a), 2, at(w), 2, at(info))

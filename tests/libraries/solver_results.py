@@ -355,7 +355,90 @@ def singular(lib: Solver) -> Found:
         yield f"{letter}gesvdjBatched", apart(whole, matrices)
 
 
-GROUPS = {each.__name__: each for each in (cholesky, lu, orthogonal, symmetric, eigenvalues, singular)}
+def approximate(lib: Solver) -> Found:
+    """Of a batch with gaps: values alone, the largest ones with their vectors, and all that there are."""
+    for letter, kind in LETTERS.items():
+        name, batch = f"{letter}gesvdaStridedBatched", 3
+        for m, n, rank in ((1, 1, 1), (20, 6, 6), (20, 6, 2), (5, 8, 5)):
+            matrices = [random(kind, m, n) for _ in range(batch)]
+            a = along(matrices, n * (m + GAP) + 5)
+            for job in (0, 1):
+                s = OnDevice(np.full((batch, rank + 2), 99, REAL[letter]))
+                u, v = (OnDevice(np.full((batch, rank * (rows + GAP) + 7), 99, kind)) for rows in (m, n))
+                sizes = (job, rank, m, n, a, m + GAP, long(a.array.shape[1]), s, long(rank + 2))
+                for on, rows in ((u, m), (v, n)):
+                    sizes += (on, rows + GAP, long(on.array.shape[1]))
+                count = lib.elements(name, *sizes, after=(batch,))
+                assert lib.status(name, *sizes, lib.room, count, lib.info, None, batch) == 0
+                assert lib.codes(batch) == [0] * batch
+                assert (s.get()[:, rank:] == 99).all()
+                for i, matrix in enumerate(matrices):
+                    wanted = np.linalg.svd(matrix, full_matrices=False)
+                    yield f"{name} values", apart(s.get()[i, :rank], wanted[1][:rank])
+                    if not job:
+                        assert (u.get() == 99).all()
+                        assert (v.get() == 99).all()
+                        continue
+                    left, right = (taken(on.get()[i], rows, rank) for on, rows in ((u, m), (v, n)))
+                    best = wanted[0][:, :rank] * wanted[1][:rank] @ wanted[2][:rank]
+                    yield name, apart(left * s.get()[i, :rank] @ right.conj().T, best)
+
+
+def along(matrices: list[np.ndarray], apart_: int) -> OnDevice:
+    """One behind the other, so far apart, with columns that are `GAP` further apart than they need be."""
+    rows, columns = matrices[0].shape
+    flat = np.full((len(matrices), apart_), 99, matrices[0].dtype)
+    for i, matrix in enumerate(matrices):
+        view = flat[i, : columns * (rows + GAP)].reshape(columns, rows + GAP)
+        view[:, :rows] = matrix.T
+    return OnDevice(flat)
+
+
+def taken(flat: np.ndarray, rows: int, columns: int) -> np.ndarray:
+    """A matrix that was written with such a gap, and nothing but it."""
+    view = flat[: columns * (rows + GAP)].reshape(columns, rows + GAP)
+    assert (view[:, rows:] == 99).all()
+    assert (flat[columns * (rows + GAP) :] == 99).all()
+    return view[:, :rows].T
+
+
+def any_eigenvalues(lib: Solver) -> Found:
+    """Of matrices that are not symmetric: complex numbers, or their parts, where the matrix is real."""
+    for letter, kind in LETTERS.items():
+        number, is_real = TYPES[kind], kind == REAL[letter]
+        of_values = "complex64" if kind in ("float32", "complex64") else "complex128"
+        for n in (1, 7, 50):
+            a = random(kind, n, n)
+            wanted = np.sort_complex(np.linalg.eigvals(a))
+            for as_kind in (of_values, kind) if is_real else (of_values,):
+                for job in (0, 1):
+                    w = OnDevice(np.zeros(n if as_kind == of_values else 2 * n, as_kind))
+                    on, v = spaced(a), spaced(np.zeros((n, n), kind))
+                    sizes = (lib.params, 0, job, long(n), number, on, long(n + GAP), TYPES[as_kind], w)
+                    sizes += (number, None, long(1), number, v, long(n + GAP), number)
+                    assert lib.status("Xgeev", *sizes, *lib.rooms("Xgeev", *sizes), lib.info) == 0
+                    assert lib.codes() == [0]
+                    values = w.get() if as_kind == of_values else w.get()[:n] + 1j * w.get()[n:]
+                    yield f"{letter}Xgeev", apart(np.sort_complex(values), wanted)
+                    if job:
+                        vectors = paired(inner(v), values) if is_real else inner(v)
+                        yield f"{letter}Xgeev vectors", apart(a @ vectors, vectors * values)
+                        yield f"{letter}Xgeev length", apart(np.linalg.norm(vectors, axis=0), np.ones(n))
+
+
+def paired(columns: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Vectors whose real and imaginary parts stand in two columns, where a value is complex."""
+    vectors = columns.astype(complex)
+    for j in np.flatnonzero(values.imag > 0):
+        vectors[:, j] = columns[:, j] + 1j * columns[:, j + 1]
+        vectors[:, j + 1] = vectors[:, j].conj()
+    return vectors
+
+
+GROUPS = {
+    each.__name__: each
+    for each in (cholesky, lu, orthogonal, symmetric, eigenvalues, singular, approximate, any_eigenvalues)
+}
 
 
 def main(group: str, library: str) -> None:

@@ -10,7 +10,7 @@ from tests.libraries.programs import runner_of
 from tests.native_build import python_path
 
 NOT_INITIALIZED, INVALID_VALUE, NOT_SUPPORTED = 1, 3, 9
-OUT_OF_MEMORY, ILLEGAL_ADDRESS = 2, 700
+OUT_OF_MEMORY, ILLEGAL_ADDRESS, UNSUPPORTED_WORK = 2, 700, 801
 pytestmark = [pytest.mark.native, pytest.mark.timeout(600)]
 run = runner_of("cusolver", 12)
 
@@ -32,6 +32,8 @@ def tolerance(function: str) -> float:
         ("symmetric", 4),
         ("eigenvalues", 32),
         ("singular", 24),
+        ("approximate", 8),
+        ("any_eigenvalues", 12),
     ],
 )
 def test_results_are_what_they_say(environment, group, functions) -> None:
@@ -49,13 +51,19 @@ def test_the_library_of_cuda_12_computes_the_same(environment) -> None:
 def test_what_does_not_fit_is_refused_and_changes_nothing(environment) -> None:
     said, _ = behaviour(environment, "misfits")
     assert set(said.values()) == {INVALID_VALUE}
-    assert len(said) == 11
+    assert len(said) == 16
 
 
 def test_what_is_not_done_is_refused_by_name(environment) -> None:
     said, told = behaviour(environment, "unsupported")
     assert set(said.values()) == {NOT_SUPPORTED}
-    for name in ("cusolverDnXpotrf", "cusolverDnSgesvd", "cusolverDnSgesvdjBatched", "cusolverDnXgeev"):
+    for name in (
+        "cusolverDnXpotrf",
+        "cusolverDnSgesvd",
+        "cusolverDnSgesvdjBatched",
+        "cusolverDnXgeev",
+        "cusolverDnSSgesv",
+    ):
         assert f"{name} is not supported" in told
 
 
@@ -64,6 +72,7 @@ def test_what_is_not_done_is_refused_by_name(environment) -> None:
     [
         ("outside", "cusolverDnSpotrf: A has "),
         ("wrapping", "cusolverDnXsyevBatched: A has "),
+        ("apart", "cusolverDnSgesvdaStridedBatched: U has "),
         ("foreign_info", "cusolverDnSpotrf: info has 4 bytes at "),
         ("foreign_matrix", "cusolverDnSpotrfBatched: A has 64 bytes at "),
         ("wrong_pivots", "cusolverDnSgetrs: pivot 1073741824 is no row"),
@@ -80,7 +89,7 @@ def test_what_would_leave_the_slice_is_a_fault_and_one_line_says_whose(place, wh
 
 
 def test_what_is_no_number_ends_in_a_result_or_a_code(environment) -> None:
-    assert behaviour(environment, "no_numbers")[0] == {"ended": 18}
+    assert behaviour(environment, "no_numbers")[0] == {"ended": 21}
 
 
 @pytest.mark.parametrize(
@@ -102,6 +111,18 @@ def test_what_is_freed_after_a_refusal_is_free_and_the_refusal_is_told(environme
 
 def test_an_allocation_waits_for_no_call_that_has_room(environment) -> None:
     assert behaviour(environment, "beside_a_call")[0] == {"allocated": True, "meanwhile": True}
+
+
+@pytest.mark.parametrize("place", ["straight", "forwarded"])
+def test_a_call_that_would_run_for_hours_is_refused_since_nothing_can_interrupt_it(place) -> None:
+    with PLACES[place](1) as process, process() as env:
+        said, told = behaviour(env | {"PYTHONPATH": python_path()}, "too_long")
+    assert said == {"status": 0, "after": UNSUPPORTED_WORK}
+    assert "cusolverDnSgesvdj: it takes 13 million million operations, which nothing can interrupt" in told
+
+
+def test_thin_matrices_take_little_to_work_in(environment) -> None:
+    assert behaviour(environment, "thin")[0] == {"status": 0, "after": 0}
 
 
 def test_calls_wait_for_each_others_room(environment) -> None:

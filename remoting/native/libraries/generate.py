@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -263,6 +264,7 @@ def _look(family: Family) -> str:
             continue
         wide = "look.wide() || " if parameter.kind in _LENGTHS else ""
         known.append(f"({wide}is_int(m.{parameter.name}))" if wide else f"is_int(m.{parameter.name})")
+    known += [f"are_settings(m.{p.name})" for p in family.parameters if p.kind in _SETTINGS]
     known += [f"({family.over('m', condition)})" for condition in family.valid]
     if known:
         holds = "\n          && ".join(known)
@@ -369,18 +371,31 @@ _ANSWERS = {
 }
 
 
-def _buffer_export(family: Family, symbol: str, wide: bool) -> str:
-    """No end needs the program's room."""
+def _buffer_export(family: Family, symbol: str, type_: str, wide: bool) -> str:
+    """No end needs the program's room. What a call would refuse is refused, as far as the question says it."""
     of = {parameter.name: parameter for parameter in family.parameters}
+    asked = [of[word] for word in family.buffer if word in of]
+    # What a descriptor says is looked at when it is used.
+    unsaid = (set(of) - set(family.buffer)) | {p.name for p in asked if p.kind in _DESCRIPTORS}
+
+    def said(expressions: Iterable[str]) -> list[str]:
+        return [e for e in expressions if unsaid.isdisjoint(re.findall(r"[A-Za-z]\w*", e))]
+
+    known = [f"is_{p.kind}({p.name})" for p in asked if p.kind in _CHECKED]
+    known += [f"{p.name} >= 0" for p in asked if p.kind == "size"]
+    known += [f"is_live<{_HOLDERS[p.kind]}>({p.name})" for p in asked if p.kind in _HOLDERS]
+    known += [f"({condition})" for condition in said(family.valid)]
+    known += [f"({extent}).fits" for extent in said(p.extent for p in asked if p.extent)]
+    supported = " && ".join(f"({condition})" for condition in said(family.supported)) or "true"
     given = ", ".join(_ANSWERS.get(word) or _given(of[word], wide) for word in family.buffer)
-    known = [f"{word} >= 0" for word in family.buffer if word in of and of[word].kind == "size"]
-    known += [
-        f"is_live<{_HOLDERS[of[w].kind]}>({w})" for w in family.buffer if w in of and of[w].kind in _HOLDERS
-    ]
-    fit = " && ".join(known) or "true"
     answers = {"*": "count", "**": "bytes, host_bytes", "size": "bytes"}[_answer(family)]
-    body = f"    return answer_room(handle, {fit}, {answers});\n"
-    return f"MATHS_EXPORT int {symbol}{family.asks}(void* handle, {given}) {{\n{body}}}\n\n"
+    return (
+        f"MATHS_EXPORT int {symbol}{family.asks}(void* handle, {given}) {{\n"
+        f"    [[maybe_unused]] constexpr Type T = {type_};\n"
+        f"    const Fit fit = !({' && '.join(known) or 'true'}) ? Fit::invalid\n"
+        f"                    : {supported} ? Fit::fits : Fit::unsupported;\n"
+        f'    return answer_room(handle, "{symbol}", fit, {answers});\n}}\n\n'
+    )
 
 
 def _answer(family: Family) -> str:
@@ -388,13 +403,14 @@ def _answer(family: Family) -> str:
 
 
 def exports(library: str, families: list[Family]) -> str:
-    lines = [_BANNER.format(library), f'#include "{library}_messages.h"\n#include "own_call.h"\n\n']
+    lines = [_BANNER.format(library), f'#include "{library}_messages.h"\n']
+    lines.append('#include "extents.h"\n#include "own_call.h"\n\n')
     lines.append(f"using namespace maths;\nusing namespace maths::{library};\n\n")
     for _, family, function in _numbered(families):
         for symbol, wide in function.forms if not function.by_hand else ():
             lines.append(_export(family, function, symbol, wide))
             if family.buffer:
-                lines.append(_buffer_export(family, symbol, wide))
+                lines.append(_buffer_export(family, symbol, function.type, wide))
     return "".join(lines)
 
 

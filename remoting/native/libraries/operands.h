@@ -138,6 +138,10 @@ struct Settings {
     int32_t sweeps = 100;
     int32_t sorted = 1;
 };
+constexpr bool are_settings(const Settings& settings) {
+    const bool is_tolerance = settings.tolerance >= 0 && settings.tolerance <= 1e300;  // and a number
+    return is_tolerance && settings.sweeps >= 0 && (settings.sorted == 0 || settings.sorted == 1);
+}
 
 enum class Access { kRead, kWrite, kChange };
 

@@ -28,6 +28,12 @@ bool is_sound(const GkLibraryCall& head, std::span<const std::byte> arguments, A
     return library->look_at(head.function, to.data(), arguments.size(), look) == maths::Fit::fits;
 }
 
+// The library works for the context's device.
+bool is_of_device(const Context& context, uint64_t stream) {
+    OnDevice<CUstream> found;
+    return !context.session().streams.find(stream, found) || found.device == context.device();
+}
+
 CUresult forget(Context& context, const GkLibraryCall& head, wire::Reader& payload) {
     uint64_t number;
     const bool keeps = head.library == kGkCufft || head.library == kGkCurand;
@@ -49,7 +55,7 @@ CUresult handle_library_call(Context& context, uint8_t, wire::Reader& payload, w
     if (head.function == kGkForget) return forget(context, head, payload);
     if (!is_sound(head, payload.rest(), arguments)) return kMalformed;
     CUstream stream;
-    if (!context.stream(handle, stream)) return CUDA_ERROR_INVALID_HANDLE;
+    if (!is_of_device(context, handle) || !context.stream(handle, stream)) return CUDA_ERROR_INVALID_HANDLE;
     if (const GkLibraryCallFunction give = context.driver().library_call) {
         return static_cast<CUresult>(give(stream, call.data(), call.size()));
     }

@@ -3,10 +3,12 @@
 #include <dlfcn.h>
 
 #include <cctype>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cusolver_messages.h"
+#include "host_memory.h"
 #include "libraries/cusolver/status.h"
 
 namespace worker {
@@ -17,8 +19,8 @@ class Calling {
   public:
     static constexpr bool wide = true;  // each function has one form
 
-    Calling(void* library, void* handle, const MakeRoom& make_room)
-        : handle(handle), library_(library), make_room_(make_room) {}
+    Calling(void* library, void* handle, const MakeRoom& make_room, HostMemory& host_memory)
+        : handle(handle), library_(library), make_room_(make_room), host_memory_(host_memory) {}
     ~Calling() {
         if (params_) invoke<int(void*)>("cusolverDnDestroyParams", params_);
         if (settings_) invoke<int(void*)>(("cusolverDnDestroy" + settings_kind_ + "Info").c_str(), settings_);
@@ -39,6 +41,8 @@ class Calling {
     int make_room(uint32_t element_bytes) {
         if (elements_ < 0) return cusolver::kInternalError;
         if (element_bytes) bytes_ = static_cast<size_t>(elements_) * element_bytes;
+        host_room_.emplace(host_memory_, host_bytes_);
+        if (!*host_room_) return cusolver::kAllocFailed;
         host_.resize(host_bytes_);
         if (bytes_ == 0) return cusolver::kSuccess;
         return make_room_(bytes_, room_) == CUDA_SUCCESS ? cusolver::kSuccess : cusolver::kAllocFailed;
@@ -70,6 +74,8 @@ class Calling {
   private:
     void* const library_;
     const MakeRoom& make_room_;
+    HostMemory& host_memory_;
+    std::optional<HostMemory::Room> host_room_;
     int elements_ = 0;
     size_t bytes_ = 0, host_bytes_ = 0;
     uint64_t room_ = 0;
@@ -97,8 +103,8 @@ static int invoke_function(uint16_t function, const void* arguments, worker::Cal
 namespace worker {
 
 CUresult invoke_cusolver(uint16_t function, const void* arguments, void* library, void* handle, CUstream stream,
-                         const MakeRoom& make_room) {
-    Calling call(library, handle, make_room);
+                         const MakeRoom& make_room, HostMemory& host_memory) {
+    Calling call(library, handle, make_room, host_memory);
     const int status = call.invoke<int(void*, void*)>("cusolverDnSetStream", handle, static_cast<void*>(stream));
     if (status != cusolver::kSuccess) return ::cusolver::result_of(status);
     return ::cusolver::result_of(maths::cusolver::invoke_function(function, arguments, call));

@@ -44,7 +44,9 @@ int invoke_named(void* library, const char* name, Arguments... arguments) {
 class InSlice final : public maths::Look {
   public:
     InSlice(const Context& context, const GkLibraryCall& head)
-        : Look(head.wide != 0, head.scalars_on_device != 0), context_(context) {}
+        : Look(head.wide != 0, head.scalars_on_device != 0),
+          context_(context),
+          drops_addresses_(head.library == kGkCusolver) {}
     bool accessible() const { return accessible_; }
 
   private:
@@ -54,6 +56,8 @@ class InSlice final : public maths::Look {
         const bool may_lack = scalars_on_device() && operand.access == maths::Access::kRead;
         const bool need_not_be = operand.bytes == 0 || (may_lack && operand.address == 0);
         accessible_ &= need_not_be || context_.accessible(operand.address, bytes);
+        // What is not touched NVIDIA's library is given no address of.
+        if (operand.bytes == 0 && drops_addresses_) operand.address = 0;
     }
 
     // It stays where it is.
@@ -65,6 +69,7 @@ class InSlice final : public maths::Look {
     }
 
     const Context& context_;
+    const bool drops_addresses_;
     bool accessible_ = true;
 };
 
@@ -176,9 +181,11 @@ CUresult NvidiaLibraries::look(Session& session, uint16_t library, uint8_t major
 }
 
 // Those of one device serve whoever calls there: nothing that a call has set is left to the next one.
-void* NvidiaLibraries::borrow(const Kind& kind, void* library, int& status) {
+void* NvidiaLibraries::borrow(const Session& session, const Kind& kind, void* library, int& status) {
     {
-        const std::lock_guard lock(mutex_);
+        std::unique_lock lock(mutex_);
+        given_back_.wait(lock, [&] { return lent_[{&session, kind}] < kMostOfSession; });
+        ++lent_[{&session, kind}];
         std::vector<void*>& idle = idle_[kind];
         if (!idle.empty()) {
             void* const handle = idle.back();
@@ -188,12 +195,18 @@ void* NvidiaLibraries::borrow(const Kind& kind, void* library, int& status) {
     }
     void* handle = nullptr;
     status = invoke_named(library, kCreate[std::get<1>(kind)], &handle);
+    if (!handle) give_back(session, kind, nullptr);
     return handle;
 }
 
-void NvidiaLibraries::give_back(const Kind& kind, void* handle) {
-    const std::lock_guard lock(mutex_);
-    idle_[kind].push_back(handle);
+void NvidiaLibraries::give_back(const Session& session, const Kind& kind, void* handle) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (handle) idle_[kind].push_back(handle);
+        const auto lent = lent_.find({&session, kind});
+        if (--lent->second == 0) lent_.erase(lent);
+    }
+    given_back_.notify_all();
 }
 
 // Of the stream's own, which the slice is charged for, and which grows. The libraries take none themselves.
@@ -254,10 +267,10 @@ CUresult NvidiaLibraries::call(Context& context, CUstream stream, const GkLibrar
     }
     const Kind kind{context.device(), head.library, head.major};
     int status = cublas::kSuccess;
-    void* const handle = borrow(kind, library, status);
+    void* const handle = borrow(context.session(), kind, library, status);
     if (!handle) return status == cublas::kNotSupported ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_OUT_OF_MEMORY;
     const CUresult result = invoke_with(context, stream, head, arguments, library, handle);
-    give_back(kind, handle);
+    give_back(context.session(), kind, handle);
     return result == CUDA_ERROR_LAUNCH_FAILED ? fault_of(context, stream) : result;
 }
 
@@ -270,7 +283,8 @@ CUresult NvidiaLibraries::invoke_with(Context& context, CUstream stream, const G
         return result;
     };
     if (head.library == kGkCusolver) {
-        return invoke_cusolver(head.function, arguments, library, handle, stream, make_room);
+        return invoke_cusolver(head.function, arguments, library, handle, stream, make_room,
+                               context.worker().host_memory);
     }
     if (head.library == kGkCusparse) {
         return invoke_cusparse(

@@ -2,6 +2,7 @@
 // signature that functions.txt gives, with the arguments that the program passed.
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
 #include <map>
 #include <mutex>
@@ -47,9 +48,14 @@ class NvidiaLibraries {
     // A stream of a session on a device; the thread, where it is the thread's own.
     using Place = std::tuple<const Session*, uint8_t, CUstream, std::thread::id>;
 
+    // A call has a handle for as long as it is being posted. None is ended: that would wait for the work of all. What the
+    // library has for one is memory of the GPU that no slice is charged for, so a session has few at once, and waits for
+    // none but its own.
+    static constexpr size_t kMostOfSession = 4;
+
     void* open(uint16_t library, uint8_t major);
-    void* borrow(const Kind& kind, void* library, int& status);
-    void give_back(const Kind& kind, void* handle);
+    void* borrow(const Session& session, const Kind& kind, void* library, int& status);
+    void give_back(const Session& session, const Kind& kind, void* handle);
     CUresult invoke_with(Context& context, CUstream stream, const GkLibraryCall& head, void* arguments,
                          void* library, void* handle);
     CUresult own_workspace(Context& context, CUstream stream, uint64_t bytes, Workspace& workspace);
@@ -58,7 +64,9 @@ class NvidiaLibraries {
     std::vector<std::string> folders_;
     std::mutex mutex_;
     std::map<std::pair<uint16_t, uint8_t>, void*> opened_;  // null: it is not here
-    std::map<Kind, std::vector<void*>> idle_;               // never ended: that would wait for the work of all
+    std::map<Kind, std::vector<void*>> idle_;
+    std::map<std::pair<const Session*, Kind>, size_t> lent_;
+    std::condition_variable given_back_;
     std::mutex workspaces_mutex_;
     std::map<Place, Workspace> workspaces_;
 };

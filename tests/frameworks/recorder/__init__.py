@@ -27,6 +27,12 @@ def listed(framework: str) -> set[str]:
     return set((HERE / f"calls_{framework}.txt").read_text().splitlines())
 
 
+def imported(framework: str) -> set[str]:
+    """What its wheel's libraries import, whether a program calls it or not."""
+    lines = (HERE / f"imports_{framework}.txt").read_text().splitlines()
+    return {line for line in lines if not line.startswith("#")}
+
+
 @dataclass(frozen=True)
 class Recorder:
     """Records into a file of ``folder``, which is there."""

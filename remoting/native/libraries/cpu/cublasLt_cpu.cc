@@ -104,15 +104,7 @@ int64_t place(int64_t order, int64_t lead, int64_t row, int64_t column) {
 }
 
 // So many sums at a time: they lie in memory that no slice is charged for.
-constexpr int64_t kMostSums = 1 << 16;
-
-// Of a gradient that comes with a product, whose rows are summed as its columns come.
-void require_few_sums(const matmul& m, const Work& work) {
-    constexpr int64_t kMost = 1 << 20;
-    if ((m.epilogue & kBiasGradient) == 0 || m.m <= kMost) return;
-    work.fail(CUDA_ERROR_NOT_SUPPORTED, "the gradient of a bias of " + std::to_string(m.m) +
-                                            " elements; a software GPU does " + std::to_string(kMost));
-}
+constexpr int64_t kSumsAtOnce = 1 << 16;
 
 // Sums along k, from the one that is `first` on: of the rows of op(A), or the columns of op(B).
 std::vector<double> sums_along(const matmul& m, int64_t i, int64_t first, int64_t count, const Work& work) {
@@ -140,8 +132,8 @@ void store_gradient(const matmul& m, int64_t i, int64_t first, const std::vector
 // Of an operand: what goes in is all there before the product is.
 void store_gradient_of_operand(const matmul& m, int64_t i, const Work& work) {
     const int64_t all = m.epilogue == kGradientOfA ? m.m : m.n;
-    for (int64_t first = 0; first < all && !work.stopped(); first += kMostSums) {
-        store_gradient(m, i, first, sums_along(m, i, first, std::min(kMostSums, all - first), work));
+    for (int64_t first = 0; first < all && !work.stopped(); first += kSumsAtOnce) {
+        store_gradient(m, i, first, sums_along(m, i, first, std::min(kSumsAtOnce, all - first), work));
     }
 }
 
@@ -185,7 +177,6 @@ Product product_of(const matmul& m, int64_t i) {
 }  // namespace
 
 CUresult run(matmul& m, Type, Work& work) {
-    require_few_sums(m, work);
     for (int64_t i = 0; i < m.batch && !work.stopped(); ++i) {
         if (m.epilogue == kGradientOfA || m.epilogue == kGradientOfB) store_gradient_of_operand(m, i, work);
         const Product p = product_of(m, i);

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "blas.h"
+#include "lapack_room.h"
 
 namespace maths::cusolver {
 namespace {
@@ -17,32 +18,38 @@ template <typename T>
 struct Lapack;
 
 #define GK_SOLVER(t, name) static constexpr auto name = scipy_LAPACKE_##t##name##64_;
-#define GK_SOLVER_AS(t, name, as) static constexpr auto as = scipy_LAPACKE_##t##name##64_;
 #define GK_FOR_SOLVER(X, t)                                                                                       \
-    X(t, potrf) X(t, potri) X(t, potrs) X(t, getrf) X(t, getrs) X(t, geqrf) X(t, sytrf) X(t, sytrs) X(t, gesvd) \
-    X(t, gesdd)
+    X(t, potrf) X(t, potri) X(t, potrs) X(t, getrf) X(t, getrs) X(t, sytrs)
+// Those that work in memory that they are given.
+#define GK_WORKER(t, name) static constexpr auto name = scipy_LAPACKE_##t##name##_work64_;
+#define GK_WORKER_AS(t, name, as) static constexpr auto as = scipy_LAPACKE_##t##name##_work64_;
+#define GK_FOR_WORKER(X, t) X(t, geqrf) X(t, sytrf) X(t, gesvd) X(t, gesdd) X(t, geev)
 
 template <>
 struct Lapack<float> {
     GK_FOR_SOLVER(GK_SOLVER, s)
-    GK_SOLVER(s, orgqr) GK_SOLVER(s, ormqr) GK_SOLVER(s, syevd) GK_SOLVER(s, sygvd)
+    GK_FOR_WORKER(GK_WORKER, s)
+    GK_WORKER(s, orgqr) GK_WORKER(s, ormqr) GK_WORKER(s, syevd) GK_WORKER(s, sygvd)
 };
 template <>
 struct Lapack<double> {
     GK_FOR_SOLVER(GK_SOLVER, d)
-    GK_SOLVER(d, orgqr) GK_SOLVER(d, ormqr) GK_SOLVER(d, syevd) GK_SOLVER(d, sygvd)
+    GK_FOR_WORKER(GK_WORKER, d)
+    GK_WORKER(d, orgqr) GK_WORKER(d, ormqr) GK_WORKER(d, syevd) GK_WORKER(d, sygvd)
 };
 template <>
 struct Lapack<std::complex<float>> {
     GK_FOR_SOLVER(GK_SOLVER, c)
-    GK_SOLVER_AS(c, ungqr, orgqr) GK_SOLVER_AS(c, unmqr, ormqr)
-    GK_SOLVER_AS(c, heevd, syevd) GK_SOLVER_AS(c, hegvd, sygvd)
+    GK_FOR_WORKER(GK_WORKER, c)
+    GK_WORKER_AS(c, ungqr, orgqr) GK_WORKER_AS(c, unmqr, ormqr)
+    GK_WORKER_AS(c, heevd, syevd) GK_WORKER_AS(c, hegvd, sygvd)
 };
 template <>
 struct Lapack<std::complex<double>> {
     GK_FOR_SOLVER(GK_SOLVER, z)
-    GK_SOLVER_AS(z, ungqr, orgqr) GK_SOLVER_AS(z, unmqr, ormqr)
-    GK_SOLVER_AS(z, heevd, syevd) GK_SOLVER_AS(z, hegvd, sygvd)
+    GK_FOR_WORKER(GK_WORKER, z)
+    GK_WORKER_AS(z, ungqr, orgqr) GK_WORKER_AS(z, unmqr, ormqr)
+    GK_WORKER_AS(z, heevd, syevd) GK_WORKER_AS(z, hegvd, sygvd)
 };
 
 // A matrix of the slice, copied without gaps. Without an address it is one of zeros that nothing is written to.
@@ -72,8 +79,10 @@ class Own {
         return true;
     }
     void fill_with_nan() { std::fill(values_.begin(), values_.end(), std::numeric_limits<Real<T>>::quiet_NaN()); }
-    void store() {
-        for (int64_t j = 0; j < columns_ && place_; ++j) std::copy_n(column(j), rows_, place_ + j * apart_);
+    void store() { store(place_, columns_, apart_); }
+    // The first columns, elsewhere.
+    void store(T* to, int64_t columns, int64_t lead) {
+        for (int64_t j = 0; j < columns && to; ++j) std::copy_n(column(j), rows_, to + j * lead);
     }
 
   private:
@@ -91,24 +100,31 @@ Own<T> own_vector(uint64_t address, int64_t n) {
     return Own<T>(address, n, 1, n);
 }
 
-// What copies of matrices take, and what LAPACK wants beside them.
-uint64_t area(int64_t rows, int64_t columns) {
-    return product(length(rows), length(columns));
-}
+// What copies of matrices take, and what LAPACK works in beside them.
 template <typename T>
-void reserve(Work& work, std::initializer_list<uint64_t> numbers) {
+void reserve(Work& work, std::initializer_list<uint64_t> numbers, const LapackRoom& room = {}) {
     uint64_t all = 0;
     for (const uint64_t each : numbers) all = sum(all, each);
-    work.reserve(product(all, sizeof(T)));
+    work.reserve(sum(product(all, sizeof(T)), LapackMemory<T>::bytes_of(room)));
 }
-// Of a factorisation by blocks, for rows or columns.
-uint64_t blocks_of(int64_t n) {
-    constexpr int64_t kBlock = 64, kTriangle = kBlock * (kBlock + 1);
-    return sum(area(n, kBlock), kTriangle);
+
+// A call of LAPACK cannot be interrupted, so what would run for hours is not begun. `operations` are those of real
+// numbers.
+template <typename T>
+void require_an_end(const Work& work, double operations) {
+    constexpr double kMost = 1e13, kTera = 1e12;
+    const double all = operations * (kIsComplex<T> ? 4 : 1);
+    if (all <= kMost) return;
+    const auto tera = [](double number) { return std::to_string(static_cast<int64_t>(std::min(number / kTera, 1e18))); };
+    work.fail(CUDA_ERROR_NOT_SUPPORTED, "it takes " + tera(all) + " million million operations, which nothing can "
+                                        "interrupt; a software GPU does " + tera(kMost));
 }
-// Of eigenvalues by divide and conquer, with their lists of integers.
-uint64_t conquered(int64_t n) {
-    return sum(product(3, area(n, n)), sum(blocks_of(n), area(n, 16)));
+// Of a factorisation of m rows and n columns.
+double area_of_operations(int64_t m, int64_t n) {
+    return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(std::min(m, n));
+}
+double cubed(int64_t n) {
+    return static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
 }
 
 char fill_letter(int64_t fill) {
@@ -195,6 +211,7 @@ lapack_int lu_in_order(const Work& work, Own<T>& a, int64_t rows, int64_t column
 
 template <typename T, typename Message>
 void cholesky(const Message& m, Work& work) {
+    require_an_end<T>(work, cubed(m.n) / 3);
     reserve<T>(work, {area(m.n, m.n)});
     Own<T> a(m.A, m.n, m.n, m.lda);
     const lapack_int info = Lapack<T>::potrf(LAPACK_COL_MAJOR, fill_letter(m.uplo), m.n, a.data(), a.lead());
@@ -218,6 +235,7 @@ void cholesky_solution(const Message& m, Work& work) {
 
 template <typename T, typename Integer, typename Message>
 void lu(const Message& m, Work& work) {
+    if (m.pivots) require_an_end<T>(work, area_of_operations(m.m, m.n));
     reserve<T>(work, {area(m.m, m.n), area(smaller(m.m, m.n), 2)});
     Own<T> a(m.A, m.m, m.n, m.lda);
     Pivots pivots(static_cast<size_t>(std::min(m.m, m.n)));
@@ -246,77 +264,189 @@ void lu_solution(const Message& m, Work& work) {
 
 template <typename T, typename Message>
 void qr(const Message& m, Work& work) {
-    reserve<T>(work, {area(m.m, m.n), area(smaller(m.m, m.n), 1), blocks_of(m.n)});
+    const LapackRoom room = room_of_reflectors(m.n, smaller(m.m, m.n));
+    require_an_end<T>(work, area_of_operations(m.m, m.n));
+    reserve<T>(work, {area(m.m, m.n), area(smaller(m.m, m.n), 1)}, room);
+    LapackMemory<T> memory(room);
     Own<T> a(m.A, m.m, m.n, m.lda), tau = own_vector<T>(m.tau, std::min(m.m, m.n));
-    const lapack_int info = Lapack<T>::geqrf(LAPACK_COL_MAJOR, m.m, m.n, a.data(), a.lead(), tau.data());
+    const lapack_int info = Lapack<T>::geqrf(LAPACK_COL_MAJOR, m.m, m.n, a.data(), a.lead(), tau.data(),
+                                             memory.numbers(), memory.count());
     a.store(), tau.store();
     put_info(m.info, 0, info);
 }
 
+// Of real matrices LAPACK has no list of reals.
+template <typename T, typename... Arguments>
+lapack_int conquer(auto function, LapackMemory<T>& memory, Arguments... arguments) {
+    if constexpr (kIsComplex<T>) {
+        return function(arguments..., memory.numbers(), memory.count(), memory.reals(), memory.real_count(),
+                        memory.integers(), memory.integer_count());
+    } else {
+        return function(arguments..., memory.numbers(), memory.count(), memory.integers(), memory.integer_count());
+    }
+}
+
 template <typename T, typename Message>
-void reserve_for_eigenvalues(const Message& m, Work& work) {
-    reserve<T>(work, {area(m.n, m.n), area(m.n, 1), conquered(m.n)});
+LapackMemory<T> memory_for_eigenvalues(const Message& m, Work& work) {
+    const LapackRoom room = room_of_eigenvalues(m.n, m.jobz != 0, kIsComplex<T>);
+    require_an_end<T>(work, (m.jobz ? 9.0 : 4.0 / 3) * cubed(m.n));
+    reserve<T>(work, {area(m.n, m.n), area(m.n, 1)}, room);
+    return LapackMemory<T>(room);
 }
 
 // The i-th of matrices without gaps between them.
 template <typename T, typename Message>
-void eigenvalues(const Message& m, int64_t i) {
+void eigenvalues(const Message& m, int64_t i, LapackMemory<T>& memory) {
     Own<T> a(m.A ? at<T>(m.A) + i * m.lda * m.n : nullptr, m.n, m.n, m.lda);
     Own<Real<T>> w(m.W ? at<Real<T>>(m.W) + i * m.n : nullptr, m.n, 1, m.n);
-    const lapack_int info = !a.is_finite(m.uplo) ? no_values(m.n, a, w)
-                                           : Lapack<T>::syevd(LAPACK_COL_MAJOR, job_letter(m.jobz), fill_letter(m.uplo),
-                                                              m.n, a.data(), a.lead(), w.data());
+    const lapack_int info = !a.is_finite(m.uplo)
+                                ? no_values(m.n, a, w)
+                                : conquer<T>(Lapack<T>::syevd, memory, LAPACK_COL_MAJOR, job_letter(m.jobz),
+                                             fill_letter(m.uplo), m.n, a.data(), a.lead(), w.data());
     a.store(), w.store();
     put_info(m.info, i, info);
+}
+
+double operations_of_singular_values(int64_t m, int64_t n, bool vectors) {
+    return 2 * area_of_operations(m, n) + (vectors ? 22 * cubed(std::min(m, n)) : 0);
 }
 
 template <typename T, typename Message>
 void singular_values(const Message& m, Work& work) {
     const int64_t few = std::min(m.m, m.n);
-    reserve<T>(work,
-               {product(2, area(m.m, m.n)), area(m.m, m.jobu == 'A' ? m.m : few), product(2, area(few, few)),
-                area(m.jobvt == 'A' ? m.n : few, m.n), blocks_of(m.m), blocks_of(m.n), area(few, 8)});
+    const LapackRoom room = room_of_singular_values(m.m, m.n, true, false, kIsComplex<T>);
+    require_an_end<T>(work, operations_of_singular_values(m.m, m.n, m.jobu != 'N' || m.jobvt != 'N'));
+    const uint64_t left = area(m.m, m.jobu == 'A' ? m.m : few), right = area(m.jobvt == 'A' ? m.n : few, m.n);
+    reserve<T>(work, {area(m.m, m.n), left, right, area(few, 1)}, room);
+    LapackMemory<T> memory(room);
     const auto has_own = [](int64_t letter) { return letter == 'A' || letter == 'S'; };
     Own<T> a(m.A, m.m, m.n, m.lda);
     Own<T> u(m.U, has_own(m.jobu) ? m.m : 0, m.jobu == 'A' ? m.m : few, m.ldu);
     Own<T> vt(m.VT, !has_own(m.jobvt) ? 0 : m.jobvt == 'A' ? m.n : few, m.n, m.ldvt);
     Own<Real<T>> s = own_vector<Real<T>>(m.S, few);
-    std::vector<Real<T>> rest(static_cast<size_t>(std::max<int64_t>(1, few)));
-    const lapack_int info =
-        !a.is_finite() ? no_values(few, a, s, u, vt)
-                       : Lapack<T>::gesvd(LAPACK_COL_MAJOR, static_cast<char>(m.jobu), static_cast<char>(m.jobvt), m.m, m.n, a.data(),
-                         a.lead(), s.data(), u.data(), u.lead(), vt.data(), vt.lead(), rest.data());
+    const auto values = [&](auto... reals) {
+        return Lapack<T>::gesvd(LAPACK_COL_MAJOR, static_cast<char>(m.jobu), static_cast<char>(m.jobvt), m.m, m.n, a.data(),
+                                a.lead(), s.data(), u.data(), u.lead(), vt.data(), vt.lead(), memory.numbers(),
+                                memory.count(), reals...);
+    };
+    lapack_int info;
+    if (!a.is_finite()) {
+        info = no_values(few, a, s, u, vt);
+    } else if constexpr (kIsComplex<T>) {
+        info = values(memory.reals());
+    } else {
+        info = values();
+    }
     if (m.jobu == 'O' || m.jobvt == 'O') a.store();
     s.store(), u.store(), vt.store();
     put_info(m.info, 0, info);
 }
 
-template <typename T, typename Message>
-void reserve_for_singular_vectors(const Message& m, int64_t economical, Work& work) {
-    const int64_t few = std::min(m.m, m.n), left = economical ? few : m.m, right = economical ? few : m.n;
-    reserve<T>(work, {product(2, area(m.m, m.n)), m.jobz ? area(m.m, left) : 0,
-                      m.jobz ? product(2, area(m.n, right)) : 0, product(6, area(few, few)), blocks_of(m.m),
-                      blocks_of(m.n), area(few, 16)});
+// Vectors as LAPACK's letters say: none (N), as many as there are values (S), or all (A).
+char vectors_letter(int64_t job, int64_t economical) {
+    return job == 0 ? 'N' : economical ? 'S' : 'A';
 }
 
-// A = U S V^H, where cuSOLVER gives V and LAPACK its adjoint.
+template <typename T>
+LapackMemory<T> memory_for_singular_vectors(char job, int64_t m, int64_t n, Work& work) {
+    const int64_t few = std::min(m, n), left = job == 'A' ? m : few, right = job == 'A' ? n : few;
+    const LapackRoom room = room_of_singular_values(m, n, job != 'N', true, kIsComplex<T>);
+    require_an_end<T>(work, operations_of_singular_values(m, n, job != 'N'));
+    const uint64_t vectors = job == 'N' ? 0 : sum(area(m, left), product(2, area(n, right)));
+    reserve<T>(work, {area(m, n), vectors, area(few, 1)}, room);
+    return LapackMemory<T>(room);
+}
+
+// Where a matrix and what it is decomposed into lie.
+template <typename T>
+struct Decomposition {
+    T* a;
+    Real<T>* s;
+    T *u, *v;
+    int64_t lda, ldu, ldv;
+};
+// The i-th of a batch, whose parts are so far apart.
 template <typename T, typename Message>
-void singular_vectors(const Message& m, int64_t economical, int64_t i) {
-    const int64_t few = std::min(m.m, m.n), left = economical ? few : m.m, right = economical ? few : m.n;
-    Own<T> a(m.A ? at<T>(m.A) + i * m.lda * m.n : nullptr, m.m, m.n, m.lda);
-    Own<T> u(m.U ? at<T>(m.U) + i * m.ldu * m.m : nullptr, m.jobz ? m.m : 0, left, m.ldu);
-    Own<T> v(m.V ? at<T>(m.V) + i * m.ldv * m.n : nullptr, m.jobz ? m.n : 0, right, m.ldv);
-    Own<T> adjoint(nullptr, m.jobz ? right : 0, m.n, right);
-    Own<Real<T>> s(m.S ? at<Real<T>>(m.S) + i * few : nullptr, few, 1, few);
-    const char job = !m.jobz ? 'N' : economical ? 'S' : 'A';
-    const lapack_int info = !a.is_finite() ? no_values(few, s, u, adjoint)
-                                           : Lapack<T>::gesdd(LAPACK_COL_MAJOR, job, m.m, m.n, a.data(), a.lead(), s.data(),
-                                                              u.data(), u.lead(), adjoint.data(), adjoint.lead());
-    for (int64_t j = 0; j < right && m.jobz; ++j) {
-        for (int64_t row = 0; row < m.n; ++row) v.column(j)[row] = conjugate(adjoint.column(row)[j]);
+Decomposition<T> nth_of(const Message& m, int64_t i, int64_t a, int64_t s, int64_t u, int64_t v) {
+    const auto place = [i]<typename Number>(uint64_t address, int64_t apart, Number) {
+        return address ? at<Number>(address) + i * apart : nullptr;
+    };
+    return {place(m.A, a, T{}), place(m.S, s, Real<T>{}), place(m.U, u, T{}), place(m.V, v, T{}), m.lda, m.ldu, m.ldv};
+}
+
+// A = U S V^H, where cuSOLVER gives V and LAPACK its adjoint: the first `rank` values, and their vectors or all.
+template <typename T>
+lapack_int singular_vectors(const Decomposition<T>& to, char job, int64_t m, int64_t n, int64_t rank,
+                            LapackMemory<T>& memory) {
+    const bool any = job != 'N', all = job == 'A';
+    const int64_t few = std::min(m, n), left = all ? m : few, right = all ? n : few;
+    Own<T> a(to.a, m, n, to.lda), u(nullptr, any ? m : 0, left, m);
+    Own<T> v(nullptr, any ? n : 0, right, n), adjoint(nullptr, any ? right : 0, n, right);
+    Own<Real<T>> s(nullptr, 1, few, 1);
+    const auto decompose = [&](auto... lists) {
+        return Lapack<T>::gesdd(LAPACK_COL_MAJOR, job, m, n, a.data(), a.lead(), s.data(), u.data(), u.lead(),
+                                adjoint.data(), adjoint.lead(), memory.numbers(), memory.count(), lists...);
+    };
+    lapack_int info;
+    if (!a.is_finite()) {
+        info = no_values(few, s, u, adjoint);
+    } else if constexpr (kIsComplex<T>) {
+        info = decompose(memory.reals(), memory.integers());
+    } else {
+        info = decompose(memory.integers());
     }
-    s.store(), u.store(), v.store();
-    put_info(m.info, i, info);
+    for (int64_t j = 0; j < right && any; ++j) {
+        for (int64_t row = 0; row < n; ++row) v.column(j)[row] = conjugate(adjoint.column(row)[j]);
+    }
+    s.store(to.s, rank, 1), u.store(to.u, all ? m : rank, to.ldu), v.store(to.v, all ? n : rank, to.ldv);
+    return info;
+}
+
+// Complex numbers, or real parts and then imaginary ones. A complex matrix has no `imaginary`.
+template <typename T>
+void store_eigenvalues(const xgeev& m, const std::vector<T>& w, const std::vector<T>& imaginary) {
+    const bool as_complex = is_complex(m.Wtype);
+    for (size_t i = 0; i < w.size(); ++i) {
+        if (imaginary.empty()) {
+            at<T>(m.W)[i] = w[i];
+        } else if (as_complex) {
+            at<std::complex<Real<T>>>(m.W)[i] = {std::real(w[i]), std::real(imaginary[i])};
+        } else {
+            at<T>(m.W)[i] = w[i], at<T>(m.W)[w.size() + i] = imaginary[i];
+        }
+    }
+}
+
+// Of a matrix that need not be symmetric. Those of a real one are real numbers, or pairs of complex ones that are
+// conjugates of each other, whose vectors' real and imaginary parts are in two columns.
+template <typename T>
+void any_eigenvalues(const xgeev& m, Work& work) {
+    const bool vectors = m.jobvr != 0;
+    const LapackRoom room = room_of_any_eigenvalues(m.n, kIsComplex<T>);
+    require_an_end<T>(work, (vectors ? 26.0 : 10.0) * cubed(m.n));
+    reserve<T>(work, {area(m.n, m.n), vectors ? area(m.n, m.n) : 0, area(m.n, 4)}, room);
+    LapackMemory<T> memory(room);
+    Own<T> a(m.A, m.n, m.n, m.lda), v(vectors ? m.VR : 0, vectors ? m.n : 0, m.n, m.ldvr);
+    std::vector<T> w(static_cast<size_t>(m.n)), imaginary(static_cast<size_t>(kIsComplex<T> ? 0 : m.n));
+    const auto decompose = [&](auto... reals) {
+        return [&, reals...](auto... where) {
+            return Lapack<T>::geev(LAPACK_COL_MAJOR, 'N', job_letter(m.jobvr), m.n, a.data(), a.lead(), where..., nullptr,
+                                   1, v.data(), v.lead(), memory.numbers(), memory.count(), reals...);
+        };
+    };
+    lapack_int info = 0;
+    if (!a.is_finite()) {
+        constexpr Real<T> kNone = std::numeric_limits<Real<T>>::quiet_NaN();
+        std::fill(w.begin(), w.end(), kNone), std::fill(imaginary.begin(), imaginary.end(), kNone);
+        info = no_values(m.n, a, v);
+    } else if constexpr (kIsComplex<T>) {
+        info = decompose(memory.reals())(w.data());
+    } else {
+        info = decompose()(w.data(), imaginary.data());
+    }
+    a.store(), v.store();
+    if (m.W) store_eigenvalues(m, w, imaginary);
+    put_info(m.info, 0, info);
 }
 
 }  // namespace
@@ -389,9 +519,13 @@ CUresult run(xgeqrf& m, Type, Work& work) {
 
 CUresult run(orgqr& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
-        reserve<T>(work, {area(m.m, m.n), area(m.k, 1), blocks_of(m.n)});
+        const LapackRoom room = room_of_reflectors(m.n, m.k);
+        require_an_end<T>(work, area_of_operations(m.m, m.n));
+        reserve<T>(work, {area(m.m, m.n), area(m.k, 1)}, room);
+        LapackMemory<T> memory(room);
         Own<T> a(m.A, m.m, m.n, m.lda), tau = own_vector<T>(m.tau, m.k);
-        const lapack_int info = Lapack<T>::orgqr(LAPACK_COL_MAJOR, m.m, m.n, m.k, a.data(), a.lead(), tau.data());
+        const lapack_int info = Lapack<T>::orgqr(LAPACK_COL_MAJOR, m.m, m.n, m.k, a.data(), a.lead(), tau.data(),
+                                                 memory.numbers(), memory.count());
         a.store();
         put_info(m.info, 0, info);
     });
@@ -399,12 +533,14 @@ CUresult run(orgqr& m, Type type, Work& work) {
 
 CUresult run(ormqr& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
-        reserve<T>(work, {area(m.side ? m.n : m.m, m.k), area(m.k, 1), area(m.m, m.n),
-                          blocks_of(m.side ? m.m : m.n)});
+        const LapackRoom room = room_of_reflectors(m.side ? m.m : m.n, m.k);
+        require_an_end<T>(work, 4.0 * static_cast<double>(m.m) * static_cast<double>(m.n) * static_cast<double>(m.k));
+        reserve<T>(work, {area(m.side ? m.n : m.m, m.k), area(m.k, 1), area(m.m, m.n)}, room);
+        LapackMemory<T> memory(room);
         Own<T> a(m.A, m.side ? m.n : m.m, m.k, m.lda), tau = own_vector<T>(m.tau, m.k), c(m.C, m.m, m.n, m.ldc);
         const lapack_int info =
             Lapack<T>::ormqr(LAPACK_COL_MAJOR, m.side ? 'R' : 'L', op_letter<T>(m.trans), m.m, m.n, m.k, a.data(),
-                             a.lead(), tau.data(), c.data(), c.lead());
+                             a.lead(), tau.data(), c.data(), c.lead(), memory.numbers(), memory.count());
         c.store();
         put_info(m.info, 0, info);
     });
@@ -412,11 +548,15 @@ CUresult run(ormqr& m, Type type, Work& work) {
 
 CUresult run(sytrf& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
-        reserve<T>(work, {area(m.n, m.n), area(m.n, 2), blocks_of(m.n)});
+        const LapackRoom room = room_of_reflectors(m.n, m.n);
+        require_an_end<T>(work, cubed(m.n) / 3);
+        reserve<T>(work, {area(m.n, m.n), area(m.n, 2)}, room);
+        LapackMemory<T> memory(room);
         Own<T> a(m.A, m.n, m.n, m.lda);
         Pivots pivots(static_cast<size_t>(m.n));
         const lapack_int info =
-            Lapack<T>::sytrf(LAPACK_COL_MAJOR, fill_letter(m.uplo), m.n, a.data(), a.lead(), pivots.data());
+            Lapack<T>::sytrf(LAPACK_COL_MAJOR, fill_letter(m.uplo), m.n, a.data(), a.lead(), pivots.data(),
+                             memory.numbers(), memory.count());
         a.store();
         store_pivots<int32_t>(m.pivots, pivots);
         put_info(m.info, 0, info);
@@ -438,46 +578,49 @@ CUresult run(xsytrs& m, Type, Work& work) {
 
 CUresult run(syevd& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
-        reserve_for_eigenvalues<T>(m, work);
-        eigenvalues<T>(m, 0);
+        LapackMemory<T> memory = memory_for_eigenvalues<T>(m, work);
+        eigenvalues<T>(m, 0, memory);
     });
 }
 // By rotations on a GPU; their settings say how exact results are to be, and these are exact.
 CUresult run(syevj& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
-        reserve_for_eigenvalues<T>(m, work);
-        eigenvalues<T>(m, 0);
+        LapackMemory<T> memory = memory_for_eigenvalues<T>(m, work);
+        eigenvalues<T>(m, 0, memory);
     });
 }
 CUresult run(syevj_batched& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
-        reserve_for_eigenvalues<T>(m, work);
-        for (int64_t i = 0; i < m.batch && !work.stopped(); ++i) eigenvalues<T>(m, i);
+        LapackMemory<T> memory = memory_for_eigenvalues<T>(m, work);
+        for (int64_t i = 0; i < m.batch && !work.stopped(); ++i) eigenvalues<T>(m, i, memory);
     });
 }
 CUresult run(xsyevd& m, Type, Work& work) {
     return of_type(as_type(m.Atype), [&]<typename T>(T) {
-        reserve_for_eigenvalues<T>(m, work);
-        eigenvalues<T>(m, 0);
+        LapackMemory<T> memory = memory_for_eigenvalues<T>(m, work);
+        eigenvalues<T>(m, 0, memory);
     });
 }
 CUresult run(xsyev_batched& m, Type, Work& work) {
     return of_type(as_type(m.Atype), [&]<typename T>(T) {
-        reserve_for_eigenvalues<T>(m, work);
-        for (int64_t i = 0; i < m.batch && !work.stopped(); ++i) eigenvalues<T>(m, i);
+        LapackMemory<T> memory = memory_for_eigenvalues<T>(m, work);
+        for (int64_t i = 0; i < m.batch && !work.stopped(); ++i) eigenvalues<T>(m, i, memory);
     });
 }
 
 CUresult run(sygvd& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
-        reserve<T>(work, {product(2, area(m.n, m.n)), area(m.n, 1), conquered(m.n)});
+        const LapackRoom room = room_of_eigenvalues(m.n, m.jobz != 0, kIsComplex<T>);
+        require_an_end<T>(work, 14 * cubed(m.n));
+        reserve<T>(work, {product(2, area(m.n, m.n)), area(m.n, 1)}, room);
+        LapackMemory<T> memory(room);
         Own<T> a(m.A, m.n, m.n, m.lda), b(m.B, m.n, m.n, m.ldb);
         Own<Real<T>> w = own_vector<Real<T>>(m.W, m.n);
         const lapack_int info =
             !a.is_finite(m.uplo) || !b.is_finite(m.uplo)
                 ? no_values(m.n, a, b, w)
-                : Lapack<T>::sygvd(LAPACK_COL_MAJOR, m.kind, job_letter(m.jobz), fill_letter(m.uplo), m.n, a.data(),
-                                   a.lead(), b.data(), b.lead(), w.data());
+                : conquer<T>(Lapack<T>::sygvd, memory, LAPACK_COL_MAJOR, m.kind, job_letter(m.jobz), fill_letter(m.uplo),
+                             m.n, a.data(), a.lead(), b.data(), b.lead(), w.data());
         a.store(), b.store(), w.store();
         put_info(m.info, 0, info);
     });
@@ -491,15 +634,36 @@ CUresult run(xgesvd& m, Type, Work& work) {
 }
 CUresult run(gesvdj& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
-        reserve_for_singular_vectors<T>(m, m.economical, work);
-        singular_vectors<T>(m, m.economical, 0);
+        const char job = vectors_letter(m.jobz, m.economical);
+        LapackMemory<T> memory = memory_for_singular_vectors<T>(job, m.m, m.n, work);
+        const Decomposition<T> to = nth_of<T>(m, 0, 0, 0, 0, 0);
+        put_info(m.info, 0, singular_vectors(to, job, m.m, m.n, std::min(m.m, m.n), memory));
     });
 }
 CUresult run(gesvdj_batched& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
-        reserve_for_singular_vectors<T>(m, 0, work);
-        for (int64_t i = 0; i < m.batch && !work.stopped(); ++i) singular_vectors<T>(m, 0, i);
+        const char job = vectors_letter(m.jobz, 0);
+        const int64_t few = std::min(m.m, m.n);
+        LapackMemory<T> memory = memory_for_singular_vectors<T>(job, m.m, m.n, work);
+        for (int64_t i = 0; i < m.batch && !work.stopped(); ++i) {
+            const Decomposition<T> to = nth_of<T>(m, i, m.lda * m.n, few, m.ldu * m.m, m.ldv * m.n);
+            put_info(m.info, i, singular_vectors(to, job, m.m, m.n, few, memory));
+        }
     });
+}
+// Approximately on a GPU, by eigenvalues of A^H A; these are exact.
+CUresult run(gesvda_batched& m, Type type, Work& work) {
+    return of_type(type, [&]<typename T>(T) {
+        const char job = vectors_letter(m.jobz, 1);
+        LapackMemory<T> memory = memory_for_singular_vectors<T>(job, m.m, m.n, work);
+        for (int64_t i = 0; i < m.batch && !work.stopped(); ++i) {
+            const Decomposition<T> to = nth_of<T>(m, i, m.strideA, m.strideS, m.strideU, m.strideV);
+            put_info(m.info, i, singular_vectors(to, job, m.m, m.n, m.rank, memory));
+        }
+    });
+}
+CUresult run(xgeev& m, Type, Work& work) {
+    return of_type(as_type(m.Atype), [&]<typename T>(T) { any_eigenvalues<T>(m, work); });
 }
 
 CUresult run_function(uint16_t function, void* arguments, Work& work) {

@@ -26,6 +26,9 @@ template <typename Value>
 Status set(void* settings, Value Settings::* member, Value value) {
     const auto found = all_of<Settings>().find(settings);
     if (!found) return kInvalidValue;
+    Settings changed = *found;
+    changed.*member = value;
+    if (!are_settings(changed)) return kInvalidValue;
     (*found).*member = value;
     return kSuccess;
 }

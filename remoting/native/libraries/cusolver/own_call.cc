@@ -13,15 +13,6 @@ namespace {
 // Some programs take 0 for an error.
 constexpr int kRoom = 1;
 
-// Whether the sizes go together; where the memory is, the end that computes asks.
-class SizesAlone final : public Look {
-  public:
-    using Look::Look;
-
-  private:
-    void operand(const Operand&) override {}
-};
-
 }  // namespace
 
 OwnCall::OwnCall(const void* handle, uint16_t function, bool wide)
@@ -62,18 +53,27 @@ int OwnCall::submit(const void* message, size_t bytes) const {
     return ::cusolver::meaning(result);
 }
 
-int answer_room(const void* handle, bool fits, int* count) {
+namespace {
+
+// kSuccess where there is an answer.
+int may_answer(const void* handle, const char* function, Fit fit, bool has_place) {
     if (!::cusolver::all_of<::cusolver::Handle>().find(handle)) return ::cusolver::kNotInitialized;
-    if (!fits || !count) return ::cusolver::kInvalidValue;
-    *count = kRoom;
-    return ::cusolver::kSuccess;
+    if (fit == Fit::invalid || !has_place) return ::cusolver::kInvalidValue;
+    return fit == Fit::fits ? ::cusolver::kSuccess : library_unsupported(function);
 }
 
-int answer_room(const void* handle, bool fits, size_t* bytes, size_t* host_bytes) {
-    if (!::cusolver::all_of<::cusolver::Handle>().find(handle)) return ::cusolver::kNotInitialized;
-    if (!fits || !bytes || !host_bytes) return ::cusolver::kInvalidValue;
-    *bytes = *host_bytes = kRoom;
-    return ::cusolver::kSuccess;
+}  // namespace
+
+int answer_room(const void* handle, const char* function, Fit fit, int* count) {
+    const int status = may_answer(handle, function, fit, count != nullptr);
+    if (status == ::cusolver::kSuccess) *count = kRoom;
+    return status;
+}
+
+int answer_room(const void* handle, const char* function, Fit fit, size_t* bytes, size_t* host_bytes) {
+    const int status = may_answer(handle, function, fit, bytes && host_bytes);
+    if (status == ::cusolver::kSuccess) *bytes = *host_bytes = kRoom;
+    return status;
 }
 
 }  // namespace maths::cusolver

@@ -38,6 +38,15 @@ constexpr Extent vectors(int64_t job, int64_t economical, int64_t rows, int64_t 
     return matrix(rows, economical ? smaller(m, n) : rows, lead);
 }
 
+// What need not be there unless a job asks for it.
+constexpr Extent wanted(int64_t job, Extent extent) {
+    return job == 0 ? Extent{true, 0} : extent;
+}
+// Eigenvalues of any matrix: complex numbers, or real parts and then imaginary ones.
+constexpr int64_t parts(int64_t type, int64_t as, int64_t n) {
+    return is_complex(as) == is_complex(type) && !is_complex(type) ? times(n, 2) : n;
+}
+
 constexpr bool is_lapack(int64_t type) {
     return type == kF32 || type == kF64 || type == kC32 || type == kC64;
 }

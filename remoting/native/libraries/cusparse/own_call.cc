@@ -96,4 +96,12 @@ int answer_room(const void* handle, bool fits, size_t* bytes) {
     return answer(handle, fits, bytes);
 }
 
+int answer_room(const void* handle, const char* function, Fit fit, int* count) {
+    return fit == Fit::unsupported ? library_unsupported(function) : answer(handle, fit == Fit::fits, count);
+}
+
+int answer_room(const void* handle, const char* function, Fit fit, size_t* bytes) {
+    return fit == Fit::unsupported ? library_unsupported(function) : answer(handle, fit == Fit::fits, bytes);
+}
+
 }  // namespace maths::cusparse

@@ -52,5 +52,7 @@ class OwnCall {
 // How much a program is to bring for a function to work in: the ends bring their own.
 int answer_room(const void* handle, bool fits, int* count);
 int answer_room(const void* handle, bool fits, size_t* bytes);
+int answer_room(const void* handle, const char* function, Fit fit, int* count);
+int answer_room(const void* handle, const char* function, Fit fit, size_t* bytes);
 
 }  // namespace maths::cusparse
