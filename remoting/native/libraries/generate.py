@@ -372,7 +372,7 @@ _ANSWERS = {
 
 
 def _buffer_export(family: Family, symbol: str, type_: str, wide: bool) -> str:
-    """No end needs the program's room. What a call would refuse is refused, as far as the question says it."""
+    """No end needs the program's room. What a call would refuse is refused where the question says it."""
     of = {parameter.name: parameter for parameter in family.parameters}
     asked = [of[word] for word in family.buffer if word in of]
     # What a descriptor says is looked at when it is used.

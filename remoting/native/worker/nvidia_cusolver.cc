@@ -102,8 +102,8 @@ static int invoke_function(uint16_t function, const void* arguments, worker::Cal
 
 namespace worker {
 
-CUresult invoke_cusolver(uint16_t function, const void* arguments, void* library, void* handle, CUstream stream,
-                         const MakeRoom& make_room, HostMemory& host_memory) {
+CUresult invoke_cusolver(uint16_t function, const void* arguments, void* library, void* handle,
+                         CUstream stream, const MakeRoom& make_room, HostMemory& host_memory) {
     Calling call(library, handle, make_room, host_memory);
     const int status = call.invoke<int(void*, void*)>("cusolverDnSetStream", handle, static_cast<void*>(stream));
     if (status != cusolver::kSuccess) return ::cusolver::result_of(status);

@@ -15,7 +15,7 @@ class HostMemory;
 using MakeRoom = std::function<CUresult(uint64_t bytes, uint64_t& address)>;
 
 // `arguments` was looked at. What the library works in on the host is the worker's own memory.
-CUresult invoke_cusolver(uint16_t function, const void* arguments, void* library, void* handle, CUstream stream,
-                         const MakeRoom& make_room, HostMemory& host_memory);
+CUresult invoke_cusolver(uint16_t function, const void* arguments, void* library, void* handle,
+                         CUstream stream, const MakeRoom& make_room, HostMemory& host_memory);
 
 }  // namespace worker

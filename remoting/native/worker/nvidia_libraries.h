@@ -48,9 +48,9 @@ class NvidiaLibraries {
     // A stream of a session on a device; the thread, where it is the thread's own.
     using Place = std::tuple<const Session*, uint8_t, CUstream, std::thread::id>;
 
-    // A call has a handle for as long as it is being posted. None is ended: that would wait for the work of all. What the
-    // library has for one is memory of the GPU that no slice is charged for, so a session has few at once, and waits for
-    // none but its own.
+    // A call has a handle for as long as it is being posted. None is ended: that would wait for the work of
+    // all. What the library has for one is memory of the GPU that no slice is charged for, so a session has
+    // few at once, and waits for none but its own.
     static constexpr size_t kMostOfSession = 4;
 
     void* open(uint16_t library, uint8_t major);

@@ -88,45 +88,49 @@ EXPORT cusolverDnXsyevd(void* handle, void* params, int job, int fill, int64_t n
     return record("Xsyevd %d %d %ld %d %p %ld %d %p %d %s %zu %s %zu %p", job, fill, (long)n, Atype, A, (long)lda, Wtype, W,
                   compute, work ? "room" : "none", bytes, host_work ? "room" : "none", host, (void*)info);
 }
-EXPORT cusolverDnSgesvdj_bufferSize(void* handle, int job, int economical, int m, int n, const float* A, int lda,
-                                    const float* S, const float* U, int ldu, const float* V, int ldv, int* count,
-                                    void* info) {
+EXPORT cusolverDnSgesvdj_bufferSize(void* handle, int job, int economical, int m, int n, const float* A,
+                                    int lda, const float* S, const float* U, int ldu, const float* V, int ldv,
+                                    int* count, void* info) {
     *count = 10;
     return record("SgesvdjSize %d %p %p", job, (void*)U, (void*)V);
 }
-EXPORT cusolverDnSgesvdj(void* handle, int job, int economical, int m, int n, float* A, int lda, float* S, float* U,
-                         int ldu, float* V, int ldv, float* work, int count, int* code, void* info) {
+EXPORT cusolverDnSgesvdj(void* handle, int job, int economical, int m, int n, float* A, int lda, float* S,
+                         float* U, int ldu, float* V, int ldv, float* work, int count, int* code,
+                         void* info) {
     return record("Sgesvdj %d %p %p", job, (void*)U, (void*)V);
 }
-EXPORT cusolverDnXgeev_bufferSize(void* handle, void* params, int left, int right, int64_t n, int Atype, const void* A,
-                                  int64_t lda, int Wtype, const void* W, int VLtype, const void* VL, int64_t ldvl,
-                                  int VRtype, const void* VR, int64_t ldvr, int compute, size_t* bytes, size_t* host) {
+EXPORT cusolverDnXgeev_bufferSize(void* handle, void* params, int left, int right, int64_t n, int Atype,
+                                  const void* A, int64_t lda, int Wtype, const void* W, int VLtype,
+                                  const void* VL, int64_t ldvl, int VRtype, const void* VR, int64_t ldvr,
+                                  int compute, size_t* bytes, size_t* host) {
     *bytes = 222;
     *host = 33;
     return params != (void*)0x3100;
 }
-EXPORT cusolverDnXgeev(void* handle, void* params, int left, int right, int64_t n, int Atype, void* A, int64_t lda,
-                       int Wtype, void* W, int VLtype, void* VL, int64_t ldvl, int VRtype, void* VR, int64_t ldvr,
-                       int compute, void* work, size_t bytes, void* host_work, size_t host, int* info) {
-    return record("Xgeev %d %d %ld %d %p %ld %d %p %d %p %ld %d %p %ld %d %s %zu %s %zu %p", left, right, (long)n, Atype, A,
-                  (long)lda, Wtype, W, VLtype, VL, (long)ldvl, VRtype, VR, (long)ldvr, compute, work ? "room" : "none",
-                  bytes, host_work ? "room" : "none", host, (void*)info);
+EXPORT cusolverDnXgeev(void* handle, void* params, int left, int right, int64_t n, int Atype, void* A,
+                       int64_t lda, int Wtype, void* W, int VLtype, void* VL, int64_t ldvl, int VRtype,
+                       void* VR, int64_t ldvr, int compute, void* work, size_t bytes, void* host_work,
+                       size_t host, int* info) {
+    return record("Xgeev %d %d %ld %d %p %ld %d %p %d %p %ld %d %p %ld %d %s %zu %s %zu %p", left, right,
+                  (long)n, Atype, A, (long)lda, Wtype, W, VLtype, VL, (long)ldvl, VRtype, VR, (long)ldvr,
+                  compute, work ? "room" : "none", bytes, host_work ? "room" : "none", host, (void*)info);
 }
-EXPORT cusolverDnCgesvdaStridedBatched_bufferSize(void* handle, int job, int rank, int m, int n, const void* A, int lda,
-                                                  long long strideA, const float* S, long long strideS, const void* U,
-                                                  int ldu, long long strideU, const void* V, int ldv,
+EXPORT cusolverDnCgesvdaStridedBatched_bufferSize(void* handle, int job, int rank, int m, int n,
+                                                  const void* A, int lda, long long strideA, const float* S,
+                                                  long long strideS, const void* U, int ldu,
+                                                  long long strideU, const void* V, int ldv,
                                                   long long strideV, int* count, int batch) {
     *count = 500;
-    return record("CgesvdaSize %d %d %d %d %p %d %lld %p %lld %p %d %lld %p %d %lld %d", job, rank, m, n, A, lda, strideA,
-                  (void*)S, strideS, U, ldu, strideU, V, ldv, strideV, batch);
+    return record("CgesvdaSize %d %d %d %d %p %d %lld %p %lld %p %d %lld %p %d %lld %d", job, rank, m, n, A,
+                  lda, strideA, (void*)S, strideS, U, ldu, strideU, V, ldv, strideV, batch);
 }
 EXPORT cusolverDnCgesvdaStridedBatched(void* handle, int job, int rank, int m, int n, const void* A, int lda,
                                        long long strideA, float* S, long long strideS, void* U, int ldu,
-                                       long long strideU, void* V, int ldv, long long strideV, void* work, int count,
-                                       int* info, double* residuals, int batch) {
-    return record("Cgesvda %d %d %d %d %p %d %lld %p %lld %p %d %lld %p %d %lld %d %p %p %d", job, rank, m, n, A, lda,
-                  strideA, (void*)S, strideS, U, ldu, strideU, V, ldv, strideV, count, (void*)info, (void*)residuals,
-                  batch);
+                                       long long strideU, void* V, int ldv, long long strideV, void* work,
+                                       int count, int* info, double* residuals, int batch) {
+    return record("Cgesvda %d %d %d %d %p %d %lld %p %lld %p %d %lld %p %d %lld %d %p %p %d", job, rank, m, n,
+                  A, lda, strideA, (void*)S, strideS, U, ldu, strideU, V, ldv, strideV, count, (void*)info,
+                  (void*)residuals, batch);
 }
 /* The library may refuse what it does not do. */
 EXPORT cusolverDnSpotrs(void) {

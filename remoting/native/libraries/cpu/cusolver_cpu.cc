@@ -18,8 +18,7 @@ template <typename T>
 struct Lapack;
 
 #define GK_SOLVER(t, name) static constexpr auto name = scipy_LAPACKE_##t##name##64_;
-#define GK_FOR_SOLVER(X, t)                                                                                       \
-    X(t, potrf) X(t, potri) X(t, potrs) X(t, getrf) X(t, getrs) X(t, sytrs)
+#define GK_FOR_SOLVER(X, t) X(t, potrf) X(t, potri) X(t, potrs) X(t, getrf) X(t, getrs) X(t, sytrs)
 // Those that work in memory that they are given.
 #define GK_WORKER(t, name) static constexpr auto name = scipy_LAPACKE_##t##name##_work64_;
 #define GK_WORKER_AS(t, name, as) static constexpr auto as = scipy_LAPACKE_##t##name##_work64_;
@@ -41,15 +40,15 @@ template <>
 struct Lapack<std::complex<float>> {
     GK_FOR_SOLVER(GK_SOLVER, c)
     GK_FOR_WORKER(GK_WORKER, c)
-    GK_WORKER_AS(c, ungqr, orgqr) GK_WORKER_AS(c, unmqr, ormqr)
-    GK_WORKER_AS(c, heevd, syevd) GK_WORKER_AS(c, hegvd, sygvd)
+    GK_WORKER_AS(c, ungqr, orgqr)
+    GK_WORKER_AS(c, unmqr, ormqr) GK_WORKER_AS(c, heevd, syevd) GK_WORKER_AS(c, hegvd, sygvd)
 };
 template <>
 struct Lapack<std::complex<double>> {
     GK_FOR_SOLVER(GK_SOLVER, z)
     GK_FOR_WORKER(GK_WORKER, z)
-    GK_WORKER_AS(z, ungqr, orgqr) GK_WORKER_AS(z, unmqr, ormqr)
-    GK_WORKER_AS(z, heevd, syevd) GK_WORKER_AS(z, hegvd, sygvd)
+    GK_WORKER_AS(z, ungqr, orgqr)
+    GK_WORKER_AS(z, unmqr, ormqr) GK_WORKER_AS(z, heevd, syevd) GK_WORKER_AS(z, hegvd, sygvd)
 };
 
 // A matrix of the slice, copied without gaps. Without an address it is one of zeros that nothing is written to.
@@ -108,16 +107,20 @@ void reserve(Work& work, std::initializer_list<uint64_t> numbers, const LapackRo
     work.reserve(sum(product(all, sizeof(T)), LapackMemory<T>::bytes_of(room)));
 }
 
-// A call of LAPACK cannot be interrupted, so what would run for hours is not begun. `operations` are those of real
-// numbers.
+// A call of LAPACK cannot be interrupted, so what would run for hours is not begun. `operations` are those of
+// real numbers.
 template <typename T>
 void require_an_end(const Work& work, double operations) {
     constexpr double kMost = 1e13, kTera = 1e12;
     const double all = operations * (kIsComplex<T> ? 4 : 1);
     if (all <= kMost) return;
-    const auto tera = [](double number) { return std::to_string(static_cast<int64_t>(std::min(number / kTera, 1e18))); };
-    work.fail(CUDA_ERROR_NOT_SUPPORTED, "it takes " + tera(all) + " million million operations, which nothing can "
-                                        "interrupt; a software GPU does " + tera(kMost));
+    const auto tera = [](double number) {
+        return std::to_string(static_cast<int64_t>(std::min(number / kTera, 1e18)));
+    };
+    work.fail(CUDA_ERROR_NOT_SUPPORTED, "it takes " + tera(all) +
+                                            " million million operations, which nothing can "
+                                            "interrupt; a software GPU does " +
+                                            tera(kMost));
 }
 // Of a factorisation of m rows and n columns.
 double area_of_operations(int64_t m, int64_t n) {
@@ -282,7 +285,8 @@ lapack_int conquer(auto function, LapackMemory<T>& memory, Arguments... argument
         return function(arguments..., memory.numbers(), memory.count(), memory.reals(), memory.real_count(),
                         memory.integers(), memory.integer_count());
     } else {
-        return function(arguments..., memory.numbers(), memory.count(), memory.integers(), memory.integer_count());
+        return function(arguments..., memory.numbers(), memory.count(), memory.integers(),
+                        memory.integer_count());
     }
 }
 
@@ -325,9 +329,9 @@ void singular_values(const Message& m, Work& work) {
     Own<T> vt(m.VT, !has_own(m.jobvt) ? 0 : m.jobvt == 'A' ? m.n : few, m.n, m.ldvt);
     Own<Real<T>> s = own_vector<Real<T>>(m.S, few);
     const auto values = [&](auto... reals) {
-        return Lapack<T>::gesvd(LAPACK_COL_MAJOR, static_cast<char>(m.jobu), static_cast<char>(m.jobvt), m.m, m.n, a.data(),
-                                a.lead(), s.data(), u.data(), u.lead(), vt.data(), vt.lead(), memory.numbers(),
-                                memory.count(), reals...);
+        return Lapack<T>::gesvd(LAPACK_COL_MAJOR, static_cast<char>(m.jobu), static_cast<char>(m.jobvt), m.m,
+                                m.n, a.data(), a.lead(), s.data(), u.data(), u.lead(), vt.data(), vt.lead(),
+                                memory.numbers(), memory.count(), reals...);
     };
     lapack_int info;
     if (!a.is_finite()) {
@@ -371,10 +375,17 @@ Decomposition<T> nth_of(const Message& m, int64_t i, int64_t a, int64_t s, int64
     const auto place = [i]<typename Number>(uint64_t address, int64_t apart, Number) {
         return address ? at<Number>(address) + i * apart : nullptr;
     };
-    return {place(m.A, a, T{}), place(m.S, s, Real<T>{}), place(m.U, u, T{}), place(m.V, v, T{}), m.lda, m.ldu, m.ldv};
+    return {place(m.A, a, T{}),
+            place(m.S, s, Real<T>{}),
+            place(m.U, u, T{}),
+            place(m.V, v, T{}),
+            m.lda,
+            m.ldu,
+            m.ldv};
 }
 
-// A = U S V^H, where cuSOLVER gives V and LAPACK its adjoint: the first `rank` values, and their vectors or all.
+// A = U S V^H, where cuSOLVER gives V and LAPACK its adjoint: the first `rank` values, and their vectors or
+// all.
 template <typename T>
 lapack_int singular_vectors(const Decomposition<T>& to, char job, int64_t m, int64_t n, int64_t rank,
                             LapackMemory<T>& memory) {
@@ -417,8 +428,8 @@ void store_eigenvalues(const xgeev& m, const std::vector<T>& w, const std::vecto
     }
 }
 
-// Of a matrix that need not be symmetric. Those of a real one are real numbers, or pairs of complex ones that are
-// conjugates of each other, whose vectors' real and imaginary parts are in two columns.
+// Of a matrix that need not be symmetric. Those of a real one are real numbers, or pairs of complex ones that
+// are conjugates of each other, whose vectors' real and imaginary parts are in two columns.
 template <typename T>
 void any_eigenvalues(const xgeev& m, Work& work) {
     const bool vectors = m.jobvr != 0;
@@ -430,8 +441,9 @@ void any_eigenvalues(const xgeev& m, Work& work) {
     std::vector<T> w(static_cast<size_t>(m.n)), imaginary(static_cast<size_t>(kIsComplex<T> ? 0 : m.n));
     const auto decompose = [&](auto... reals) {
         return [&, reals...](auto... where) {
-            return Lapack<T>::geev(LAPACK_COL_MAJOR, 'N', job_letter(m.jobvr), m.n, a.data(), a.lead(), where..., nullptr,
-                                   1, v.data(), v.lead(), memory.numbers(), memory.count(), reals...);
+            return Lapack<T>::geev(LAPACK_COL_MAJOR, 'N', job_letter(m.jobvr), m.n, a.data(), a.lead(),
+                                   where..., nullptr, 1, v.data(), v.lead(), memory.numbers(), memory.count(),
+                                   reals...);
         };
     };
     lapack_int info = 0;
@@ -524,8 +536,8 @@ CUresult run(orgqr& m, Type type, Work& work) {
         reserve<T>(work, {area(m.m, m.n), area(m.k, 1)}, room);
         LapackMemory<T> memory(room);
         Own<T> a(m.A, m.m, m.n, m.lda), tau = own_vector<T>(m.tau, m.k);
-        const lapack_int info = Lapack<T>::orgqr(LAPACK_COL_MAJOR, m.m, m.n, m.k, a.data(), a.lead(), tau.data(),
-                                                 memory.numbers(), memory.count());
+        const lapack_int info = Lapack<T>::orgqr(LAPACK_COL_MAJOR, m.m, m.n, m.k, a.data(), a.lead(),
+                                                 tau.data(), memory.numbers(), memory.count());
         a.store();
         put_info(m.info, 0, info);
     });
@@ -534,13 +546,14 @@ CUresult run(orgqr& m, Type type, Work& work) {
 CUresult run(ormqr& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
         const LapackRoom room = room_of_reflectors(m.side ? m.m : m.n, m.k);
-        require_an_end<T>(work, 4.0 * static_cast<double>(m.m) * static_cast<double>(m.n) * static_cast<double>(m.k));
+        require_an_end<T>(
+            work, 4.0 * static_cast<double>(m.m) * static_cast<double>(m.n) * static_cast<double>(m.k));
         reserve<T>(work, {area(m.side ? m.n : m.m, m.k), area(m.k, 1), area(m.m, m.n)}, room);
         LapackMemory<T> memory(room);
         Own<T> a(m.A, m.side ? m.n : m.m, m.k, m.lda), tau = own_vector<T>(m.tau, m.k), c(m.C, m.m, m.n, m.ldc);
-        const lapack_int info =
-            Lapack<T>::ormqr(LAPACK_COL_MAJOR, m.side ? 'R' : 'L', op_letter<T>(m.trans), m.m, m.n, m.k, a.data(),
-                             a.lead(), tau.data(), c.data(), c.lead(), memory.numbers(), memory.count());
+        const lapack_int info = Lapack<T>::ormqr(LAPACK_COL_MAJOR, m.side ? 'R' : 'L', op_letter<T>(m.trans),
+                                                 m.m, m.n, m.k, a.data(), a.lead(), tau.data(), c.data(),
+                                                 c.lead(), memory.numbers(), memory.count());
         c.store();
         put_info(m.info, 0, info);
     });
@@ -554,9 +567,8 @@ CUresult run(sytrf& m, Type type, Work& work) {
         LapackMemory<T> memory(room);
         Own<T> a(m.A, m.n, m.n, m.lda);
         Pivots pivots(static_cast<size_t>(m.n));
-        const lapack_int info =
-            Lapack<T>::sytrf(LAPACK_COL_MAJOR, fill_letter(m.uplo), m.n, a.data(), a.lead(), pivots.data(),
-                             memory.numbers(), memory.count());
+        const lapack_int info = Lapack<T>::sytrf(LAPACK_COL_MAJOR, fill_letter(m.uplo), m.n, a.data(),
+                                                 a.lead(), pivots.data(), memory.numbers(), memory.count());
         a.store();
         store_pivots<int32_t>(m.pivots, pivots);
         put_info(m.info, 0, info);
@@ -619,8 +631,8 @@ CUresult run(sygvd& m, Type type, Work& work) {
         const lapack_int info =
             !a.is_finite(m.uplo) || !b.is_finite(m.uplo)
                 ? no_values(m.n, a, b, w)
-                : conquer<T>(Lapack<T>::sygvd, memory, LAPACK_COL_MAJOR, m.kind, job_letter(m.jobz), fill_letter(m.uplo),
-                             m.n, a.data(), a.lead(), b.data(), b.lead(), w.data());
+                : conquer<T>(Lapack<T>::sygvd, memory, LAPACK_COL_MAJOR, m.kind, job_letter(m.jobz),
+                             fill_letter(m.uplo), m.n, a.data(), a.lead(), b.data(), b.lead(), w.data());
         a.store(), b.store(), w.store();
         put_info(m.info, 0, info);
     });

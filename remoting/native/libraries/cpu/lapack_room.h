@@ -1,5 +1,6 @@
-// How much LAPACK works in, by its documentation: as little as a function may have, and room for blocks of as many columns
-// as the matrix has at most. What LAPACK answers when it is asked is a multiple of a thin matrix.
+// How much LAPACK works in, by its documentation: as little as a function may have, and room for blocks of as
+// many columns as the matrix has at most. What LAPACK answers when it is asked is a multiple of a thin
+// matrix.
 #pragma once
 
 #include <algorithm>
@@ -40,11 +41,13 @@ constexpr LapackRoom room_of_any_eigenvalues(int64_t n, bool is_complex) {
 }
 
 // By gesvd, or by gesdd (divide and conquer).
-constexpr LapackRoom room_of_singular_values(int64_t m, int64_t n, bool vectors, bool conquers, bool is_complex) {
+constexpr LapackRoom room_of_singular_values(int64_t m, int64_t n, bool vectors, bool conquers,
+                                             bool is_complex) {
     const int64_t few = std::min(m, n), many = std::max(m, n);
     const uint64_t square = area(few, few), list = sum(product(12, length(few)), length(many));
     const uint64_t blocks = sum(blocks_of(m, few), blocks_of(n, few));
-    const uint64_t least = sum(sum(list, blocks), product(vectors && conquers && !is_complex ? 4 : 2, square));
+    const uint64_t least =
+        sum(sum(list, blocks), product(vectors && conquers && !is_complex ? 4 : 2, square));
     if (!is_complex) return {least, 1, product(8, length(few))};
     const uint64_t of_vectors = sum(product(5, square), product(2, area(many, few)));
     return {least, sum(list, vectors && conquers ? of_vectors : 0), product(8, length(few))};
@@ -54,7 +57,8 @@ template <typename T>
 class LapackMemory {
   public:
     static uint64_t bytes_of(const LapackRoom& room) {
-        return sum(product(room.numbers, sizeof(T)), sum(product(room.reals, sizeof(Real<T>)), product(room.integers, 8)));
+        return sum(product(room.numbers, sizeof(T)),
+                   sum(product(room.reals, sizeof(Real<T>)), product(room.integers, 8)));
     }
     explicit LapackMemory(const LapackRoom& room)
         : numbers_(room.numbers), reals_(kIsComplex<T> ? room.reals : 0), integers_(room.integers) {}

@@ -95,7 +95,8 @@ constexpr bool epilogue_supported(int64_t epilogue, int64_t result, int64_t orde
     if (!is_epilogue(epilogue) || !is_real(result) || !is_real(bias) || !is_real(auxiliary)) return false;
     return (epilogue & kAuxiliary) == 0 || order == 0;
 }
-// The gradient of a bias that comes with a product is summed as the product's columns come: so many rows at most.
+// The gradient of a bias that comes with a product is summed as the product's columns come: so many rows at
+// most.
 inline constexpr int64_t kMostSums = 1 << 20;
 constexpr bool few_sums(int64_t epilogue, int64_t m) {
     return (epilogue & kBiasGradient) == 0 || m <= kMostSums;
