@@ -17,7 +17,6 @@ from cuda.bindings import driver
 from tests.libraries import graphs, recurrent
 from tests.libraries.convolutions import CASES, forward
 from tests.libraries.cudnn_on_device import BAD_PARAMETER, FLOAT, Cudnn, Filter, Scale, Tensor, apart, random
-from tests.libraries.graphs import Backend
 from tests.libraries.on_device import OnDevice, start
 
 what, path = sys.argv[1:]
@@ -153,20 +152,13 @@ def foreign_filter() -> dict[str, int]:
     return {"status": status, "after": int(error)}
 
 
-def pointwise_graph() -> Backend:
-    x = graphs.tensor(dnn, 1, Tensor(dnn, random(FLOAT, 1, 2, 3, 4), FLOAT))
-    add = Backend(dnn, 0).set(0, 14, 0).set(1, graphs.TYPE, 0).finish()
-    sum_ = Backend(dnn, 13).set(750, graphs.PART, add).set(751, graphs.PART, x).set(752, graphs.PART, x)
-    return Backend(dnn, graphs.GRAPH).set(801, graphs.PART, sum_.set(753, graphs.PART, x).finish())
-
-
 def unsupported() -> dict[str, int]:
     bytes_ = tensor((1, 2, 2, 2), (8, 4, 2, 1), 3)
     at = ctypes.c_void_p(int(OnDevice(np.zeros(64, "int8")).address))
     library = dnn.library
     return {
         "types": dnn.status("cudnnScaleTensor", bytes_, at, one),
-        "graph": pointwise_graph().status(),
+        **{name: graph.status() for name, graph in graphs.refused_graphs(dnn).items()},
         "skipped input": described_rnn(input_mode=1),
         "attention": int(library.cudnnMultiHeadAttnForward(dnn.handle)),
     }
@@ -345,6 +337,98 @@ def lengths_negative() -> dict[str, int]:
 
 def lengths_packed() -> dict[str, int]:
     return lying_lengths(recurrent.PACKED, (3, 1))
+
+
+def lying_classification(
+    labels: tuple[int, ...] = (1, 2, 1),
+    counts: tuple[int, int] = (2, 1),
+    lengths: tuple[int, int] = (3, 3),
+    most: int = 5,
+) -> dict[str, int]:
+    """Lists on the device that do not say what can be."""
+    probs, costs = Tensor(dnn, random(FLOAT, 3, 2, 4), FLOAT), OnDevice(np.zeros(2, "float32"))
+    by = dnn.descriptor("CTCLoss", "CTCLoss", 0, 1, 0, most, suffix="_v9")
+    lists = [OnDevice(np.array(each, "int32")) for each in (labels, counts, lengths)]
+    status = dnn.status(
+        *("cudnnCTCLoss_v8", 0, by, probs, *(recurrent.at(each) for each in lists), recurrent.at(costs)),
+        *(probs, ctypes.c_size_t(0), None),
+    )
+    (error,) = driver.cuCtxSynchronize()
+    return {"status": status, "after": int(error)}
+
+
+classification_label = functools.partial(lying_classification, labels=(1, 4, 1))
+classification_negative = functools.partial(lying_classification, labels=(1, -1, 1))
+classification_length = functools.partial(lying_classification, lengths=(3, 4))
+classification_count = functools.partial(lying_classification, counts=(6, 1))
+classification_far = functools.partial(lying_classification, counts=(1 << 28, 1), most=1 << 28)
+
+
+def classification_misfits() -> dict[str, int]:
+    """What is seen at once, of both forms."""
+    probs = Tensor(dnn, random(FLOAT, 3, 2, 4), FLOAT)
+    other = Tensor(dnn, random(FLOAT, 3, 2, 5), FLOAT)
+    flat = Tensor(dnn, random(FLOAT, 3, 8), FLOAT)
+    space = OnDevice(np.zeros(64, "int32"))
+    at, by = recurrent.at(space), dnn.descriptor("CTCLoss", "CTCLoss", 0, 1, 0, 5, suffix="_v9")
+    rest = ctypes.c_size_t(0), None
+    good = {"labels": (1, 2, 1), "counts": (2, 1), "lengths": (3, 3), "bytes": 28}
+    bad = {
+        "label": {"labels": (1, 4, 1)},
+        "negative label": {"labels": (1, -4, 1)},
+        "count": {"counts": (-1, 1)},
+        "length": {"lengths": (3, 4)},
+        "negative length": {"lengths": (-1, 3)},
+        "little room": {"bytes": 27},
+    }
+
+    def older(labels: tuple[int, ...], counts: tuple[int, ...], lengths: tuple[int, ...], bytes_: int) -> int:
+        return dnn.status(
+            *("cudnnCTCLoss", probs, ints(*labels), ints(*counts), ints(*lengths), at, probs, 0, by, at),
+            ctypes.c_size_t(bytes_),
+        )
+
+    assert older(*good.values()) == 0
+    said = {name: older(*(good | wrong).values()) for name, wrong in bad.items()}
+    said["slopes"] = dnn.status("cudnnCTCLoss_v8", 0, by, probs, at, at, at, at, other, *rest)
+    said["rank"] = dnn.status("cudnnCTCLoss_v8", 0, by, flat, at, at, at, at, flat, *rest)
+    said["algorithm"] = dnn.status("cudnnCTCLoss_v8", 2, by, probs, at, at, at, at, probs, *rest)
+    grid = dnn.descriptor("SpatialTransformer", "SpatialTransformerNd", 0, 0, 4, ints(2, 1, 3, 4))
+    x, y = (Tensor(dnn, random(FLOAT, *shape), FLOAT) for shape in ((2, 1, 5, 5), (2, 1, 3, 4)))
+    wrong = {"images": (x.view(x.before)[:1], y), "places": (x.view(x.before), x)}
+    for name, (source, result) in wrong.items():
+        given = source if isinstance(source, Tensor) else Tensor(dnn, source.astype("float64"), FLOAT)
+        said[name] = dnn.status("cudnnSpatialTfSamplerForward", grid, one, given, at, zero, result)
+    made = ctypes.c_void_p()
+    assert dnn.library.cudnnCreateSpatialTransformerDescriptor(ctypes.byref(made)) == 0
+    for name, sampler, dims in (("sampler", 1, (1, 1, 1, 1)), ("size", 0, (1, 0, 1, 1))):
+        said[name] = int(dnn.library.cudnnSetSpatialTransformerNdDescriptor(made, sampler, 0, 4, ints(*dims)))
+    return said
+
+
+def dropout_later() -> dict[str, bool]:
+    """A recurrent layer's descriptor holds its dropout's: what that is set to later counts, also when
+    the program has ended it since.
+    """
+    case = recurrent.Case(recurrent.TANH, 3, 4, 2, 1, (4, 4))
+    layer = recurrent.Layer(dnn, case, FLOAT, recurrent.random_weights(case, FLOAT))
+    x = layer.array(np.ones((4, 2, 3)))
+
+    def result() -> np.ndarray:
+        return layer.get(layer.forward(x, None, None)[0])
+
+    whole, held = result(), ctypes.c_void_p()
+    assert dnn.library.cudnnGetRNNDescriptor_v8(layer.rnn, *[None] * 12, ctypes.byref(held), None) == 0
+    states = OnDevice(np.zeros(16, "uint8"))
+    given = ctypes.c_float(0.5), recurrent.at(states), ctypes.c_size_t(16), ctypes.c_ulonglong(3)
+    assert dnn.library.cudnnSetDropoutDescriptor(layer.dropout, dnn.handle, *given) == 0
+    changed = result()
+    assert dnn.library.cudnnDestroyDropoutDescriptor(layer.dropout) == 0
+    return {
+        "held": held.value == layer.dropout.value,
+        "changed": not np.allclose(whole, changed),
+        "goes on": not np.allclose(whole, result()),
+    }
 
 
 def queries() -> dict[str, object]:

@@ -178,6 +178,82 @@ dnn(
     *(Scale(0.5, FLOAT), tensor(0, *own), at(y)),
 )
 passed["Reduce"] = f"3:0:1:0:0 room 3000 1.25 {text(0, *X)} {x:#x} 0.5 {text(0, *own)} {y:#x}"
+by_loss = dnn.descriptor("CTCLoss", "CTCLoss", 0, 1, 1, 7, suffix="_v9")
+steps = ((9, 3, 5), (15, 5, 1))
+dnn(
+    *("cudnnCTCLoss_v8", 1, by_loss, tensor(0, *steps), at(x), at(p[0]), at(p[1]), at(p[2]), at(p[3])),
+    *(tensor(0, *steps), at(y), size(0), None),
+)
+loss = f"0:1:1:7 {text(0, *steps)}"
+passed["CtcRoom"] = f"1 {loss} {text(0, *steps)}"
+of_loss = f"{x:#x} {' '.join(hexes[:4])} {text(0, *steps)} {y:#x}"
+passed["Ctc"] = f"1 {loss} {of_loss} 5000 room"
+
+images = ((2, 3, 4, 6), (72, 24, 6, 1))
+turned = dnn.descriptor("SpatialTransformer", "SpatialTransformerNd", 0, 0, 4, ints(*images[0]))
+turned_text = "0:0:[2,3,4,6]"
+dnn("cudnnSpatialTfGridGeneratorForward", turned, at(p[0]), at(p[1]))
+passed["Grid"] = f"{turned_text} {hexes[0]} {hexes[1]}"
+dnn("cudnnSpatialTfGridGeneratorBackward", turned, at(p[2]), at(p[3]))
+passed["GridBack"] = f"{turned_text} {hexes[2]} {hexes[3]}"
+source = ((2, 3, 9, 11), (900, 130, 12, 1))
+scales = [Scale(value, FLOAT) for value in (1.5, 0.25, 2.5, 0.75)]
+dnn(
+    *("cudnnSpatialTfSamplerForward", turned, scales[0], tensor(0, *source), at(x), at(p[4]), scales[1]),
+    *(tensor(0, *images), at(y)),
+)
+passed["Sample"] = f"{turned_text} 1.5 {text(0, *source)} {x:#x} {hexes[4]} 0.25 {text(0, *images)} {y:#x}"
+dnn(
+    *("cudnnSpatialTfSamplerBackward", turned, scales[0], tensor(0, *source), at(x), scales[1]),
+    *(tensor(0, *source), at(w), scales[2], tensor(0, *images), at(y), at(p[5]), scales[3], at(p[6])),
+)
+passed["SampleBack"] = (
+    f"{turned_text} 1.5 {text(0, *source)} {x:#x} 0.25 {text(0, *source)} {w:#x} "
+    f"2.5 {text(0, *images)} {y:#x} {hexes[5]} 0.75 {hexes[6]}"
+)
+
+# What is fused: NVIDIA's library wants a place for what is added, and does other activations by themselves.
+# It works in what the layers before have left to the stream.
+filter_ = dnn.descriptor("Filter", "FilterNd", 0, 0, 4, ints(4, 3, 4, 3))
+of_filters, fused = ((1, 4, 1, 1), (4, 1, 1, 1)), []
+for mode, alpha2, z in ((1, 0.5, at(p[0])), (2, 0.0, None)):
+    activation = dnn.descriptor("Activation", "Activation", mode, 0, double(0))
+    dnn(
+        *(
+            "cudnnConvolutionBiasActivationForward",
+            Scale(2, FLOAT),
+            tensor(0, *X),
+            at(x),
+            filter_,
+            at(w),
+            by,
+            1,
+        ),
+        *(
+            None,
+            size(0),
+            Scale(alpha2, FLOAT),
+            tensor(0, *Y),
+            z,
+            tensor(0, *of_filters),
+            at(p[1]),
+            activation,
+        ),
+        *(tensor(0, *Y), at(y)),
+    )
+    algorithm, done = (6, "1:0:0") if mode == 1 else (1, "5:0:0")
+    added = hexes[0] if z else f"{y:#x}"
+    fused.append(
+        f"2 {text(0, *X)} {x:#x} 0:0:[4,3,4,3] {w:#x} {by_text} {algorithm} {5 << 20} {alpha2:g} "
+        f"{text(0, *Y)} {added} {text(0, *of_filters)} {hexes[1]} {done} {text(0, *Y)} {y:#x}"
+    )
+passed["Fused"] = fused
+asked = f"{text(0, *X)} 0:0:[4,3,4,3] {by_text} {text(0, *Y)}"
+passed["cudnnGetConvolutionForwardAlgorithm_v7"] = [
+    passed["cudnnGetConvolutionForwardAlgorithm_v7"],
+    *[asked] * 2,
+]
+passed["Activation"] = [passed["Activation"], f"2:0:0 1 {text(0, *Y)} {y:#x} 0 {text(0, *Y)} {y:#x}"]
 driver.cuCtxSynchronize()
 
 other = layers(3)

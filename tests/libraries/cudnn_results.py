@@ -7,11 +7,13 @@ import json
 import sys
 
 from tests.libraries.convolutions import bias, convolution, fused, pooling
+from tests.libraries.ctc import classification
 from tests.libraries.cudnn_on_device import Cudnn
-from tests.libraries.graphs import graphs
+from tests.libraries.graphs import fused_graphs, graphs
 from tests.libraries.layers import layers, normalisation, pieces, tensors
 from tests.libraries.on_device import start
 from tests.libraries.recurrent import dropping, recurring
+from tests.libraries.transformers import transformers
 
 GROUPS = {
     each.__name__: each
@@ -25,8 +27,11 @@ GROUPS = {
         tensors,
         pieces,
         graphs,
+        fused_graphs,
         recurring,
         dropping,
+        classification,
+        transformers,
     )
 }
 

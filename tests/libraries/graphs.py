@@ -1,4 +1,4 @@
-"""cuDNN's graphs of one convolution against NumPy, built as cuDNN's frontend builds them."""
+"""cuDNN's graphs of convolutions against NumPy, built as cuDNN's frontend builds them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import numpy as np
 
 from tests.libraries.convolutions import (
     CASES,
+    Case,
     back_to_data,
     back_to_filter,
     filter_layout,
     forward,
 )
-from tests.libraries.cudnn_on_device import DOUBLE, FLOAT, HALF, KINDS, Cudnn, Tensor, apart, random
+from tests.libraries.cudnn_on_device import DOUBLE, FLOAT, HALF, KINDS, Cudnn, Kind, Tensor, apart, random
 
 # Types of attributes, kinds of descriptors, and the first attribute of each operation, which is alpha.
-TYPE, FLAG, LONG, SINGLE, REAL, POINTER, MODE, HEURISTIC, PART = 1, 2, 3, 4, 5, 6, 7, 8, 15
+TYPE, FLAG, LONG, SINGLE, REAL, POINTER, MODE, HEURISTIC, POINTWISE, PART = 1, 2, 3, 4, 5, 6, 7, 8, 14, 15
 ENGINE, CONFIG, HEURISTICS, PLAN, GRAPH, PACK, TENSOR = 2, 3, 4, 5, 15, 16, 17
 FORWARD, FILTER, DATA = (10, 700), (11, 712), (12, 706)
 
@@ -59,9 +60,11 @@ class Backend:
         return count.value
 
 
-def tensor(dnn: Cudnn, id_: int, of: Tensor) -> Backend:
+def tensor(dnn: Cudnn, id_: int, of: Tensor, inner: bool = False) -> Backend:
+    """``inner``: what one operation gives to the next, which lies nowhere."""
     made = Backend(dnn, TENSOR).set(901, TYPE, of.kind.code).set(902, LONG, *of.shape)
-    return made.set(903, LONG, *of.strides).set(906, LONG, id_).set(900, LONG, 16).finish()
+    made.set(903, LONG, *of.strides).set(906, LONG, id_).set(900, LONG, 16)
+    return (made.set(907, FLAG, True) if inner else made).finish()
 
 
 Numbers = tuple[int, ...]
@@ -83,6 +86,25 @@ def operation(
     kind, first = what
     made = Backend(dnn, kind).set(first, SINGLE, alpha).set(first + 1, REAL, beta).set(first + 2, PART, by)
     return made.set(first + 3, PART, w).set(first + 4, PART, x).set(first + 5, PART, y).finish()
+
+
+def pointwise(
+    dnn: Cudnn,
+    mode: int,
+    x: Backend,
+    y: Backend,
+    b: Backend | None = None,
+    scales: tuple[float, float] = (1, 1),
+    **by: float,
+) -> Backend:
+    """``by``: attributes of the mode, as ``_4=6`` for a ceiling."""
+    of = Backend(dnn, 0).set(0, POINTWISE, mode).set(1, TYPE, 0)
+    for name, value in by.items():
+        of.set(int(name[1:]), REAL, value)
+    made = Backend(dnn, 13).set(750, PART, of.finish()).set(751, PART, x).set(753, PART, y)
+    if b is not None:
+        made.set(752, PART, b).set(754, SINGLE, scales[0]).set(755, SINGLE, scales[1])
+    return made.finish()
 
 
 def plan_of(dnn: Cudnn, graph: Backend) -> Backend:
@@ -120,6 +142,103 @@ def graphs(dnn: Cudnn) -> Iterator[tuple[str, float]]:
         }[name]()
         yield f"graph-{name}-{kind_name}", apart(result.get(), wanted)
     yield "one-sided", one_sided(dnn)
+
+
+ADD, MULTIPLY, RELU, TANH, SIGMOID, ELU, GELU, SWISH = 0, 1, 100, 101, 102, 103, 104, 106
+ACTIVATIONS = {
+    "none": (None, {}, lambda y: y),
+    "relu": (RELU, {"_3": 0.0, "_4": 1.7e308, "_5": 0.0}, lambda y: np.maximum(y, 0)),
+    "relu6": (RELU, {"_4": 6.0}, lambda y: np.clip(y, 0, 6)),
+    "tanh": (TANH, {}, np.tanh),
+    "sigmoid": (SIGMOID, {}, lambda y: 1 / (1 + np.exp(-y))),
+    "elu": (ELU, {"_6": 0.5}, lambda y: np.where(y > 0, y, 0.5 * np.expm1(y))),
+    "swish": (SWISH, {"_8": 2.0}, lambda y: y / (1 + np.exp(-2 * y))),
+}
+
+
+class Row:
+    """A convolution of ``case`` with what comes after it; what lies in memory has letters as numbers."""
+
+    def __init__(self, dnn: Cudnn, case: Case, kind: Kind) -> None:
+        self.dnn, self.operations = dnn, []
+        shapes = {"x": case.x, "w": case.w, "y": case.y, "z": case.y, "b": (1, case.filters, 1, 1)}
+        self.values = {name: random(kind, *shape) for name, shape in shapes.items()}
+        self.memory = {name: Tensor(dnn, value, kind, "nhwc") for name, value in self.values.items()}
+        self.on = {name: tensor(dnn, ord(name), of) for name, of in self.memory.items()}
+        # Between operations numbers are in single precision, or double.
+        inner = Tensor(dnn, self.values["y"], kind if kind is DOUBLE else FLOAT, "nhwc")
+        self.inner = [tensor(dnn, i, inner, inner=True) for i in range(3)]
+        by = convolution(dnn, case.pads, case.pads, case.steps, case.dilations, case.mode)
+        self.start = operation(dnn, FORWARD, 1, 0, by, self.on["x"], self.on["w"], self.inner[0])
+
+    def graph(self, *operations: Backend) -> Backend:
+        return Backend(self.dnn, GRAPH).set(801, PART, *operations)
+
+    def run(self, graph: Backend) -> np.ndarray:
+        pack = Backend(self.dnn, PACK).set(1000, LONG, *(ord(name) for name in self.memory))
+        pack.set(1001, POINTER, *(of.passed[1].value for of in self.memory.values())).finish()
+        self.dnn("cudnnBackendExecute", plan_of(self.dnn, graph.finish()).made, pack.made)
+        return self.memory["y"].get()
+
+
+def fused_graphs(dnn: Cudnn) -> Iterator[tuple[str, float]]:
+    """As XLA, TensorFlow and PyTorch build them; the operations' order does not matter."""
+    kinds = [("float", FLOAT), ("half", HALF), ("bfloat16", KINDS["bfloat16"]), ("double", DOUBLE)]
+    for case, (what, (mode, by, function)), second, (name, kind) in itertools.product(
+        CASES[:2], ACTIVATIONS.items(), (None, 0.5, 0.0), kinds
+    ):
+        row = Row(dnn, case, kind)
+        operations, inner = [row.start], row.inner[0]
+        if second is not None:
+            scales = 2.0, second
+            operations.append(pointwise(dnn, ADD, inner, row.inner[1], row.on["z"], scales))
+            inner = row.inner[1]
+        last = row.on["y"] if mode is None else row.inner[2]
+        operations.append(pointwise(dnn, ADD, inner, last, row.on["b"]))
+        if mode is not None:
+            operations.append(pointwise(dnn, mode, last, row.on["y"], **by))
+        found = row.run(row.graph(*reversed(operations)))
+        v = row.values
+        total = forward(case, v["x"], v["w"]) * (1 if second is None else 2) + v["z"] * (second or 0) + v["b"]
+        yield f"fused-{what}-{name}", apart(found, function(total))
+
+
+def refused_graphs(dnn: Cudnn) -> dict[str, Backend]:
+    """None of them is finished."""
+    row = Row(dnn, CASES[0], FLOAT)
+    on, inner = row.on, row.inner
+    bias = pointwise(dnn, ADD, inner[0], inner[1], on["b"])
+    end = pointwise(dnn, RELU, inner[1], on["y"])
+    by = convolution(dnn, (1, 1), (1, 1), (1, 1), (1, 1), 1)
+    back = operation(dnn, DATA, 1, 0, by, inner[0], on["w"], on["z"])
+    small = tensor(dnn, 1, Tensor(dnn, np.zeros((1, 1, 1, 1)), FLOAT), inner=True)
+    without_x = Backend(dnn, 13).set(753, PART, on["y"]).finish()
+    return {
+        "pointwise alone": row.graph(pointwise(dnn, ADD, on["y"], on["z"], on["y"])),
+        "no bias": row.graph(row.start, pointwise(dnn, RELU, inner[0], on["y"])),
+        "product": row.graph(row.start, pointwise(dnn, MULTIPLY, inner[0], on["y"], on["b"])),
+        "unknown activation": row.graph(row.start, bias, pointwise(dnn, GELU, inner[1], on["y"])),
+        "leaky": row.graph(row.start, bias, pointwise(dnn, RELU, inner[1], on["y"], _5=0.25)),
+        "lower clip": row.graph(row.start, bias, pointwise(dnn, RELU, inner[1], on["y"], _3=-1.0)),
+        "activation twice": row.graph(
+            row.start, bias, pointwise(dnn, TANH, inner[1], inner[2]), pointwise(dnn, RELU, inner[2], on["y"])
+        ),
+        "end in nothing": row.graph(row.start, bias),
+        "inner in memory": row.graph(
+            row.start, pointwise(dnn, ADD, inner[0], on["z"], on["b"]), pointwise(dnn, RELU, on["z"], on["y"])
+        ),
+        "not in a row": row.graph(row.start, bias, pointwise(dnn, RELU, inner[2], on["y"])),
+        "two starts": row.graph(row.start, row.start, bias, end),
+        "two ends": row.graph(row.start, bias, end, end),
+        "other shape": row.graph(row.start, pointwise(dnn, ADD, inner[0], small, on["b"]), end),
+        "bias scaled": row.graph(row.start, pointwise(dnn, ADD, inner[0], on["y"], on["b"], (1, 2))),
+        "added after the bias": row.graph(row.start, bias, pointwise(dnn, ADD, inner[1], on["y"], on["z"])),
+        "on itself": row.graph(row.start, pointwise(dnn, ADD, inner[0], on["y"], inner[0])),
+        "nothing taken": row.graph(row.start, without_x),
+        "nothing given": row.graph(row.start, Backend(dnn, 13).set(751, PART, inner[0]).finish()),
+        "back and more": row.graph(back, pointwise(dnn, RELU, inner[0], on["y"])),
+        "nothing": row.graph(Backend(dnn, 10).finish(), Backend(dnn, 13).finish()),
+    }
 
 
 def one_sided(dnn: Cudnn) -> float:

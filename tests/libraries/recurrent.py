@@ -181,7 +181,8 @@ class Layer:
             ctypes.byref(work),
             ctypes.byref(reserve),
         )
-        self.work, self.reserve = (OnDevice(np.zeros(max(s.value, 1), "uint8")) for s in (work, reserve))
+        # Of single and double precision no number.
+        self.work, self.reserve = (OnDevice(np.full(max(s.value, 1), 0xFF, "uint8")) for s in (work, reserve))
         self.sizes = work.value, reserve.value
         self.lengths = OnDevice(np.array(case.lengths, "int32"))
 
@@ -256,7 +257,8 @@ class Layer:
         case = self.case
         width = case.directions * case.hidden
         outputs = [np.zeros((n, width)) for n in case.lengths]
-        y, hy, cy = (self.array(a) for a in (laid_out(case, outputs, 1), *[np.zeros(case.states)] * 2))
+        states = [np.full(case.states, np.nan)] * 2  # each is written
+        y, hy, cy = (self.array(a) for a in (laid_out(case, outputs, 1), *states))
         self.dnn(
             *("cudnnRNNForward", self.rnn, self.training, self.of_sequences, self.x, at(x), self.y, at(y)),
             *(
@@ -276,7 +278,7 @@ class Layer:
     def back_to_data(self, x: OnDevice, y: OnDevice, *given: object) -> tuple[OnDevice, OnDevice, OnDevice]:
         """``given``: dy, hx, dhy, cx and dcy."""
         dy, hx, dhy, cx, dcy = given
-        dx, dhx, dcx = OnDevice(x.array), *(self.array(np.zeros(self.case.states)) for _ in range(2))
+        dx, dhx, dcx = OnDevice(x.array), *(self.array(np.full(self.case.states, np.nan)) for _ in range(2))
         self.dnn(
             *("cudnnRNNBackwardData_v8", self.rnn, self.of_sequences, self.y, at(y), dy, self.x, at(dx)),
             *(self.h, hx, dhy, at(dhx), self.h, cx, dcy, at(dcx)),
@@ -442,7 +444,7 @@ def dropping(dnn: Cudnn) -> Results:
         X, Y, DY, DX = (Tensor(dnn, a, kind, layout) for a in (x, x, dy, dy))
         size = ctypes.c_size_t()
         assert dnn.library.cudnnDropoutGetReserveSpaceSize(X.descriptor, ctypes.byref(size)) == 0
-        reserve = OnDevice(np.zeros(size.value, "uint8"))
+        reserve = OnDevice(np.full(size.value, 0xFF, "uint8"))
         made = dropout(dnn, 0.25, keep)
         dnn("cudnnDropoutForward", made, X, Y, at(reserve), size)
         y = Y.get()
@@ -472,7 +474,7 @@ def restored(dnn: Cudnn) -> Results:
     keep: list[object] = []
     x = np.ones((4, 100))
     X, size = Tensor(dnn, x, FLOAT), ctypes.c_size_t(400)
-    reserve, results = OnDevice(np.zeros(400, "uint8")), []
+    reserve, results = OnDevice(np.full(400, 0xFF, "uint8")), []
     for restores in (False, True):
         made = dropout(dnn, 0.5, keep)
         for i in range(2):

@@ -52,6 +52,8 @@ def test_nvidias_cudnn_is_given_what_the_program_passed(native, tmp_path) -> Non
 
     one_line = {name: text for name, text in passed.items() if isinstance(text, str)}
     assert {name: said(name) for name in one_line} == {name: [text] for name, text in one_line.items()}
+    for name in ("Fused", "Activation", "cudnnGetConvolutionForwardAlgorithm_v7"):
+        assert said(name) == passed[name]
     # Of the algorithms the first that works in what the stream has: its own workspace.
     (data,) = said("BackwardData")
     assert data.startswith(passed["BackwardData"][0])

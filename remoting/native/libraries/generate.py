@@ -55,12 +55,14 @@ _OF_CUDNN = {
     "dropout": "Dropout",
     "rnn": "Rnn",
     "rnndata": "RnnData",
+    "ctc": "Ctc",
+    "transformer": "Transformer",
 }
 _HOLDERS = {"sparse": "Sparse", "dense": "Dense", "vector": "Vector", "entries": "Entries"}  # of memory
 _DESCRIPTORS = {**_OF_CUDNN, **_HOLDERS, "matdescr": "MatDescr"}
 _LETTERS = {"tensor": "T", "filter": "F", "convolution": "C", "pooling": "P", "activation": "A"}
 _LETTERS |= {"lrn": "L", "optensor": "O", "reduction": "R"}
-_LETTERS |= {"dropout": "D", "rnn": "N", "rnndata": "S"}
+_LETTERS |= {"dropout": "D", "rnn": "N", "rnndata": "S", "ctc": "K", "transformer": "G"}
 _LETTERS |= {"sparse": "S", "dense": "D", "vector": "V", "entries": "E", "matdescr": "M"}
 _SENT_AS = {"scalar": "Scalar", **dict.fromkeys(_SETTINGS, "Settings"), "real": "double", **_DESCRIPTORS}
 

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -104,6 +105,15 @@ class Calling {
         return make("RNNData", "cudnnSetRNNDataDescriptor", by.type, by.layout, by.max_length, by.batch, by.vector_size,
                     lengths.data(), by.fills ? static_cast<void*>(fill) : nullptr);
     }
+    void* descriptor(const Ctc& by) {
+        return make("CTCLoss", "cudnnSetCTCLossDescriptor_v9", by.type, by.normalization, by.gradient_mode,
+                    by.max_label_length);
+    }
+    void* descriptor(const Transformer& by) {
+        int dims[kTransformed];
+        for (int i = 0; i < kTransformed; ++i) dims[i] = as_int(by.dims[i]);
+        return make("SpatialTransformer", "cudnnSetSpatialTransformerNdDescriptor", by.sampler, by.type, by.rank, dims);
+    }
 
     template <typename Signature, typename... Arguments>
     int invoke(const char* name, Arguments... arguments) const {
@@ -165,12 +175,7 @@ class Calling {
     void prepare(Message& m, int mode, uint64_t weights) {
         const Sizes sizes = sizes_for(m.rnnDesc, mode, m.xDesc);
         require(sizes.reserve == 0 || (m.reserveSpace && sizes.reserve <= static_cast<uint64_t>(m.reserveSpaceSize)));
-        if (!m.workSpace || static_cast<uint64_t>(m.workSpaceSize) < sizes.work) {
-            m.workSpaceSize = static_cast<int64_t>(sizes.work);
-            if (sizes.work && status_ == ::cudnn::kSuccess && call_.make_room(sizes.work, m.workSpace) != CUDA_SUCCESS) {
-                status_ = ::cudnn::kOutOfDeviceMemory;
-            }
-        }
+        make_room(sizes.work, m.workSpace, m.workSpaceSize);
         size_t bytes = 0;
         void* const rnn = descriptor(m.rnnDesc);
         set("cudnnGetRNNWeightSpaceSize", handle, rnn, &bytes);
@@ -181,19 +186,29 @@ class Calling {
         compare_places(m.rnnDesc, rnn, layers - 1, weights, bytes);
     }
 
-    // The program's indices are not asked for, and it has been told that no memory is wanted: the slice's then.
-    void make_room_to_reduce(reduce& m) {
+    // The program's indices are not asked for, and it has been told that no memory is wanted.
+    void make_room_for(reduce& m) {
         size_t bytes = 0;
         void *const by = descriptor(m.reduceTensorDesc), *const a = descriptor(m.aDesc), *const c = descriptor(m.cDesc);
         set("cudnnGetReductionWorkspaceSize", handle, by, a, c, &bytes);
-        if (bytes == 0 || (m.workspace && bytes <= static_cast<uint64_t>(m.workspaceSizeInBytes))) return;
-        m.workspaceSizeInBytes = static_cast<int64_t>(bytes);
-        if (status_ == ::cudnn::kSuccess && call_.make_room(bytes, m.workspace) != CUDA_SUCCESS) {
-            status_ = ::cudnn::kOutOfDeviceMemory;
-        }
+        make_room(bytes, m.workspace, m.workspaceSizeInBytes);
+    }
+    void make_room_for(ctc& m) {
+        size_t bytes = 0;
+        void *const by = descriptor(m.ctcLossDesc), *const from = descriptor(m.probsDesc), *const to = descriptor(m.gradientsDesc);
+        set("cudnnGetCTCLossWorkspaceSize_v8", handle, static_cast<int>(m.algo), by, from, to, &bytes);
+        make_room(bytes, m.workspace, m.workSpaceSizeInBytes);
     }
 
   private:
+    // What the program gave to work in, where it is enough, else memory of the slice.
+    void make_room(size_t bytes, uint64_t& place, int64_t& size) {
+        if (bytes == 0 || (place && bytes <= static_cast<uint64_t>(size))) return;
+        size = static_cast<int64_t>(bytes);
+        if (status_ == ::cudnn::kSuccess && call_.make_room(bytes, place) != CUDA_SUCCESS) {
+            status_ = ::cudnn::kOutOfDeviceMemory;
+        }
+    }
     void require(bool holds) {
         if (!holds && status_ == ::cudnn::kSuccess) status_ = ::cudnn::kNotSupported;
     }
@@ -257,6 +272,14 @@ static int invoke_function(uint16_t function, const void* arguments, worker::Cal
     }
 }
 
+static maths::Scalar one(maths::Type type) {
+    maths::Scalar scalar{};
+    const double in_double = 1;
+    const float in_single = 1;
+    std::memcpy(scalar.bytes, type == maths::kF64 ? static_cast<const void*>(&in_double) : &in_single, maths::bytes_of(type));
+    return scalar;
+}
+
 // The forms of batch normalisation that may do more beside it want memory of the program's for that, as much as
 // NVIDIA's library says on that GPU. Without more they are the older forms, which want none.
 static int normalize_older(const normalize_training_ex& m, worker::Calling& call) {
@@ -275,6 +298,20 @@ static int normalize_older(const normalize_back_ex& m, worker::Calling& call) {
     return invoke_function(k_cudnnBatchNormalizationBackward, &older, call);
 }
 
+// NVIDIA's library has no activation beside a convolution but the rectifier; others are done by themselves. Where nothing
+// is added it wants a place all the same.
+static int convolve_and_activate_later(convolve_and_activate& m, worker::Calling& call) {
+    constexpr int kForPlainResults = 1;  // the algorithm that it does them with
+    if (maths::is_zero(m.alpha2, scale_of(m.yDesc))) m.zDesc = m.yDesc, m.z = m.y;
+    const int32_t mode = m.activationDesc.mode;
+    if (mode == kRelu) return invoke_function(k_cudnnConvolutionBiasActivationForward, &m, call);
+    activate after{m.activationDesc, one(scale_of(m.yDesc)), m.yDesc, m.y, {}, m.yDesc, m.y};
+    m.algo = kForPlainResults;
+    m.activationDesc = {kIdentity, 0, 0, 1};
+    const int status = invoke_function(k_cudnnConvolutionBiasActivationForward, &m, call);
+    return status != ::cudnn::kSuccess || mode == kIdentity ? status : invoke_function(k_cudnnActivationForward, &after, call);
+}
+
 static int invoke_prepared(uint16_t function, void* arguments, worker::Calling& call) {
     constexpr const char* kForward = "cudnnGetConvolutionForwardAlgorithm_v7";
     constexpr int kTrains = 1;
@@ -287,8 +324,7 @@ static int invoke_prepared(uint16_t function, void* arguments, worker::Calling& 
         case k_cudnnConvolutionBiasActivationForward: {
             auto& m = *static_cast<convolve_and_activate*>(arguments);
             call.choose(m, kForward, m.xDesc, m.wDesc, m.yDesc);
-            if (m.activationDesc.mode == kIdentity) m.algo = 1;  // the one that NVIDIA's library does it with
-            break;
+            return convolve_and_activate_later(m, call);
         }
         case k_cudnnConvolutionBackwardData: {
             auto& m = *static_cast<convolve_back_data*>(arguments);
@@ -327,7 +363,10 @@ static int invoke_prepared(uint16_t function, void* arguments, worker::Calling& 
             break;
         }
         case k_cudnnReduceTensor:
-            call.make_room_to_reduce(*static_cast<reduce*>(arguments));
+            call.make_room_for(*static_cast<reduce*>(arguments));
+            break;
+        case k_cudnnCTCLoss_v8:
+            call.make_room_for(*static_cast<ctc*>(arguments));
             break;
         case k_cudnnBatchNormalizationForwardTrainingEx:
             return normalize_older(*static_cast<const normalize_training_ex*>(arguments), call);

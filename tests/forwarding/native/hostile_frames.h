@@ -233,7 +233,7 @@ inline void Frames::descriptor(wire::Writer& to, char kind) {
     const auto fill = [&](auto& list) {
         for (auto& each : list) each = small();
     };
-    const int32_t type = data_.one_of(kTypes), rank = data_.in_range<int>(0, 15) ? 4 : small() * 3;
+    const int32_t type = data_.one_of(kTypes), rank = data_.in_range<int>(0, 15) ? 4 : data_.coin() ? 3 : small() * 3;
     if (kind == 'T') {
         Tensor tensor{type, rank, {}, {}};
         for (int64_t& each : tensor.dims) each = data_.one_of(kDims);
@@ -275,6 +275,13 @@ inline void Frames::descriptor(wire::Writer& to, char kind) {
         if (data_.in_range<int>(0, 15) == 0) rows.max_length = static_cast<int32_t>(value());
         if (data_.in_range<int>(0, 15) == 0) rows.batch = static_cast<int32_t>(value());
         to.put(rows);
+    } else if (kind == 'K') {
+        const int32_t most = data_.in_range<int>(0, 3) ? 2 : static_cast<int32_t>(value());
+        to.put(Ctc{0, data_.coin(), data_.coin(), most});
+    } else if (kind == 'G') {
+        Transformer by{0, type, 4, 0, {}};
+        for (int64_t& each : by.dims) each = data_.in_range<int>(0, 31) ? data_.one_of(kDims) : static_cast<int64_t>(value());
+        to.put(by);
     } else {
         to.put(Reduction{data_.in_range<int32_t>(-1, 9), 0, 0, data_.in_range<int32_t>(0, 1), 0, 0});
     }

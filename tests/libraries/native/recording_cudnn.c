@@ -106,6 +106,44 @@ EXPORT cudnnSetLRNDescriptor(Descriptor* made, unsigned n, double alpha, double 
     return note(made, "%u:%g:%g:%g", n, alpha, beta, k);
 }
 
+DESCRIPTOR(CTCLoss)
+DESCRIPTOR(SpatialTransformer)
+
+EXPORT cudnnSetCTCLossDescriptor_v9(Descriptor* made, int type, int normalization, int mode, int most) {
+    return note(made, "%d:%d:%d:%d", type, normalization, mode, most);
+}
+EXPORT cudnnSetSpatialTransformerNdDescriptor(Descriptor* made, int sampler, int type, int rank, const int* dims) {
+    note(made, "%d:%d:", sampler, type);
+    return notes(made, rank, dims);
+}
+EXPORT cudnnGetCTCLossWorkspaceSize_v8(void* handle, int algorithm, Descriptor* by, Descriptor* from, Descriptor* to,
+                                       size_t* bytes) {
+    *bytes = 5000;
+    return record("CtcRoom %d %s %s %s", algorithm, by->text, from->text, to->text);
+}
+EXPORT cudnnCTCLoss_v8(void* handle, int algorithm, Descriptor* by, Descriptor* from_is, void* from, void* labels,
+                       void* label_lengths, void* lengths, void* costs, Descriptor* to_is, void* to, size_t bytes,
+                       void* space) {
+    return record("Ctc %d %s %s %p %p %p %p %p %s %p %zu %s", algorithm, by->text, from_is->text, from, labels,
+                  label_lengths, lengths, costs, to_is->text, to, bytes, space ? "room" : "none");
+}
+EXPORT cudnnSpatialTfGridGeneratorForward(void* handle, Descriptor* by, void* map, void* grid) {
+    return record("Grid %s %p %p", by->text, map, grid);
+}
+EXPORT cudnnSpatialTfGridGeneratorBackward(void* handle, Descriptor* by, void* grid, void* map) {
+    return record("GridBack %s %p %p", by->text, grid, map);
+}
+EXPORT cudnnSpatialTfSamplerForward(void* handle, Descriptor* by, const float* alpha, Descriptor* x_is, void* x, void* grid,
+                                    const float* beta, Descriptor* y_is, void* y) {
+    return record("Sample %s %g %s %p %p %g %s %p", by->text, *alpha, x_is->text, x, grid, *beta, y_is->text, y);
+}
+EXPORT cudnnSpatialTfSamplerBackward(void* handle, Descriptor* by, const float* alpha, Descriptor* x_is, void* x,
+                                     const float* beta, Descriptor* dx_is, void* dx, const float* grid_alpha,
+                                     Descriptor* dy_is, void* dy, void* grid, const float* grid_beta, void* dgrid) {
+    return record("SampleBack %s %g %s %p %g %s %p %g %s %p %p %g %p", by->text, *alpha, x_is->text, x, *beta, dx_is->text, dx,
+                  *grid_alpha, dy_is->text, dy, grid, *grid_beta, dgrid);
+}
+
 DESCRIPTOR(Dropout)
 DESCRIPTOR(RNN)
 DESCRIPTOR(RNNData)
@@ -247,6 +285,13 @@ EXPORT cudnnConvolutionBackwardData(void* handle, const double* alpha, Descripto
                                     const double* beta, Descriptor* dx_is, void* dx) {
     return record("BackwardData %g %s %p %s %p %s %d %p %zu %g %s %p", *alpha, w_is->text, w, dy_is->text, dy, by->text,
                   algorithm, space, bytes, *beta, dx_is->text, dx);
+}
+EXPORT cudnnConvolutionBiasActivationForward(void* handle, const float* alpha1, Descriptor* x_is, void* x, Descriptor* w_is,
+                                             void* w, Descriptor* by, int algorithm, void* space, size_t bytes,
+                                             const float* alpha2, Descriptor* z_is, void* z, Descriptor* bias_is, void* bias,
+                                             Descriptor* activation, Descriptor* y_is, void* y) {
+    return record("Fused %g %s %p %s %p %s %d %zu %g %s %p %s %p %s %s %p", *alpha1, x_is->text, x, w_is->text, w, by->text,
+                  algorithm, space ? bytes : 0, *alpha2, z_is->text, z, bias_is->text, bias, activation->text, y_is->text, y);
 }
 EXPORT cudnnPoolingForward(void* handle, Descriptor* by, const float* alpha, Descriptor* x_is, void* x,
                            const float* beta, Descriptor* y_is, void* y) {

@@ -1,10 +1,11 @@
 // The backend API: descriptors with attributes, of which programs build graphs of operations. A graph of one convolution is
-// done, as the older function of the same meaning; others are refused when they are finished, so that who built one can
-// try another.
+// done, as the older function of the same meaning, and one that goes forward with what is added to it and an activation;
+// others are refused when they are finished, so that who built one can try another.
 //
 // Numbers of types, descriptors and attributes are those of the API's public documentation.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -39,6 +40,7 @@ constexpr size_t size_of(int type) {
 }
 
 enum Kind : int {
+    kPointwise = 0,
     kEngine = 2,
     kEngineConfig = 3,
     kHeuristics = 4,
@@ -46,6 +48,7 @@ enum Kind : int {
     kForward = 10,
     kBackToFilter = 11,
     kBackToData = 12,
+    kPointwiseOperation = 13,
     kGraph = 15,
     kVariantPack = 16,
     kTensor = 17,
@@ -53,6 +56,13 @@ enum Kind : int {
 };
 
 enum Name : int {
+    kPointwiseMode = 0,
+    kPointwiseNan = 2,
+    kLowerClip = 3,
+    kUpperClip = 4,
+    kLowerSlope = 5,
+    kEluAlpha = 6,
+    kSwishBeta = 8,
     kConvolutionCompute = 100,
     kConvolutionMode = 101,
     kDilations = 102,
@@ -66,6 +76,12 @@ enum Name : int {
     kConfigKnobs = 302,
     kPlanConfig = 401,
     kPlanWorkspace = 402,
+    kPointwiseBy = 750,
+    kPointwiseX = 751,
+    kPointwiseB = 752,
+    kPointwiseY = 753,
+    kPointwiseAlpha = 754,
+    kPointwiseAlphaOfB = 755,
     kGraphOperations = 801,
     kGraphEngines = 802,
     kTensorType = 901,
@@ -153,10 +169,16 @@ bool copy(const std::vector<From>& from, To (&to)[kMost], size_t count) {
     return true;
 }
 
-// A tensor that lies in memory, in elements one by one.
-bool read(const Part& part, Tensor& to) {
+int64_t id_of(const Part& tensor) {
+    return tensor->value<int64_t>(kTensorId, -1);
+}
+
+// A tensor in elements one by one: in memory, or an inner one, which one operation gives to the next.
+enum class Lies { in_memory, within };
+bool read(const Part& part, Tensor& to, Lies lies = Lies::in_memory) {
     if (!part || part->kind != kTensor || part->value<int64_t>(kTensorVectors, 1) != 1) return false;
-    if (part->value<char>(kTensorIsVirtual, 0) || part->value<char>(kTensorIsValue, 0)) return false;
+    const bool is_inner = part->value<char>(kTensorIsVirtual, 0) != 0;
+    if (is_inner != (lies == Lies::within) || part->value<char>(kTensorIsValue, 0)) return false;
     const std::vector<int64_t> dims = part->values<int64_t>(kTensorDims);
     to = {part->value<int32_t>(kTensorType, -1), static_cast<int32_t>(dims.size()), {}, {}};
     return copy(dims, to.dims, dims.size()) && copy(part->values<int64_t>(kTensorStrides), to.strides, dims.size());
@@ -225,7 +247,7 @@ std::optional<Prepared> prepare(uint16_t function, Message& m, const Backend& op
     if (look_at(function, &m, sizeof m, sizes) != Fit::fits) return std::nullopt;
     Prepared prepared{function, std::vector<std::byte>(sizeof m), {}};
     std::memcpy(prepared.message.data(), &m, sizeof m);
-    const auto id = [&](int name) { return operation.part(name)->value<int64_t>(kTensorId, -1); };
+    const auto id = [&](int name) { return id_of(operation.part(name)); };
     prepared.places = {{id(names.x), x}, {id(names.w), w}, {id(names.y), y}};
     return prepared;
 }
@@ -259,11 +281,143 @@ std::optional<Prepared> prepare(const Backend& operation) {
                    offsetof(convolve_back_filter, dw), offsetof(convolve_back_filter, dy));
 }
 
+// Of the pointwise modes.
+enum PointwiseMode : int {
+    kAddition = 0,
+    kReluForward = 100,
+    kTanhForward = 101,
+    kSigmoidForward = 102,
+    kEluForward = 103,
+    kSwishForward = 106,
+};
+
+bool read(const Backend& by, Activation& to) {
+    constexpr double kNoCeiling = std::numeric_limits<float>::max();
+    const double ceiling = by.number(kUpperClip, kNoCeiling);
+    to = {kIdentity, by.value<int32_t>(kPointwiseNan, 0), 0, 1};
+    switch (by.value<int32_t>(kPointwiseMode, -1)) {
+        case kReluForward:
+            to.mode = ceiling < kNoCeiling ? kClippedRelu : kRelu;
+            to.coefficient = to.mode == kClippedRelu ? ceiling : 0;
+            return by.number(kLowerClip, 0) == 0 && by.number(kLowerSlope, 0) == 0;
+        case kTanhForward:
+            to.mode = kTanh;
+            return true;
+        case kSigmoidForward:
+            to.mode = kSigmoid;
+            return true;
+        case kEluForward:
+            to.mode = kElu, to.coefficient = by.number(kEluAlpha, 1);
+            return true;
+        case kSwishForward:
+            to.mode = kSwish, to.swish_beta = by.number(kSwishBeta, 1);
+            return true;
+        default:
+            return false;
+    }
+}
+
+// What an operation of a row gives on.
+Part given_by(const Backend& operation) {
+    return operation.part(operation.kind == kForward ? kForwardNames.y : kPointwiseY);
+}
+
+// A convolution and the pointwise operations after it, each of which takes what the one before gives; empty where the
+// operations are no such row.
+std::vector<Part> row_of(std::vector<Part> operations) {
+    std::vector<Part> row;
+    const auto move = [&](auto is_next) {
+        const auto next = std::find_if(operations.begin(), operations.end(), is_next);
+        if (next == operations.end()) return false;
+        row.push_back(*next);
+        operations.erase(next);
+        return true;
+    };
+    if (!move([](const Part& each) { return each->kind == kForward; })) return {};
+    while (!operations.empty()) {
+        const Part given = given_by(*row.back());
+        const auto takes = [&](const Part& each) {
+            const Part taken = each->kind == kPointwiseOperation ? each->part(kPointwiseX) : nullptr;
+            return given && taken && id_of(taken) == id_of(given);
+        };
+        if (!move(takes)) return {};
+    }
+    return row;
+}
+
+// y = activation(alpha1 * (x by w) + alpha2 * z + bias): z and the activation may lack.
+class Fused {
+  public:
+    Fused() { m_.activationDesc = {kIdentity, 0, 0, 1}; }
+    std::optional<Prepared> prepare(const std::vector<Part>& row) {
+        if (row.size() < 2 || !begin(*row[0])) return std::nullopt;
+        for (size_t i = 1; i < row.size(); ++i) {
+            if (!take(*row[i], i + 1 == row.size())) return std::nullopt;
+        }
+        if (!bias_) return std::nullopt;
+        if (!z_) m_.zDesc = m_.yDesc;
+        m_.algo = 1;
+        m_.alpha1 = scalar(alpha1_, scale_of(m_.yDesc)), m_.alpha2 = scalar(alpha2_, scale_of(m_.yDesc));
+        SizesAlone sizes(false, false);
+        constexpr uint16_t kFunction = k_cudnnConvolutionBiasActivationForward;
+        if (look_at(kFunction, &m_, sizeof m_, sizes) != Fit::fits) return std::nullopt;
+        Prepared prepared{kFunction, std::vector<std::byte>(sizeof m_), {}};
+        std::memcpy(prepared.message.data(), &m_, sizeof m_);
+        prepared.places = {{id_of(row[0]->part(kForwardNames.x)), offsetof(convolve_and_activate, x)},
+                           {id_of(row[0]->part(kForwardNames.w)), offsetof(convolve_and_activate, w)},
+                           {id_of(bias_), offsetof(convolve_and_activate, bias)},
+                           {id_of(given_by(*row.back())), offsetof(convolve_and_activate, y)}};
+        if (alpha2_ != 0) prepared.places.push_back({id_of(z_), offsetof(convolve_and_activate, z)});
+        return prepared;
+    }
+
+  private:
+    bool begin(const Backend& operation) {
+        alpha1_ = operation.number(kForwardNames.alpha, 1);
+        return operation.number(kForwardNames.beta, 0) == 0 && read(operation.part(kForwardNames.x), m_.xDesc) &&
+               read(operation.part(kForwardNames.w), m_.wDesc) && gives(operation, false) &&
+               read(operation.part(kForwardNames.by), m_.xDesc, m_.wDesc, m_.convDesc);
+    }
+    // The last one's result is y, the others' are of its shape.
+    bool gives(const Backend& operation, bool is_last) {
+        Tensor given{};
+        if (!read(given_by(operation), given, is_last ? Lies::in_memory : Lies::within)) return false;
+        const bool fits = is_real(given.type) && (operation.kind == kForward || same_shape(given, m_.yDesc));
+        m_.yDesc = given;
+        return fits;
+    }
+    // An activation is the last, the bias what is added last.
+    bool take(const Backend& operation, bool is_last) {
+        const Part by = operation.part(kPointwiseBy);
+        if (!by || !gives(operation, is_last)) return false;
+        const double first = operation.number(kPointwiseAlpha, 1), second = operation.number(kPointwiseAlphaOfB, 1);
+        if (by->value<int32_t>(kPointwiseMode, -1) != kAddition) {
+            return is_last && first == 1 && !operation.part(kPointwiseB) && read(*by, m_.activationDesc);
+        }
+        Tensor added{};
+        const Part what = operation.part(kPointwiseB);
+        if (bias_ || !read(what, added)) return false;
+        if (first == 1 && second == 1 && is_of_channels(added, m_.yDesc)) {
+            bias_ = what, m_.biasDesc = added;
+            return true;
+        }
+        if (z_ || !same_shape(added, m_.yDesc)) return false;
+        alpha1_ *= first, alpha2_ = second;
+        z_ = what, m_.zDesc = added;
+        return true;
+    }
+
+    convolve_and_activate m_{};
+    Part bias_, z_;
+    double alpha1_ = 1, alpha2_ = 0;
+};
+
 int finish_graph(Backend& graph) {
     const Attribute* operations = graph.find(kGraphOperations);
     if (!operations || operations->parts.empty()) return kBadParameter;
-    if (operations->parts.size() == 1) graph.prepared = prepare(*operations->parts[0]);
-    return graph.prepared ? kSuccess : library_unsupported("a graph of cuDNN that is no single convolution");
+    const bool is_one = operations->parts.size() == 1;
+    graph.prepared = is_one ? prepare(*operations->parts[0]) : Fused().prepare(row_of(operations->parts));
+    return graph.prepared ? kSuccess : library_unsupported("a graph of cuDNN that is no convolution, nor one with a bias and an activation,");
 }
 
 // What is asked of a finished descriptor and was not set: one engine, which wants nothing.

@@ -68,4 +68,14 @@ struct RnnData {
     int32_t lengths[kMostLengths];
 };
 
+// The loss of connectionist temporal classification.
+struct Ctc {
+    int32_t type, normalization, gradient_mode, max_label_length;
+};
+inline constexpr int kTransformed = 4;  // images, channels, height, width
+struct Transformer {
+    int32_t sampler, type, rank, zero;
+    int64_t dims[kTransformed];
+};
+
 }  // namespace maths::cudnn

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 
 #include "cudnn/descriptors.h"
 #include "driver.h"
@@ -12,6 +13,20 @@ namespace cudnn {
 struct Handle {
     std::atomic<CUstream> stream{nullptr};
     std::atomic<bool> computes{false};  // an end was found
+};
+
+// A recurrent layer's descriptor holds the one of its dropout: what that says counts when a call is made. It lives on here
+// when the program has ended it.
+struct Recurrent {
+    maths::cudnn::Rnn layers{};  // without dropout
+    void* dropout_given = nullptr;
+    std::shared_ptr<maths::cudnn::Dropout> dropout;
+
+    maths::cudnn::Rnn now() const {
+        maths::cudnn::Rnn rnn = layers;
+        if (dropout) rnn.dropout = *dropout;
+        return rnn;
+    }
 };
 
 // All that were given to the program and are not destroyed.

@@ -23,6 +23,11 @@ class OwnCall {
         wrong_ |= descriptor && !found;
         to = found ? *found : Descriptor{};
     }
+    void describe(Rnn& to, const void* descriptor) {
+        const auto found = ::cudnn::all<::cudnn::Recurrent>().find(descriptor);
+        wrong_ |= descriptor && !found;
+        to = found ? found->now() : Rnn{};
+    }
 
     int send(void* message, size_t bytes);
     // The same for a question: the end writes two numbers to the memory that `place`, of the message, is the address of.

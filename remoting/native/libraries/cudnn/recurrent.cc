@@ -11,7 +11,7 @@ using namespace cudnn;
 using namespace maths;
 using namespace maths::cudnn;
 
-DESCRIPTOR(RNN, Rnn)
+DESCRIPTOR(RNN, Recurrent)
 DESCRIPTOR(RNNData, RnnData)
 
 CUDNN_EXPORT int cudnnSetRNNDescriptor_v8(void* descriptor, int algorithm, int cell, int bias, int direction, int input,
@@ -20,18 +20,19 @@ CUDNN_EXPORT int cudnnSetRNNDescriptor_v8(void* descriptor, int algorithm, int c
     const auto dropped = all<Dropout>().find(dropout);
     if (dropout && !dropped) return kBadParameter;
     const Rnn rnn{algorithm,       cell,   bias,  direction, input, type, compute, math, input_size, hidden_size,
-                  projection_size, layers, flags, 0,         dropped ? *dropped : Dropout{}};
+                  projection_size, layers, flags, 0,         {}};
     if (!is_rnn(rnn)) return kBadParameter;
     if (!is_done(rnn)) return library_unsupported("cudnnSetRNNDescriptor_v8 with a skipped input, or a projection, or of this type,");
-    return set(descriptor, rnn);
+    return set(descriptor, Recurrent{rnn, dropout, dropped});
 }
 
 CUDNN_EXPORT int cudnnGetRNNDescriptor_v8(void* descriptor, int* algorithm, int* cell, int* bias, int* direction,
                                           int* input, int* type, int* compute, int* math, int* input_size,
                                           int* hidden_size, int* projection_size, int* layers, void** dropout,
                                           unsigned* flags) {
-    if (dropout) *dropout = nullptr;  // what it said is kept, and not who said it
-    return with<Rnn>(descriptor, [&](const Rnn& own) {
+    return with<Recurrent>(descriptor, [&](const Recurrent& made) {
+        const Rnn& own = made.layers;
+        give(dropout, made.dropout_given);
         give(algorithm, own.algorithm), give(cell, own.cell), give(bias, own.bias), give(direction, own.direction);
         give(input, own.input), give(type, own.type), give(compute, own.compute), give(math, own.math);
         give(input_size, own.input_size), give(hidden_size, own.hidden_size);
@@ -68,7 +69,8 @@ CUDNN_EXPORT int cudnnGetRNNDataDescriptor(void* descriptor, int* type, int* lay
 CUDNN_EXPORT int cudnnGetRNNWeightSpaceSize(void* handle, void* descriptor, size_t* bytes) {
     if (!bytes) return kNullPointer;
     if (!all<Handle>().find(handle)) return kBadParameter;
-    return with<Rnn>(descriptor, [&](const Rnn& own) {
+    return with<Recurrent>(descriptor, [&](const Recurrent& made) {
+        const Rnn& own = made.layers;
         if (!is_rnn(own)) return kBadParameter;
         *bytes = product(weights_of(own), bytes_of(type_of(own)));
         return kSuccess;
@@ -114,7 +116,8 @@ CUDNN_EXPORT int cudnnGetRNNWeightParams(void* handle, void* descriptor, int pse
     if (!all<Handle>().find(handle) || !is_pair(matrix_descriptor, matrix) || !is_pair(bias_descriptor, bias)) {
         return kBadParameter;
     }
-    return with<Rnn>(descriptor, [&](const Rnn& own) {
+    return with<Recurrent>(descriptor, [&](const Recurrent& made) {
+        const Rnn& own = made.layers;
         if (!is_rnn(own) || product(weights_of(own), bytes_of(type_of(own))) > bytes) return kBadParameter;
         if (pseudo_layer < 0 || length(pseudo_layer) >= pseudo_layers_of(own) || gate < 0) return kBadParameter;
         // An LSTM has one more where there is a projection.

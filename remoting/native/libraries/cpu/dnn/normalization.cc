@@ -10,7 +10,6 @@ namespace maths::cudnn {
 namespace {
 
 using Numbers = std::vector<double>;
-constexpr uint64_t kMostPieces = 4, kMostParameters = 8;  // that a call has at once
 
 // How a batch's numbers belong to parameters: one a place of the image, or one a channel.
 struct Normalized {
@@ -24,6 +23,8 @@ struct Normalized {
           space(mode == 0 ? 1 : space_of(tensor)),
           count(static_cast<double>(tensor.dims[0]) * static_cast<double>(space)),
           parameters(static_cast<size_t>(volume_of(tensor) / space)) {}
+    // For so many pieces and so many of a parameter's numbers that a call has at once.
+    void reserve(Work& work, uint64_t pieces, uint64_t lists) const { reserve_pieces(work, pieces, lists * parameters, x); }
     // The parameter of a piece's i-th number.
     size_t of(Piece piece, size_t i) const { return (static_cast<size_t>(piece.first) + i) / static_cast<size_t>(space); }
 };
@@ -94,7 +95,7 @@ void normalize_all(const Normalized& all, const Message& m, const Numbers& mean,
 template <typename Message>
 CUresult train(const Message& m, const Beside& beside, Work& work) {
     const Normalized all(m.mode, m.xDesc);
-    reserve_pieces(work, kMostPieces, kMostParameters * all.parameters, m.xDesc);
+    all.reserve(work, beside.adds ? 2 : 1, 5);
     const Statistics batch = statistics(all, m.xDesc, m.x, work);
     const Numbers inverse = inverse_deviation(batch.variance, m.epsilon);
     normalize_all(all, m, batch.mean, inverse, beside, work);
@@ -128,7 +129,7 @@ Saved saved(const Normalized& all, const Message& m, const Work& work) {
 template <typename Message, typename Derivative, typename PassOn>
 CUresult back(const Message& m, Derivative derivative, PassOn pass_on, Work& work) {
     const Normalized all(m.mode, m.xDesc);
-    reserve_pieces(work, kMostPieces, kMostParameters * all.parameters, m.xDesc);
+    all.reserve(work, 3, 5);  // of x, what came back, and what was given on
     const Saved s = saved(all, m, work);
     const Numbers scales = parameters(m.bnDesc, m.scale, work);
     Numbers d_scale(all.parameters), d_bias(all.parameters);
@@ -202,7 +203,7 @@ double reduced(int32_t op, double so_far, double value) {
 
 CUresult run(normalize& m, Type, Work& work) {
     const Normalized all(m.mode, m.xDesc);
-    reserve_pieces(work, kMostPieces, kMostParameters * all.parameters, m.xDesc);
+    all.reserve(work, 1, 4);
     const Numbers inverse = inverse_deviation(parameters(m.bnDesc, m.variance, work), m.epsilon);
     normalize_all(all, m, parameters(m.bnDesc, m.mean, work), inverse, {}, work);
     return CUDA_SUCCESS;

@@ -65,10 +65,12 @@ Steps steps_for(const RnnData& data, uint64_t on_device, const Work& work) {
 
 // Calls `body` with each row of the matrix and the number of its first element in the tensor.
 template <typename Body>
-void for_places(const Steps& steps, const RnnData& data, Body body) {
+void for_places(const Steps& steps, const RnnData& data, const Work& work, Body body) {
+    Watch watch(work);
     Count row = 0;
     for (Count step = 0; step < steps.count(); ++step) {
         for (Count i = 0; i < steps.there[static_cast<size_t>(step)]; ++i, ++row) {
+            if (watch.stops(data.vector_size)) return;
             const Count sequence = steps.order[static_cast<size_t>(i)];
             const Count place = data.layout == kPacked       ? row
                                 : data.layout == kBatchFirst ? sequence * data.max_length + step
@@ -87,10 +89,10 @@ uint64_t behind(const Described& described, uint64_t data, Count elements) {
 }
 
 template <typename A>
-std::vector<A> load_rows(const Steps& steps, const RnnData& data, uint64_t from) {
+std::vector<A> load_rows(const Steps& steps, const RnnData& data, uint64_t from, const Work& work) {
     std::vector<A> rows(static_cast<size_t>(steps.rows * data.vector_size));
     const Tensor list = list_of(data.type, data.vector_size);
-    for_places(steps, data, [&](Count row, Count place) {
+    for_places(steps, data, work, [&](Count row, Count place) {
         load(list, behind(data, from, place), list, 0, rows.data() + row * data.vector_size);
     });
     return rows;
@@ -100,7 +102,7 @@ template <typename A>
 void store_rows(const Steps& steps, const RnnData& data, uint64_t to, const A* rows, const Work& work) {
     Watch watch(work);
     const Tensor list = list_of(data.type, data.vector_size);
-    for_places(steps, data, [&](Count row, Count place) {
+    for_places(steps, data, work, [&](Count row, Count place) {
         store(list, behind(data, to, place), 0, rows + row * data.vector_size, {});
     });
     if (!data.fills || data.layout == kPacked) return;
@@ -260,7 +262,8 @@ class Layers {
 
     void load_weights(uint64_t data) {
         const Tensor list = list_of(rnn_.type, static_cast<Count>(weights_of(rnn_)));
-        weights_ = image<A>(list, data, 0);
+        weights_.resize(weights_of(rnn_));
+        for_pieces(list, work_, [&](Piece piece) { load(list, data, list, piece, weights_.data() + piece.first); });
     }
 
     // The numbers of a pseudo-layer's states, in the order of the sequences here.
@@ -289,7 +292,8 @@ class Layers {
     std::vector<A> given_on(Count layer, bool masked) const {
         const Count count = steps_.rows * tape_.width();
         std::vector<A> given(output(layer), output(layer) + count);
-        for (Count i = 0; masked && i < count; ++i) given[static_cast<size_t>(i)] *= mask(layer)[i];
+        const A* const by = mask(layer);
+        if (masked) for_numbers(count, work_, [&](Count i) { given[static_cast<size_t>(i)] *= by[i]; });
         return given;
     }
 
@@ -303,10 +307,11 @@ class Layers {
         const std::vector<A> biases = bias_lists(pseudo);
         const Cells<A> cells{rnn_.cell, hidden_, biases.data(), biases.data() + gates_};
         std::vector<A> sums(static_cast<size_t>(steps_.batch() * gates_));
+        Watch watch(work_);
         for_steps(pseudo, false, [&](Count step, Count there, Count row) {
             multiply<A>(work_, there, gates_, hidden_, {h.data(), hidden_}, {state_weights(pseudo), hidden_, true}, 0,
                         sums.data(), gates_);
-            for (Count i = 0; i < there; ++i) {
+            for (Count i = 0; i < there && !watch.stops(gates_); ++i) {
                 const Count at = row + i;
                 A *const own = h.data() + i * hidden_, *const memory = c.data() + i * hidden_;
                 cells.forward(gates + at * gates_, sums.data() + i * gates_, beside + at * hidden_, memory, own,
@@ -328,8 +333,9 @@ class Layers {
         A* const slopes = numbers_ + tape_.slopes(pseudo);
         const Cells<A> cells{rnn_.cell, hidden_, nullptr, nullptr};
         std::vector<A> total(static_cast<size_t>(hidden_));
+        Watch watch(work_);
         for_steps(pseudo, true, [&](Count step, Count there, Count row) {
-            for (Count i = 0; i < there; ++i) {
+            for (Count i = 0; i < there && !watch.stops(gates_); ++i) {
                 const Count at = row + i, earlier = row_before(pseudo, step, i);
                 const A* const before = earlier < 0 ? h.data() + i * hidden_ : result + earlier * out;
                 const A* const memory = earlier < 0 ? c.data() + i * hidden_ : beside + earlier * hidden_;
@@ -363,7 +369,8 @@ class Layers {
         });
         A* bias = d_weights + biases_before(rnn_, static_cast<uint64_t>(pseudo));
         const auto add_up = [&](const A* d, Count count, A* to) {
-            for (Count row = 0; row < steps_.rows; ++row) {
+            Watch watch(work_);
+            for (Count row = 0; row < steps_.rows && !watch.stops(count); ++row) {
                 for (Count i = 0; i < count; ++i) to[i] += d[row * wide + i];
             }
         };
@@ -421,8 +428,9 @@ class Layers {
     std::vector<A> states_before(Count pseudo, const std::vector<A>& h) const {
         std::vector<A> before(static_cast<size_t>(steps_.rows * hidden_));
         const A* const result = output(pseudo / directions_) + column(pseudo);
+        Watch watch(work_);
         for_steps(pseudo, false, [&](Count step, Count there, Count row) {
-            for (Count i = 0; i < there; ++i) {
+            for (Count i = 0; i < there && !watch.stops(hidden_); ++i) {
                 const Count earlier = row_before(pseudo, step, i);
                 std::copy_n(earlier < 0 ? h.data() + i * hidden_ : result + earlier * tape_.width(), hidden_,
                             before.data() + (row + i) * hidden_);
@@ -471,7 +479,8 @@ void draw_masks(const Rnn& rnn, const Steps& steps, const Tape& tape, Layers<A>&
     Draws draws(rnn.dropout, length(count) * length(rnn.layers - 1), work);
     const A scale = static_cast<A>(draws.scale());
     for (Count layer = 0; layer + 1 < rnn.layers && !work.stopped(); ++layer) {
-        for (Count i = 0; i < count; ++i) layers.mask(layer)[i] = draws.keeps() ? scale : 0;
+        A* const mask = layers.mask(layer);
+        for_numbers(count, work, [&](Count i) { mask[i] = draws.keeps() ? scale : 0; });
     }
 }
 
@@ -489,7 +498,7 @@ void forward(recur& m, Work& work) {
     layers.load_weights(m.weightSpace);
     const bool masked = keeps && drops(rnn);
     if (masked) draw_masks(rnn, steps, tape, layers, work);
-    std::vector<A> input = load_rows<A>(steps, m.xDesc, m.x);
+    std::vector<A> input = load_rows<A>(steps, m.xDesc, m.x, work);
     const auto directions = static_cast<Count>(directions_of(rnn));
     for (Count layer = 0; layer < rnn.layers && !work.stopped(); ++layer) {
         for (Count pseudo = layer * directions; pseudo < (layer + 1) * directions; ++pseudo) {
@@ -511,7 +520,7 @@ void back_to_data(recur_back_data& m, Work& work) {
     const Tape tape(rnn, true, steps.rows);
     Layers<A> layers(rnn, steps, tape, reserve_of<A>(tape, m.reserveSpace, m.reserveSpaceSize, work), work);
     layers.load_weights(m.weightSpace);
-    std::vector<A> d_output = load_rows<A>(steps, m.yDesc, m.dy);
+    std::vector<A> d_output = load_rows<A>(steps, m.yDesc, m.dy, work);
     const auto directions = static_cast<Count>(directions_of(rnn));
     for (Count layer = rnn.layers - 1; layer >= 0 && !work.stopped(); --layer) {
         std::vector<A> d_input(static_cast<size_t>(steps.rows * (layer ? tape.width() : rnn.input_size)));
@@ -523,7 +532,10 @@ void back_to_data(recur_back_data& m, Work& work) {
             layers.store_state(m.cDesc, m.dcx, pseudo, d_c);
             layers.back_to_input(pseudo, d_input.data());
         }
-        for (size_t i = 0; layer > 0 && drops(rnn) && i < d_input.size(); ++i) d_input[i] *= layers.mask(layer - 1)[i];
+        if (layer > 0 && drops(rnn)) {
+            const A* const mask = layers.mask(layer - 1);
+            for_numbers(static_cast<Count>(d_input.size()), work, [&](Count i) { d_input[static_cast<size_t>(i)] *= mask[i]; });
+        }
         d_output = std::move(d_input);
     }
     if (!work.stopped()) store_rows(steps, m.xDesc, m.dx, d_output.data(), work);
@@ -539,7 +551,7 @@ void back_to_weights(recur_back_weights& m, Work& work) {
     Layers<A> layers(rnn, steps, tape, reserve_of<A>(tape, m.reserveSpace, m.reserveSpaceSize, work), work);
     const Tensor list = list_of(rnn.type, static_cast<Count>(weights_of(rnn)));
     std::vector<A> d_weights(weights_of(rnn));
-    std::vector<A> input = load_rows<A>(steps, m.xDesc, m.x);
+    std::vector<A> input = load_rows<A>(steps, m.xDesc, m.x, work);
     const auto directions = static_cast<Count>(directions_of(rnn));
     for (Count layer = 0; layer < rnn.layers && !work.stopped(); ++layer) {
         if (layer > 0) input = layers.given_on(layer - 1, drops(rnn));
@@ -547,7 +559,8 @@ void back_to_weights(recur_back_weights& m, Work& work) {
             layers.back_to_weights(pseudo, input.data(), layers.state(m.hDesc, m.hx, pseudo), d_weights.data());
         }
     }
-    if (!work.stopped()) store(list, m.dweightSpace, 0, d_weights.data(), {1, m.addGrad == kAdds ? 1.0 : 0.0});
+    const Blend blend{1, m.addGrad == kAdds ? 1.0 : 0.0};
+    for_pieces(list, work, [&](Piece piece) { store(list, m.dweightSpace, piece, d_weights.data() + piece.first, blend); });
 }
 
 }  // namespace
