@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.scipy.linalg import expm
 
 a = jnp.asarray(np.random.default_rng(1).normal(size=(8, 8)).astype("float32"))
 key = jax.random.PRNGKey(0)
@@ -41,6 +42,11 @@ done = {
     "loop": lax.fori_loop(0, 10, lambda i, c: c + i, 0),
     "while": lax.while_loop(lambda v: v < 100, lambda v: v * 2, 3),
     "cond": lax.cond(a.sum() > 0, lambda: 1, lambda: 2),
+    "branches": jax.jit(lambda v: lax.cond(v.sum() > 0, lambda w: w @ w, jnp.sin, v))(a),
+    "until": jax.jit(
+        lambda v: lax.while_loop(lambda w: (w * w).sum() > 0.1, lambda w: jnp.sin(w @ w.T) / 4, v)
+    )(a),
+    "exponential": expm(a),
     "uniform": jax.random.uniform(key, (4,)),
     "normal": jax.random.normal(key, (4,)),
     "permutation": jax.random.permutation(key, 10),
