@@ -64,9 +64,9 @@ ready-full: ready
 	@$(MAKE) --no-print-directory frameworks-pytorch || \
 	  echo "PyTorch is not here: its tests will skip" >&2
 
-# The tests take two sample inputs of each operator and type; this takes all.
+# The tests take two sample inputs of each operator and type; this takes all, and prints how many agree.
 operators: $(READY) frameworks-pytorch
-	@GPU_KERNELS_OPERATOR_SAMPLES=0 $(TESTS) tests/frameworks/pytorch/test_operators.py $(PYTEST_ARGS)
+	@GPU_KERNELS_OPERATOR_SAMPLES=0 $(TESTS) -rP tests/frameworks/pytorch/test_operators.py $(PYTEST_ARGS)
 
 # Test suites that others wrote, on the software GPU; ARGS="cudadrv/test_linker.py" runs a part.
 conformance: $(READY)

@@ -225,3 +225,8 @@ extern "C" __attribute__((visibility("default"))) int gk_pytorch_switch_on(int w
         return -1;
     }
 }
+
+// What of the slice's memory operators have copied so far, in bytes: tests ask.
+extern "C" __attribute__((visibility("default"))) uint64_t gk_pytorch_copied_bytes() {
+    return gk::copied_bytes();
+}

@@ -5,6 +5,7 @@
 #include <c10/util/Exception.h>
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
@@ -22,6 +23,8 @@ using Copy = int (*)(void* to, const void* from, size_t bytes, int kind, void* s
 using CopyRows = int (*)(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t bytes,
                          size_t rows, int kind, void* stream);
 enum Kind { kHostToHost = 0, kToDevice = 1, kToHost = 2 };
+
+std::atomic<uint64_t> copied_so_far = 0;
 
 constexpr char kNotWaited[] = "the stream's earlier work could not be waited for";
 
@@ -50,6 +53,7 @@ void move(const void* host, const c10::Storage& device, Block block) {
     const auto* from = static_cast<const std::byte*>(host) + block.first;
     auto* to = static_cast<std::byte*>(device.mutable_data()) + block.first;
     if (from == to) return;
+    copied_so_far += block.rows * block.bytes;
     for (size_t row = 0; row < block.rows; ++row)
         std::memcpy(to + row * block.pitch, from + row * block.pitch, block.bytes);
 }
@@ -98,6 +102,7 @@ class CopiedMemory final : public SliceMemory {
     void fetch(void* host, const c10::Storage& device, Extent extent,
                const c10::Stream& stream) const override {
         if (extent.bytes == 0) return;
+        copied_so_far += extent.bytes;
         const Native native(stream);
         require_success(copy_(static_cast<std::byte*>(host) + extent.first,
                               static_cast<const std::byte*>(device.data()) + extent.first, extent.bytes,
@@ -107,6 +112,7 @@ class CopiedMemory final : public SliceMemory {
     void put(const void* host, const c10::Storage& device, Block block,
              const c10::Stream& stream) const override {
         if (block.bytes == 0) return;
+        copied_so_far += block.rows * block.bytes;
         void* const to = static_cast<std::byte*>(device.mutable_data()) + block.first;
         const void* const from = static_cast<const std::byte*>(host) + block.first;
         const Native native(stream);
@@ -176,6 +182,10 @@ class MappedMemory final : public SliceMemory {
 };
 
 }  // namespace
+
+uint64_t copied_bytes() {
+    return copied_so_far;
+}
 
 const SliceMemory& memory_of(Way way) {
     if (way == Way::kOwn) {

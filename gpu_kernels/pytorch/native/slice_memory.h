@@ -6,6 +6,7 @@
 #include <c10/core/Stream.h>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace gk {
 
@@ -47,5 +48,8 @@ enum class Way {
 };
 // What can be mapped nowhere is copied. Throws where there is no CUDA runtime.
 const SliceMemory& memory_of(Way way);
+
+// How much of operands and results this process has copied, since it could not work on it in place.
+uint64_t copied_bytes();
 
 }  // namespace gk

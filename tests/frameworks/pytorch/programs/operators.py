@@ -4,7 +4,7 @@ A program for the Python that has PyTorch, in a place that has a device. It prin
 names cases (an operator, a type, forward or gradient), ``failed`` those whose results differ or that fail on
 the device alone. Of those that agree, ``rounded`` names those whose bits differ, and ``unsteady`` those whose
 bits differ on the CPU itself when operands begin elsewhere in memory. What the CPU refuses, or cannot do, is
-no case.
+no case. ``copied`` says of which cases the slice's memory was copied, and how many bytes.
 
     operators.py [--samples N] [--part K/N] [--types float32,int64] [--only NAME,NAME]
     operators.py --names
@@ -13,15 +13,20 @@ no case.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_map
+from traffic import traffic
+
+from gpu_kernels.pytorch import build
 
 TYPES = ("float32", "float64", "int64", "bool", "float16", "bfloat16", "complex64")
 SEED = 7
@@ -49,13 +54,21 @@ def main() -> None:
     part, parts = (int(number) for number in options.part.split("/"))
     only = set(filter(None, options.only.split(",")))
     verdicts: dict[str, Verdict] = {}
+    copied: Counter[str] = Counter()
     for op in op_db[part - 1 :: parts]:
         if only and op.name not in only:
             continue
         for name in options.types.split(","):
-            for case, verdict in cases(op, getattr(torch, name), options.samples).items():
-                verdicts[f"{full_name(op)} {name} {case}"] = verdict
-    json.dump(told(verdicts), sys.stdout, indent=1)
+            cases(op, name, options.samples, verdicts, copied)
+    json.dump({**told(verdicts), "copied": +copied}, sys.stdout, indent=1)
+
+
+def copied_bytes() -> int:
+    """Of the slice's memory so far: by operators, and on the wire between the client and its worker."""
+    by_operators = ctypes.CDLL(str(build.library())).gk_pytorch_copied_bytes
+    by_operators.restype = ctypes.c_uint64
+    is_forwarded = hasattr(ctypes.CDLL("libcuda.so.1"), "gkTraffic")
+    return int(by_operators()) + (traffic()[1] if is_forwarded else 0)
 
 
 def told(verdicts: dict[str, Verdict]) -> dict[str, Any]:
@@ -74,16 +87,18 @@ def full_name(op: Any) -> str:
     return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else str(op.name)
 
 
-def cases(op: Any, dtype: torch.dtype, samples: int) -> dict[str, Verdict]:
-    """``forward`` and, where there is one, ``gradient``, each with the worst of all samples."""
-    worst: dict[str, Verdict] = {}
+def cases(op: Any, name: str, samples: int, verdicts: dict[str, Verdict], copied: Counter[str]) -> None:
+    """Add ``forward`` and, where there is one, ``gradient``, each with the worst of all samples."""
+    dtype = getattr(torch, name)
     if dtype not in op.supported_dtypes("cpu"):
-        return worst
+        return
     gradient = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
     for sample in sample_inputs(op, dtype, gradient, samples):
-        for case, verdict in one_sample(op, sample, gradient):
-            worst[case] = max(worst.get(case, FINE), verdict, key=lambda each: each[0])
-    return worst
+        before = copied_bytes()
+        for direction, verdict in one_sample(op, sample, gradient):
+            case = f"{full_name(op)} {name} {direction}"
+            verdicts[case] = max(verdicts.get(case, FINE), verdict, key=lambda each: each[0])
+            copied[case] += -before + (before := copied_bytes())
 
 
 def sample_inputs(op: Any, dtype: torch.dtype, gradient: bool, most: int) -> Iterator[Any]:
