@@ -150,16 +150,16 @@ def test_what_is_around_operators_works(pytorch: str, place: str) -> None:
     assert done.stdout == AROUND, done.stderr
 
 
-def test_compile_works_in_the_modes_that_want_no_graphs(pytorch: str) -> None:
-    done = places.run(pytorch, "straight", "compiled.py")
+@pytest.mark.parametrize("place", ["straight", "forwarded"])
+def test_compile_works_and_trains_in_the_modes_that_want_no_graphs(pytorch: str, place: str) -> None:
+    done = places.run(pytorch, place, "compiled.py")
     assert done.returncode == 0, done.stderr
-    default, dynamic, autotuned, graphs, and_on = done.stdout.splitlines()
-    assert default == "default agrees"
+    dynamic, autotuned, graphs, *rest = done.stdout.splitlines()
     assert dynamic == "sizes that change agrees"
     assert autotuned == "max-autotune-no-cudagraphs agrees"
     assert "cannot be captured in a CUDA graph on a software GPU" in graphs
     assert 'mode="max-autotune-no-cudagraphs"' in graphs
-    assert and_on == "and on True"
+    assert rest == ["and on True", "trains True", "learns True"]
 
 
 def test_operators_and_own_kernels_keep_cudas_order(pytorch: str, place: str) -> None:
