@@ -294,6 +294,10 @@ class NotActive(PoolUnavailable):
     code = "not_active"
 
 
+AWAY = (PoolUnavailable, LedgerUnavailable, AuthenticationUnavailable)
+"""Answers that may be others in a moment, unlike a refusal."""
+
+
 def _all_codes(base: type[PoolError]) -> dict[str, type[PoolError]]:
     found = {base.code: base}
     for child in base.__subclasses__():

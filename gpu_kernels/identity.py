@@ -10,11 +10,11 @@ id, and shares with nobody.
 from __future__ import annotations
 
 import hashlib
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpu_kernels.client import Slot
+from gpu_kernels.client.lease_request import server_name
 
 MAX_PATH = 200
 
@@ -26,15 +26,6 @@ class Identity:
     notebook: str | None
     slot: Slot
     key: str
-
-
-def server_name(environ: Mapping[str, str]) -> str:
-    """This Jupyter server's name within its user: the hub's name of it ('' for the nameless one), or the
-    host's.
-    """
-    if "JUPYTERHUB_SERVER_NAME" in environ:
-        return environ["JUPYTERHUB_SERVER_NAME"]
-    return socket.gethostname()
 
 
 def identify(

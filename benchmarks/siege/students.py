@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_kernels.client import Lease, PoolClient, Slot
-from gpu_kernels.keeper import Keeper
+from gpu_kernels.client.keeper import Keeper
 from gpu_kernels.remoting.environment import client_environment
 
 SIZE = "0.02 V100"

@@ -18,7 +18,6 @@ from gpu_kernels.client import PoolClient
 from gpu_kernels.errors import Forbidden, GPUKernelsError, PoolUnavailable, Unauthenticated
 from gpu_kernels.exits import Exit
 from gpu_kernels.frameworks import NoSuchPython, environment_of, frameworks_of
-from gpu_kernels.keeper import KEEPER
 from gpu_kernels.remoting.agent.protections import Protection, kept, workers_of
 from gpu_kernels.remoting.environment import LEASE, client_environment, software_environment
 from gpu_kernels.remoting.paths import native_build
@@ -181,13 +180,13 @@ def _with_pool(options: argparse.Namespace, env: Mapping[str, str]) -> Iterator[
             "GPU servers", bool(available), f"{len(available)} of {len(pool['gpus'])} GPUs answer", advice
         )
         try:
-            held = HeldByCommand.lease(client, options.size, options.course, 0.0)
+            held = HeldByCommand.acquired(client, options.size, options.course, 0.0)
         except GPUKernelsError as error:
             yield Check("lease", False, error.message, "See 'jupyter gpu status' for what you hold.")
             return
         stack.callback(held.release)
-        KEEPER.keep(client, held)
-        lease = held.granted
+        held.keep()
+        lease = held.lease
         yield Check("lease", True, f"{lease.size}: {lease.mib} MiB on {lease.agent}")
         yield _vector_add("vector addition", lambda: client_environment(lease, env))
 

@@ -6,16 +6,16 @@ import argparse
 import os
 import shutil
 import sys
-import uuid
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from gpu_kernels.cli.foreground import run_in_foreground, unwinding
-from gpu_kernels.client import Lease, PoolClient, Slot
+from gpu_kernels.client import PoolClient
+from gpu_kernels.client.keeper import KeptLease, given_back
+from gpu_kernels.client.lease_holder import LeaseHolder, NotGranted
+from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.errors import GPUKernelsError, InvalidSize, PoolError, PoolFull
 from gpu_kernels.exits import Exit
-from gpu_kernels.keeper import KEEPER
 from gpu_kernels.remoting.environment import COMMANDS, COURSE, client_environment, software_environment
 from gpu_kernels.remoting.paths import native_build
 from gpu_kernels.units import ANY_CLASS, parse_size
@@ -140,15 +140,15 @@ def _run_on_lease(command: Sequence[str], options: argparse.Namespace) -> int:
     size = size_text(options)
     _require(native_build().client / "libcuda.so.1")
     with PoolClient.from_environment() as client, unwinding():
-        held = HeldByCommand.lease(client, size, options.course, options.wait, options.preemptible)
-        if held.granted.preempt_in is not None:
-            minutes = held.granted.preempt_in / 60
+        held = HeldByCommand.acquired(client, size, options.course, options.wait, options.preemptible)
+        if held.lease.preempt_in is not None:
+            minutes = held.lease.preempt_in / 60
             print(
                 f"jupyter gpu run: the slice makes way for a class hour in {minutes:.0f} min", file=sys.stderr
             )
         try:
-            environment = client_environment(held.granted, os.environ)
-            return run_in_foreground(command, environment, started=lambda: KEEPER.keep(client, held))
+            environment = client_environment(held.lease, os.environ)
+            return run_in_foreground(command, environment, started=held.keep)
         finally:
             held.release()
 
@@ -158,84 +158,46 @@ def _require(library: Path) -> None:
         raise NotBuilt(f"{library} is not there: build the native part first; 'make demo' does.")
 
 
-def _not_in_time(client: PoolClient, lease: Lease, wait: float) -> str:
-    """What the command waited for in vain, as the controller says it of a request that still waits."""
-    if not lease.queued and lease.state != "expired":
-        return f"The {lease.size} was taken back before it could be used: {lease.reason or lease.state}"
-    why = ""
-    if lease.queued:
-        with suppress(PoolError):
-            why = f"{client.why(lease.id)['text']}\n"
+class HeldByCommand(KeptLease):
+    """A lease for as long as a command runs."""
+
+    @classmethod
+    def acquired(
+        cls, client: PoolClient, size: str, course: str | None, wait: float, preemptible: bool = False
+    ) -> HeldByCommand:
+        """Raises the refusal, or ``PoolFull`` if nothing became free in time; then nothing is held."""
+        course = course or os.environ.get(COURSE) or None
+        request = LeaseRequest.of_its_own("run", size, wait, course, preemptible=preemptible)
+        holder = LeaseHolder(request, on_lost=_tell_loss)
+        try:
+            client.run(holder.acquire())
+        except NotGranted as error:
+            given_back(client, holder)
+            raise PoolFull(_not_granted(error)) from None
+        except BaseException:
+            given_back(client, holder)
+            raise
+        return cls(client, holder)
+
+    def release(self) -> PoolError | None:
+        error = super().release()
+        if error is not None:
+            why = f"the slice could not be given back and ends in {self.lease.ttl:g} s: {error.message}"
+            print(f"jupyter gpu run: {why}", file=sys.stderr)
+        return error
+
+
+def _not_granted(error: NotGranted) -> str:
+    if error.taken_back:
+        return error.message
+    why = f"{error.told}\n" if error.told else ""
     return (
-        f"No slice of {lease.size} became free within {wait:g} s.\n{why}"
+        f"No slice of {error.lease.size} became free within {error.wait:g} s.\n{why}"
         "Nothing is reserved. Wait longer with --wait, or choose a smaller size."
     )
 
 
-class HeldByCommand:
-    """A lease for as long as a command runs (``gpu_kernels.keeper.Kept``)."""
-
-    def __init__(self, client: PoolClient, granted: Lease) -> None:
-        self._client = client
-        self.granted = granted
-        self._gone = False
-
-    @classmethod
-    def lease(
-        cls, client: PoolClient, size: str, course: str | None, wait: float, preemptible: bool = False
-    ) -> HeldByCommand:
-        """Raises the refusal, or ``PoolFull`` if nothing became free in time; then nothing is held."""
-        from gpu_kernels.identity import server_name
-
-        run = f"run-{uuid.uuid4().hex}"
-        slot = Slot(server_name(os.environ), run)
-        course = course or os.environ.get(COURSE) or None
-        try:
-            granted = client.ask(
-                size, key=run, slot=slot, holder=run, course=course, wait=wait, preemptible=preemptible
-            )
-        except PoolError:
-            raise
-        except BaseException:
-            with suppress(PoolError):  # a signal before the answer: what was got is not known
-                client.release_holder(run)
-            raise
-        held = cls(client, granted)
-        try:
-            if granted.queued:
-                held.granted = client.wait_for(granted, wait)
-            if not held.granted.in_force:
-                raise PoolFull(_not_in_time(client, held.granted, wait))
-        except BaseException:
-            held.release()
-            raise
-        return held
-
-    @property
-    def lease_id(self) -> str:
-        return self.granted.id
-
-    @property
-    def epoch(self) -> int:
-        return self.granted.epoch
-
-    @property
-    def ttl(self) -> float:
-        return self.granted.ttl
-
-    def wanted(self) -> bool:
-        return True
-
-    def lost(self, state: str, reason: str) -> None:
-        self._gone = True
-        print(f"jupyter gpu run: the GPU slice was taken back: {reason or state}", file=sys.stderr)
-
-    def release(self) -> None:
-        KEEPER.forget(self)
-        if self._gone:
-            return
-        try:
-            self._client.release(self.lease_id, self.granted.holder)
-        except PoolError as error:
-            why = f"the slice could not be given back and ends in {self.ttl:g} s: {error.message}"
-            print(f"jupyter gpu run: {why}", file=sys.stderr)
+def _tell_loss(holder: LeaseHolder) -> None:
+    if holder.loss is not None:
+        why = holder.loss.reason or holder.loss.state
+        print(f"jupyter gpu run: the GPU slice was taken back: {why}", file=sys.stderr)

@@ -15,7 +15,7 @@ from gpu_kernels.client.async_reservation import AsyncReservation
 from gpu_kernels.client.connection import Connection
 from gpu_kernels.client.event_stream import Event, EventStream
 from gpu_kernels.client.exchange import Reply, exchange
-from gpu_kernels.client.holding import Wish
+from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.client.requests import Pause, Request, Script
 from gpu_kernels.errors import PoolError
 
@@ -119,4 +119,5 @@ class AsyncPoolClient(Connection):
         When the lease is lost, ``on_lost`` is called in the event loop. Without it the block is cancelled,
         and ``LeaseLost`` raised where it ends.
         """
-        return AsyncReservation(self, Wish.of(size, wait, course, slot, labels), on_position, on_lost)
+        request = LeaseRequest.of_its_own("reserve", size, wait, course, slot, labels)
+        return AsyncReservation(self, request, on_position, on_lost)

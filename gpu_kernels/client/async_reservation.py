@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from gpu_kernels.client.answers import Lease
-from gpu_kernels.client.holding import Holding, Wish
+from gpu_kernels.client.lease_holder import LeaseHolder
+from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.client.leased import Leased
+from gpu_kernels.client.reservation import Positions
 from gpu_kernels.errors import PoolError
 
 if TYPE_CHECKING:
@@ -25,12 +28,15 @@ class AsyncReservation:
     def __init__(
         self,
         client: AsyncPoolClient,
-        wish: Wish,
+        request: LeaseRequest,
         on_position: Callable[[Lease], object] | None,
         on_lost: Callable[[str], object] | None,
     ) -> None:
         self._client = client
-        self._holding = Holding(wish, on_position, on_lost or self._interrupt)
+        self._on_lost = on_lost or self._interrupt
+        self._holder = LeaseHolder(
+            request, by_trust=True, on_moved=Positions(on_position).moved, on_lost=self._lost
+        )
         self._body: asyncio.Task[object] | None = None
         self._cancelling = 0
         self._interrupted = False
@@ -38,11 +44,7 @@ class AsyncReservation:
 
     async def __aenter__(self) -> Leased:
         try:
-            await self._client.run(self._holding.get())
-        except PoolError:
-            if self._holding.lease is not None:
-                await self._give_back()
-            raise
+            await self._client.run(self._holder.acquire())
         except BaseException:
             await self._give_back()
             raise
@@ -50,7 +52,7 @@ class AsyncReservation:
         assert self._body is not None
         self._cancelling = self._body.cancelling()
         self._tending = asyncio.create_task(self._tend())
-        return Leased(self._holding)
+        return Leased(self._holder)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -64,11 +66,11 @@ class AsyncReservation:
         # As asyncio.timeout does: only a cancellation that is ours alone becomes another error.
         ours_alone = self._body.uncancel() <= self._cancelling
         if ours_alone and (kind is None or issubclass(kind, asyncio.CancelledError)):
-            raise self._holding.loss() from error
+            raise self._holder.lost_error() from error
 
     async def _give_back(self) -> None:
         """Also where this task is cancelled meanwhile: the release goes on, and the cancellation after it."""
-        giving = asyncio.ensure_future(self._client.run(self._holding.give_back()))
+        giving = asyncio.ensure_future(self._given_back())
         cancelled: asyncio.CancelledError | None = None
         while not giving.done():
             try:
@@ -78,17 +80,25 @@ class AsyncReservation:
         if cancelled is not None:
             raise cancelled
 
+    async def _given_back(self) -> None:
+        with contextlib.suppress(PoolError):  # then it expires, since it is renewed no longer
+            await self._client.run(self._holder.release())
+
+    def _lost(self, holder: LeaseHolder) -> None:
+        assert holder.loss is not None
+        self._on_lost(holder.loss.reason)
+
     def _interrupt(self, reason: str) -> None:
-        """End the block, where it has begun; before that, entering it raises the loss."""
+        """End the block, which runs: a lease is lost only after it was held."""
         if self._body is not None:
             self._interrupted = True
             self._body.cancel()
 
     async def _tend(self) -> None:
         while True:
-            await asyncio.sleep(self._holding.wake_in())
+            await asyncio.sleep(self._holder.due_in)
             try:
-                if not await self._client.run(self._holding.tend()):
+                if not await self._client.run(self._holder.tend()):
                     return
             except Exception:
                 log.exception("tending a GPU lease failed; it is tried again")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from gpu_kernels.client.answers import Lease
-from gpu_kernels.client.holding import Holding
+from gpu_kernels.client.lease_holder import LeaseHolder
 
 
 class Leased:
     """A lease that is being kept. ``lease`` is what the controller granted: slices, secret, address."""
 
-    def __init__(self, holding: Holding) -> None:
-        assert holding.lease is not None
-        self.lease: Lease = holding.lease
-        self._holding = holding
+    def __init__(self, holder: LeaseHolder) -> None:
+        assert holder.lease is not None
+        self.lease: Lease = holder.lease
+        self._holder = holder
 
     @property
     def id(self) -> str:
@@ -23,16 +23,16 @@ class Leased:
         """Seconds for which the lease can be relied upon without another word from the controller; 0 once
         it is lost.
         """
-        return self._holding.trusted_for
+        return self._holder.trusted_for
 
     @property
     def lost(self) -> str | None:
         """Why the lease is lost, None while it is not."""
-        return self._holding.lost
+        return None if self._holder.loss is None else self._holder.loss.reason
 
     def check(self) -> None:
         """Raises ``LeaseLost`` if the lease cannot be relied upon any more."""
-        self._holding.check()
+        self._holder.check()
 
     def __repr__(self) -> str:
         state = "lost" if self.lost is not None else f"trusted for {self.trusted_for:.0f} s"

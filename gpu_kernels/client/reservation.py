@@ -2,68 +2,72 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from gpu_kernels.client.answers import Lease
-from gpu_kernels.client.holding import Holding, Wish
+from gpu_kernels.client.keeper import KeptLease, given_back
+from gpu_kernels.client.lease_holder import LeaseHolder
+from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.client.leased import Leased
-from gpu_kernels.errors import PoolError
 
 if TYPE_CHECKING:
     from gpu_kernels.client.threads import PoolClient
 
-log = logging.getLogger("gpu_kernels")
+
+class Positions:
+    """Calls back with the queued lease each time its position has changed."""
+
+    def __init__(self, tell: Callable[[Lease], object] | None) -> None:
+        self._tell = tell
+        self._told: int | None = None
+
+    def moved(self, holder: LeaseHolder) -> None:
+        lease = holder.lease
+        if self._tell is None or lease is None or not lease.queued or lease.position == self._told:
+            return
+        self._told = lease.position
+        self._tell(lease)
 
 
 class Reservation:
-    """Made by ``PoolClient.reserve``. A thread renews the lease while the block runs; for many leases in one
-    process, ``gpu_kernels.keeper`` renews all of them in one call.
-    """
+    """Made by ``PoolClient.reserve``. This process's keeper renews the lease while the block runs."""
 
     def __init__(
         self,
         client: PoolClient,
-        wish: Wish,
+        request: LeaseRequest,
         on_position: Callable[[Lease], object] | None,
         on_lost: Callable[[str], object] | None,
     ) -> None:
         self._client = client
-        self._holding = Holding(wish, on_position, on_lost)
-        self._over = threading.Event()
-        self._tending = threading.Thread(target=self._tend, name="gpu-lease", daemon=True)
+        self._on_lost = on_lost
+        self._holder = LeaseHolder(
+            request, by_trust=True, on_moved=Positions(on_position).moved, on_lost=self._lost
+        )
+        self._kept: KeptLease | None = None
 
     def __enter__(self) -> Leased:
         try:
-            self._client.run(self._holding.get())
-            self._tending.start()
-        except PoolError:
-            if self._holding.lease is not None:
-                self._client.run(self._holding.give_back())
-            raise
+            self._client.run(self._holder.acquire())
         except BaseException:
-            self._client.run(self._holding.give_back())
+            given_back(self._client, self._holder)
             raise
-        return Leased(self._holding)
+        self._kept = KeptLease(self._client, self._holder)
+        self._kept.keep()
+        return Leased(self._holder)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over.set()
-        try:
-            self._client.run(self._holding.give_back())
-        finally:
-            self._tending.join()
+        assert self._kept is not None
+        self._kept.release()
 
-    def _tend(self) -> None:
-        while not self._over.wait(self._holding.wake_in()):
-            try:
-                if not self._client.run(self._holding.tend()):
-                    return
-            except Exception:
-                log.exception("tending a GPU lease failed; it is tried again")
-                if self._over.wait(1.0):
-                    return
+    def _lost(self, holder: LeaseHolder) -> None:
+        """The keeper's thread has others to renew: whoever is told may take his time in one of his own."""
+        if self._on_lost is not None and holder.loss is not None:
+            threading.Thread(
+                target=self._on_lost, args=(holder.loss.reason,), name="gpu-lease-lost", daemon=True
+            ).start()

@@ -15,7 +15,7 @@ from gpu_kernels.client.answers import Lease, Slot
 from gpu_kernels.client.connection import Connection
 from gpu_kernels.client.event_stream import Event, EventStream
 from gpu_kernels.client.exchange import Reply, exchange
-from gpu_kernels.client.holding import Wish
+from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.client.requests import Pause, Request, Script
 from gpu_kernels.client.reservation import Reservation
 from gpu_kernels.errors import PoolError
@@ -73,8 +73,10 @@ class PoolClient(Connection):
             except httpx.TransportError as error:
                 reply = error
 
-    def run(self, script: Script[T]) -> T:
-        """Carry a script out; what the controller refuses is raised in it."""
+    def run(self, script: Script[T], pause: Callable[[float], object] = time.sleep) -> T:
+        """Carry a script out; what the controller refuses is raised in it. ``pause`` waits so many seconds,
+        or less where there is no need to.
+        """
         answer: Any = None
         failure: PoolError | None = None
         while True:
@@ -84,7 +86,7 @@ class PoolClient(Connection):
                 return done.value  # type: ignore[no-any-return]
             answer = failure = None
             if isinstance(step, Pause):
-                time.sleep(step.seconds)
+                pause(step.seconds)
                 continue
             try:
                 answer = self.send(step)
@@ -132,4 +134,5 @@ class PoolClient(Connection):
         the lease can no longer be relied upon; ``lease.check()`` raises it, ``lease.trusted_for`` says for
         how many seconds it can. Entering raises the refusal.
         """
-        return Reservation(self, Wish.of(size, wait, course, slot, labels), on_position, on_lost)
+        request = LeaseRequest.of_its_own("reserve", size, wait, course, slot, labels)
+        return Reservation(self, request, on_position, on_lost)

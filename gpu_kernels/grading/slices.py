@@ -6,13 +6,13 @@ import threading
 from types import TracebackType
 from typing import Self
 
-from gpu_kernels.errors import GPUKernelsError, PoolError
+from gpu_kernels.errors import AWAY, GPUKernelsError, PoolError
 from gpu_kernels.exits import Exit, exit_status
 from gpu_kernels.grading.submissions import Verdict
 from gpu_kernels.provisioner import attachments
 from gpu_kernels.provisioner.asking import THREAD_NAME
 from gpu_kernels.provisioner.attachment import Attachment, View
-from gpu_kernels.provisioner.leasing import AWAY, NoSlice, client_of_this_process
+from gpu_kernels.provisioner.leasing import NoSlice, client_of_this_process
 
 KEPT = ("reserved", "active", "draining", "released")
 """Where a lease stands that was not taken back: its user has it, or gave it back."""

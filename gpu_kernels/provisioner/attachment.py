@@ -11,15 +11,17 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpu_kernels import units
 from gpu_kernels.client import Lease
+from gpu_kernels.client.lease_holder import LeaseHolder, Withdrawn
+from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.errors import GPUKernelsError, InvalidSize, PoolError
 from gpu_kernels.provisioner import leasing, texts
-from gpu_kernels.provisioner.asking import Asking, Withdrawn
-from gpu_kernels.provisioner.leasing import HeldLease, Life, Wish
+from gpu_kernels.provisioner.asking import Asking
+from gpu_kernels.provisioner.leasing import HeldLease, Life
 
 if TYPE_CHECKING:
     from gpu_kernels.provisioner.snapshot import Use
@@ -81,7 +83,7 @@ class Attachment:
         self.kernel_id = kernel_id
         self._keeps_size = keeps_size
         self.life = Life(alive)
-        self.wish: Wish | None = None
+        self.wish: LeaseRequest | None = None
         self.use: Use | None = None
         """What was last heard of the slice's use; whoever looks keeps it here."""
         self._on_change = changed
@@ -97,7 +99,7 @@ class Attachment:
         self._left: list[Asking] = []
         """Of these, what the controller has ended while its answer to the newest was still on its way."""
         self._refusal: Exception | None = None
-        self._own: Wish | None = None
+        self._own: LeaseRequest | None = None
         """For what it was granted last, or is started for: what is asked for where nothing else is said."""
         self._declined: str | None = None
         self._loss: str | None = None
@@ -172,7 +174,7 @@ class Attachment:
 
     # --- asking -----------------------------------------------------------------------------------------
 
-    def ask(self, wish: Wish, patience: float | None = None, *, if_idle: bool = False) -> None:
+    def ask(self, wish: LeaseRequest, patience: float | None = None, *, if_idle: bool = False) -> None:
         """Stand in the line for ``wish``, in place of what was asked for before, which stays if this is
         refused; ``if_idle``: unless there is a slice or a request by now. Does not block.
 
@@ -182,16 +184,13 @@ class Attachment:
         with self._changed:
             if self._ended or (if_idle and (self._held is not None or self._asking is not None)):
                 return
+            # Who waits beside a slice of his own does not wait for others of his course: that may be what
+            # stands in the way.
+            for_course = patience is None and self._held is None
+            request = replace(wish, wait=patience, wait_for_course=for_course)
             asking = Asking(
-                client,
-                wish,
-                self.life,
-                ended=self._asked,
-                moved=self._moved,
-                patience=patience,
-                after=self._newest,
+                client, request, self.life, ended=self._asked, moved=self._moved, after=self._newest
             )
-            asking.for_course = patience is None and self._held is None
             asking.start()  # before it is to be seen: whoever withdraws it waits for its thread
             if self._asking is not None:
                 self._earlier.append(self._asking)
@@ -230,7 +229,7 @@ class Attachment:
             held, asking, wish = self._held, self._asking, self.wish
         if self._keeps_size and (wish is None or exact != str(units.parse_size(wish.size))):
             raise InvalidSize(texts.KEEPS_SIZE)
-        if wish is None or (asking is not None and asking.wish.size == exact):
+        if wish is None or (asking is not None and asking.request.size == exact):
             return exact
         if held is not None and held.lease.size == exact:
             self.keep()
@@ -260,7 +259,9 @@ class Attachment:
             if held is None and asking is None:
                 self._text = texts.NOTHING_TO_GIVE_BACK
             else:
-                size = held.lease.size if held is not None else asking.wish.size if asking is not None else ""
+                size = (
+                    held.lease.size if held is not None else asking.request.size if asking is not None else ""
+                )
                 self._text = text or texts.given_back(size, held=held is not None)
                 self.wish = self._own_again()
         _leave(leaving)
@@ -268,7 +269,7 @@ class Attachment:
             held.release()
         self._note_change()
 
-    def _ask_or_refuse(self, wish: Wish, *, if_idle: bool = False) -> None:
+    def _ask_or_refuse(self, wish: LeaseRequest, *, if_idle: bool = False) -> None:
         try:
             self.ask(wish, if_idle=if_idle)
         except PoolError as error:
@@ -289,7 +290,7 @@ class Attachment:
         if not given_back:
             self.want()
 
-    def resume(self, wish: Wish, lease_id: str) -> None:
+    def resume(self, wish: LeaseRequest, lease_id: str) -> None:
         """Hold a lease that an earlier process of the same user took, if it still is. Blocks for a call."""
         with self._changed:
             self.wish = self._own = wish
@@ -300,7 +301,8 @@ class Attachment:
             leasing.log.warning("GPU lease %s cannot be taken up again: %s", lease_id, error.log_message)
             return
         if lease.in_force:
-            held = leasing.hold(client, lease, wish.holder, self.life, self._lost)
+            held = HeldLease(client, LeaseHolder.of_granted(wish, lease), self.life, self._lost)
+            held.keep()
             with self._changed:
                 ended = self._ended
                 self._held = None if ended else held
@@ -339,8 +341,9 @@ class Attachment:
             before.withdraw()
         self._note_change()
 
-    def _asked(self, asking: Asking, lease: Lease | None, error: Exception | None) -> None:
+    def _asked(self, asking: Asking, error: Exception | None) -> None:
         """Called by a request's thread when it is over."""
+        lease = asking.lease if error is None else None
         with self._changed:
             current = self._asking is asking
             expected = current or asking in self._earlier
@@ -354,33 +357,34 @@ class Attachment:
             if expected and lease is not None:
                 old = self._hold(asking, lease)
             elif current and error is not None:
-                self._refuse(asking.wish, error)
+                self._refuse(asking.request, error)
             if self._asking is None:
                 self._left = []
             view = self._view()
         if not expected and lease is not None:
-            leasing.give_back(asking.client, lease, asking.wish.holder)
-        if old is not None and lease is not None and old.lease_id != lease.id:
+            leasing.give_back(asking.client, asking.holder)
+        if old is not None and lease is not None and old.lease.id != lease.id:
             old.release()
         self._note_change(view)
 
     def _hold(self, asking: Asking, lease: Lease) -> HeldLease | None:
         """The lease is the kernel's now; what it had before."""
         old, self._course, self._loss = self._held, lease.course, None
-        self._own = asking.wish
+        self._own = asking.request
         if self._asking is None:
-            self.wish = asking.wish
-        self._held = leasing.hold(asking.client, lease, asking.wish.holder, self.life, self._lost)
+            self.wish = asking.request
+        self._held = HeldLease(asking.client, asking.holder, self.life, self._lost)
+        self._held.keep()
         return old
 
     def _take_earlier(self) -> list[Asking]:
         earlier, self._earlier, self._left = self._earlier, [], []
         return earlier
 
-    def _own_again(self) -> Wish | None:
+    def _own_again(self) -> LeaseRequest | None:
         return self.wish if self._own is None else self._own.anew()
 
-    def _refuse(self, wish: Wish, error: Exception) -> None:
+    def _refuse(self, wish: LeaseRequest, error: Exception) -> None:
         """Another size than the kernel's own leaves all as it was, and any leaves the place of an earlier
         request.
         """
@@ -390,7 +394,7 @@ class Attachment:
         text = str(error) if isinstance(error, GPUKernelsError) else texts.FAULT
         if self._earlier:
             self._asking = self._earlier.pop()
-            self.wish = self._asking.wish
+            self.wish = self._asking.request
             self._declined = texts.declined_in_line(text, self.wish.size)
             return
         if self._own is not None and self._own.size != wish.size:
@@ -429,7 +433,7 @@ class Attachment:
         """Somebody is shown the line: the controller is asked for the reason too."""
         with self._changed:
             if self._asking is not None:
-                self._asking.explain.set()
+                self._asking.holder.explain = True
 
     def public(self) -> Mapping[str, Any] | None:
         """What may be written down of its lease."""
@@ -438,13 +442,13 @@ class Attachment:
 
 
 def _place(asking: Asking) -> Place:
-    text = texts.waiting(asking.wish.size, asking.position, asking.starts_in, asking.why, asking.trouble)
-    return Place(asking.wish.size, asking.position, asking.starts_in, time.monotonic() - asking.since, text)
+    holder, size = asking.holder, asking.request.size
+    text = texts.waiting(size, holder.position, holder.starts_in, holder.why, holder.trouble)
+    return Place(size, holder.position, holder.starts_in, time.monotonic() - asking.since, text)
 
 
 def _leave(leaving: Iterable[Asking]) -> None:
     """Leave the line now: the threads may be in a long poll."""
     for asking in leaving:
         asking.withdraw()
-        if (lease := asking.lease) is not None:
-            leasing.give_back(asking.client, lease, asking.wish.holder)
+        leasing.give_back(asking.client, asking.holder)

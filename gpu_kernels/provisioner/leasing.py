@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpu_kernels.client import CONTROLLER_VARIABLE, TOKEN_VARIABLES, Lease, PoolClient
+from gpu_kernels.client.keeper import KeptLease, given_back
+from gpu_kernels.client.lease_holder import LeaseHolder
 from gpu_kernels.endings import why_ended
-from gpu_kernels.errors import (
-    AuthenticationUnavailable,
-    GPUKernelsError,
-    LedgerUnavailable,
-    PoolError,
-    PoolUnavailable,
-)
-from gpu_kernels.identity import Identity
-from gpu_kernels.keeper import KEEPER
+from gpu_kernels.errors import GPUKernelsError, PoolError
 
 log = logging.getLogger("gpu_kernels")
-
-AWAY = (PoolUnavailable, LedgerUnavailable, AuthenticationUnavailable)
-"""Answers that may be different in a moment, unlike a refusal."""
 
 CALL_TIMEOUT_S = 5.0
 DEAD_GRACE_S = 30.0
@@ -38,22 +26,6 @@ class NoSlice(GPUKernelsError):
     """A kernel did not get its slice. JupyterLab shows the text as it is in "Error Starting Kernel"."""
 
     code = "no_slice"
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What a kernel asks of the pool."""
-
-    size: str
-    course: str | None
-    identity: Identity
-    holder: str
-    labels: Mapping[str, str]
-
-    def anew(self, size: str | None = None) -> Wish:
-        """The same wish under a key of its own, perhaps for another size: it is a new request."""
-        identity = replace(self.identity, key=uuid.uuid4().hex)
-        return replace(self, identity=identity, size=self.size if size is None else size)
 
 
 class Life:
@@ -81,83 +53,67 @@ class Life:
         self._dead_since = None
 
 
-@dataclass(eq=False)
-class HeldLease:
-    """A lease in a kernel's hands; the keeper renews it while the kernel lives."""
+class HeldLease(KeptLease):
+    """A lease in a kernel's hands; the keeper renews it while the kernel lives. ``on_lost`` is called when
+    the controller has ended it: the kernel goes on without a GPU.
+    """
 
-    client: PoolClient
-    lease: Lease
-    holder: str
-    life: Life
-    on_lost: Callable[[HeldLease], object] | None = None
-    gone: str | None = None
-    _released: threading.Lock = field(default_factory=threading.Lock)
-
-    @property
-    def lease_id(self) -> str:
-        return self.lease.id
-
-    @property
-    def epoch(self) -> int:
-        return self.lease.epoch
+    def __init__(
+        self,
+        client: PoolClient,
+        holder: LeaseHolder,
+        life: Life,
+        on_lost: Callable[[HeldLease], object] | None = None,
+    ) -> None:
+        super().__init__(client, holder)
+        self._life, self._on_lost = life, on_lost
+        self._kernel = holder.request.holder
+        holder.wanted, holder.on_lost = self._wanted, self._lost
 
     @property
-    def ttl(self) -> float:
-        return self.lease.ttl
+    def gone(self) -> str | None:
+        """Why it is lost, for people; None while it is not."""
+        loss = self.holder.loss
+        return None if loss is None else why_ended(loss.state, loss.reason)
 
-    def wanted(self) -> bool:
-        """Called by the keeper before each renewal."""
-        if self.life.lasts():
-            return True
-        log.info("Kernel %s has died for good; GPU lease %s is left to expire.", self.holder, self.lease_id)
-        return False
-
-    def lost(self, state: str, reason: str) -> None:
-        """Called by the keeper when the controller has ended the lease. The kernel goes on without a GPU."""
-        self.gone = why_ended(state, reason)
-        # A release (by "change kernel", or of the whole server) was asked for by the user himself.
-        level = logging.INFO if state in ("draining", "released") else logging.WARNING
-        log.log(
-            level, "Kernel %s lost its GPU lease %s (%s): %s", self.holder, self.lease_id, state, self.gone
-        )
-        if self.on_lost is not None:
-            self.on_lost(self)
-
-    def still_in_force(self) -> bool:
-        """Ask the controller, by renewing. One that does not answer has not taken anything back."""
-        if self.gone is None:
-            try:
-                for lost in self.client.renew([(self.lease_id, self.epoch)]).lost:
-                    KEEPER.forget(self)
-                    self.lost(lost.state, lost.reason)
-            except PoolError as error:
-                log.warning("Cannot ask for GPU lease %s: %s", self.lease_id, error.log_message)
-        return self.gone is None
-
-    def release(self) -> None:
-        """Give it back, once. Never raises: what cannot be given back expires, since it is kept no longer."""
-        if not self._released.acquire(blocking=False):
-            return
-        KEEPER.forget(self)
-        if self.gone is None:
-            give_back(self.client, self.lease, self.holder)
+    def release(self) -> PoolError | None:
+        error = super().release()
+        if error is not None:
+            _note_not_released(self.lease, error)
+        return error
 
     def public(self) -> dict[str, Any]:
         """What may be written down about it."""
-        return {
-            "id": self.lease.id,
-            "epoch": self.lease.epoch,
-            "size": self.lease.size,
-            "agent": self.lease.agent,
-        }
+        lease = self.lease
+        return {"id": lease.id, "epoch": lease.epoch, "size": lease.size, "agent": lease.agent}
+
+    def _wanted(self) -> bool:
+        if self._life.lasts():
+            return True
+        log.info("Kernel %s has died for good; GPU lease %s is left to expire.", self._kernel, self.lease.id)
+        return False
+
+    def _lost(self, holder: LeaseHolder) -> None:
+        assert holder.loss is not None
+        state = holder.loss.state
+        # A release (by "change kernel", or of the whole server) was asked for by the user himself.
+        level = logging.INFO if state in ("draining", "released") else logging.WARNING
+        log.log(
+            level, "Kernel %s lost its GPU lease %s (%s): %s", self._kernel, self.lease.id, state, self.gone
+        )
+        if self._on_lost is not None:
+            self._on_lost(self)
 
 
-def give_back(client: PoolClient, lease: Lease, holder: str) -> None:
+def give_back(client: PoolClient, holder: LeaseHolder) -> None:
     """Release; a failure is logged, and the lease then expires."""
-    try:
-        client.release(lease.id, holder)
-    except PoolError as error:
-        log.warning("GPU lease %s was not released and will expire: %s", lease.id, error.log_message)
+    error = given_back(client, holder)
+    if error is not None and holder.lease is not None:
+        _note_not_released(holder.lease, error)
+
+
+def _note_not_released(lease: Lease, error: PoolError) -> None:
+    log.warning("GPU lease %s was not released and will expire: %s", lease.id, error.log_message)
 
 
 _clients: dict[tuple[str | None, ...], PoolClient] = {}
@@ -199,16 +155,3 @@ def names_of_tokens(env: Mapping[str, str]) -> list[str]:
 
 def _described() -> tuple[str | None, ...]:
     return tuple(os.environ.get(name) for name in (CONTROLLER_VARIABLE, *TOKEN_VARIABLES))
-
-
-def hold(
-    client: PoolClient,
-    lease: Lease,
-    holder: str,
-    life: Life,
-    on_lost: Callable[[HeldLease], object] | None = None,
-) -> HeldLease:
-    """Hold ``lease`` and keep it from now on; ``on_lost`` is called when the controller has ended it."""
-    held = HeldLease(client, lease, holder, life, on_lost)
-    KEEPER.keep(client, held)
-    return held

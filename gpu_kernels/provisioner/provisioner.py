@@ -18,11 +18,13 @@ from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from traitlets import Bool, CaselessStrEnum, Float, Unicode, default
 
+from gpu_kernels.client.lease_request import LeaseRequest
+from gpu_kernels.errors import AWAY
 from gpu_kernels.identity import identify, printable
 from gpu_kernels.provisioner import attachments, kernel_environment, texts
 from gpu_kernels.provisioner.attach_point import AttachPoint
 from gpu_kernels.provisioner.attachment import Attachment
-from gpu_kernels.provisioner.leasing import AWAY, NoSlice, Wish, client_of_this_process
+from gpu_kernels.provisioner.leasing import NoSlice, client_of_this_process
 from gpu_kernels.provisioner.watch import StderrTail, died_within, ending
 
 LABEL_LENGTH = 100
@@ -249,14 +251,22 @@ class GPUSliceProvisioner(LocalProvisioner):
         except AWAY:
             return False
 
-    def _wish(self, given: Mapping[str, str]) -> Wish:
+    def _wish(self, given: Mapping[str, str]) -> LeaseRequest:
         spec_name = getattr(self.parent, "kernel_name", "")
         course = self.course or None
         identity = identify(self._holder, (spec_name, self.size, course or ""), given, os.environ)
         labels = {"kernel_spec": spec_name[:LABEL_LENGTH]}
         if identity.notebook:
             labels["notebook"] = printable(os.path.basename(identity.notebook))[:LABEL_LENGTH]
-        return Wish(self.size, course, identity, self._holder, labels)
+        return LeaseRequest(
+            self.size,
+            identity.slot,
+            identity.key,
+            self._holder,
+            course,
+            labels,
+            preemptible=True,  # else GPUs would idle for hours before each class
+        )
 
     async def _release(self) -> None:
         attachment, self._attachment = self._attachment, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpu_kernels.client import Lease
+from gpu_kernels.client.lease_holder import NotGranted
 from gpu_kernels.durations import duration
 from gpu_kernels.endings import why_ended
 
@@ -37,10 +38,18 @@ def makes_way(seconds: float) -> str:
     )
 
 
-def ended_before_start(size: str, state: str, reason: str | None) -> str:
+def not_granted(error: NotGranted) -> str:
+    lease = error.lease
+    if error.taken_back:
+        return (
+            f"The slice of {lease.size} ended before the kernel could use it "
+            f"({why_ended(lease.state, lease.reason)}).\n"
+            f"Nothing is reserved now. Start the kernel again, {WITHOUT_GPU}"
+        )
+    place, told = ("", f"{error.told}\n") if error.told else (lease.place, "")
     return (
-        f"The slice of {size} ended before the kernel could use it ({why_ended(state, reason)}).\n"
-        f"Nothing is reserved now. Start the kernel again, {WITHOUT_GPU}"
+        f"No slice of {lease.size} became free within {error.wait:g} seconds{place}.\n{told}"
+        f"Nothing is reserved. Try again in some minutes, choose a smaller slice,\n{WITHOUT_GPU}"
     )
 
 

@@ -42,7 +42,7 @@ def controller(tmp_path_factory):
 @pytest.fixture
 def as_ada(controller, monkeypatch):
     """This process is ada's Jupyter server, in which she can change what she likes."""
-    from gpu_kernels.keeper import KEEPER
+    from gpu_kernels.client.keeper import KEEPER
     from gpu_kernels.provisioner import leasing
 
     monkeypatch.setenv("GPU_KERNELS_CONTROLLER", controller.url)

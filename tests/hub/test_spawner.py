@@ -6,7 +6,7 @@ import pytest
 from jupyterhub.spawner import SpawnException
 from traitlets.config import Config, LoggingConfigurable
 
-from gpu_kernels.identity import server_name
+from gpu_kernels.client.lease_request import server_name
 from gpu_kernels.spawner import GPULabMixin
 from gpu_kernels.spawner.slices import slices_of_servers
 from tests.pool.controller import Agent, ThreadedController, reserve, token

@@ -8,9 +8,8 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from gpu_kernels.client import Slot
-from gpu_kernels.identity import Identity
+from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.magics import load_ipython_extension
-from gpu_kernels.provisioner import leasing
 from gpu_kernels.provisioner.attach_point import AttachPoint
 from gpu_kernels.provisioner.attachment import Attachment
 from gpu_kernels.remoting.environment import LEASE_VARIABLES
@@ -24,7 +23,7 @@ def attachment(pool, monkeypatch, tmp_path):  # noqa: F811
     # Tests that run beside this one have a kernel of the same name: each its own folder for the socket.
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
     made = Attachment("kernel-1", lambda: True)
-    made.wish = leasing.Wish("0.02 V100", None, Identity(None, Slot("", "a"), "key-1"), "kernel-1", {})
+    made.wish = LeaseRequest("0.02 V100", Slot("", "a"), "key-1", "kernel-1")
     point = AttachPoint(made)
     monkeypatch.setenv("GPU_KERNELS_ATTACH", point.address)
     for name in LEASE_VARIABLES:

@@ -12,7 +12,9 @@ import pytest
 from gpu_kernels.client import AsyncPoolClient, Lease, PoolClient, Renewal, Slot
 from gpu_kernels.client.answers import Lost
 from gpu_kernels.client.calls import Request
-from gpu_kernels.client.holding import Holding, Wish
+from gpu_kernels.client.lease_holder import LeaseHolder
+from gpu_kernels.client.lease_request import LeaseRequest
+from gpu_kernels.client.reservation import Positions
 from gpu_kernels.errors import CourseLimit, LeaseLost, PoolFull, PoolUnavailable
 from tests.pool.controller import Agent, ThreadedController, reserve, token
 
@@ -25,15 +27,18 @@ GRANTED: dict[str, Any] = {
 
 
 class Played:
-    """A holding whose requests are answered by the test, on a clock of the test's."""
+    """A holder whose requests are answered by the test, on a clock of the test's."""
 
     def __init__(self, **lease: Any) -> None:
         self.now = 1000.0
         self.losses: list[str] = []
         self.positions: list[int | None] = []
-        wish = Wish.of("0.1 V100", 30.0, None, Slot("", "a"), None)
-        self.holding = Holding(
-            wish, lambda lease: self.positions.append(lease.position), self.losses.append, lambda: self.now
+        self.holder = LeaseHolder(
+            LeaseRequest.of_its_own("test", "0.1 V100", 30.0, slot=Slot("", "a")),
+            by_trust=True,
+            on_moved=Positions(lambda lease: self.positions.append(lease.position)).moved,
+            on_lost=lambda holder: self.losses.append(holder.loss.reason),
+            clock=lambda: self.now,
         )
 
     def play(self, script: Any, *answers: Any) -> tuple[list[Request[Any]], Any]:
@@ -50,51 +55,51 @@ class Played:
             assert not left
             return asked, done.value
 
-    def got(self) -> Holding:
-        self.play(self.holding.get(), Lease.from_json(GRANTED))
-        return self.holding
+    def got(self) -> LeaseHolder:
+        self.play(self.holder.acquire(), Lease.from_json(GRANTED))
+        return self.holder
 
 
 def test_trust_counts_from_the_start_of_the_attempt() -> None:
     played = Played()
-    holding = played.got()
-    assert holding.trusted_for == 58.0
+    holder = played.got()
+    assert holder.trusted_for == 58.0
     played.now = 1021.0
-    played.play(holding.tend(), Renewal({"f00": 60.0}, ()))
-    assert holding.trusted_until == 1021.0 + 60.0
+    played.play(holder.tend(), Renewal({"f00": 60.0}, ()))
+    assert holder.trusted_until == 1021.0 + 60.0
 
 
 def test_renewals_are_due_each_third_of_a_life_and_more_often_after_a_failure() -> None:
     played = Played()
-    holding = played.got()
-    assert holding.wake_in() == 18.0
+    holder = played.got()
+    assert holder.due_in == 18.0
     played.now += 18.0
-    _, lives = played.play(holding.tend(), PoolUnavailable("away"))
+    _, lives = played.play(holder.tend(), PoolUnavailable("away"))
     assert lives
-    assert holding.wake_in() == 3.0
+    assert holder.due_in == 3.0
 
 
 def test_trust_ends_with_its_time_and_is_told_once() -> None:
     played = Played()
-    holding = played.got()
-    while holding.lost is None:
-        played.now += holding.wake_in()
-        if played.now < holding.trusted_until:
-            played.play(holding.tend(), PoolUnavailable("away"))
+    holder = played.got()
+    while holder.loss is None:
+        played.now += holder.due_in
+        if played.now < holder.trusted_until:
+            played.play(holder.tend(), PoolUnavailable("away"))
         else:
-            played.play(holding.tend())
+            played.play(holder.tend())
     assert 1060.0 <= played.now <= 1062.0
     assert len(played.losses) == 1
-    assert holding.trusted_for == 0
+    assert holder.trusted_for == 0
     with pytest.raises(LeaseLost, match="could not be renewed for 60 s"):
-        holding.check()
+        holder.check()
 
 
 def test_a_lease_that_was_taken_back_is_lost_at_once() -> None:
     played = Played()
-    holding = played.got()
+    holder = played.got()
     played.now += 20
-    _, lives = played.play(holding.tend(), Renewal({}, (Lost("f00", "quarantined", "Taken back: exam"),)))
+    _, lives = played.play(holder.tend(), Renewal({}, (Lost("f00", "quarantined", "Taken back: exam"),)))
     assert not lives
     assert played.losses == ["Taken back: exam"]
 
@@ -103,28 +108,27 @@ def test_an_outage_while_it_waits_in_the_queue_does_not_end_the_wait() -> None:
     played = Played()
     queued = Lease.from_json({**GRANTED, "state": "queued", "position": 2, "expires_in": None})
     first = Lease.from_json({**GRANTED, "state": "queued", "position": 1, "expires_in": None})
-    renewed = Renewal({"f00": 60.0}, ())
-    answers = (queued, PoolUnavailable("away"), None, first, Lease.from_json(GRANTED), renewed)
-    asked, lease = played.play(played.holding.get(), *answers)
+    answers = (queued, PoolUnavailable("away"), None, first, Lease.from_json(GRANTED))
+    asked, lease = played.play(played.holder.acquire(), *answers)
     assert lease.in_force
     assert played.positions == [2, 1]
     assert [getattr(step, "path", "pause") for step in asked] == [
-        "/leases", "/leases/f00", "pause", "/leases/f00", "/leases/f00", "/leases/renew",
+        "/leases", "/leases/f00", "pause", "/leases/f00", "/leases/f00",
     ]  # fmt: skip
 
 
 def test_a_lease_that_was_granted_during_a_long_poll_is_renewed_before_it_is_relied_upon() -> None:
     played = Played()
     queued = Lease.from_json({**GRANTED, "state": "queued", "position": 1, "expires_in": None})
-    script = played.holding.get()
+    script = played.holder.acquire()
     next(script)
     script.send(queued)
     played.now += 25.0
     script.send(Lease.from_json({**GRANTED, "ttl": 10.0, "expires_in": 9.0}))
-    assert played.holding.trusted_for == 0
+    assert played.holder.trusted_for == 0
     with pytest.raises(StopIteration):
         script.send(Renewal({"f00": 10.0}, ()))
-    assert played.holding.trusted_for == 10.0
+    assert played.holder.trusted_for == 10.0
 
 
 @pytest.fixture
@@ -206,8 +210,8 @@ class TestInThreads:
             Agent(controller.client("gpu-server")).register()
             ada = controller.client("ada")
             with ada.reserve("0.1 V100") as lease:
-                first = lease._holding.trusted_until
-                while lease._holding.trusted_until == first:
+                first = lease._holder.trusted_until
+                while lease._holder.trusted_until == first:
                     lease.check()
                     ada.get(lease.id, wait=0.05)
                 assert states(ada) == ["reserved"]

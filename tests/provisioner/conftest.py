@@ -10,7 +10,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager, KernelManager
 from traitlets.config import Config
 
-from gpu_kernels.keeper import KEEPER, Keeper
+from gpu_kernels.client.keeper import KEEPER, Keeper
 from gpu_kernels.provisioner import attachments, leasing
 from tests.provisioner.pool import COURSE, Pool
 
@@ -39,8 +39,8 @@ def forget_all(keeper: Keeper) -> None:
     for attachment in attachments.all():
         attachments.remove(attachment)
         attachment.end()
-    for _, kept in keeper._holders():
-        keeper.forget(kept)
+    for holder in keeper.holders():
+        keeper.forget(holder)
 
 
 def point_at(monkeypatch, url: str) -> None:

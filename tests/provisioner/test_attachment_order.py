@@ -6,49 +6,43 @@ import threading
 
 import pytest
 
-from gpu_kernels.client import Slot
-from gpu_kernels.identity import Identity
+from gpu_kernels.client import PoolClient, Slot
+from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.provisioner import leasing
 from gpu_kernels.provisioner.attachment import Attachment
-from gpu_kernels.provisioner.leasing import Wish
 from tests.provisioner.pool import settled, wait_until
 
 
-class SlowOnTheWay:
+class SlowOnTheWay(PoolClient):
     """A student's client whose requests for some sizes are held up before the controller has them, until
     they are let through.
     """
 
-    def __init__(self, client, *sizes: str) -> None:
-        self._client = client
+    def __init__(self, url: str, *sizes: str) -> None:
+        super().__init__(url, "student-token")
         self.sent: list[str] = []
         self.through = {size: threading.Event() for size in sizes}
 
-    def __getattr__(self, name: str):
-        return getattr(self._client, name)
-
-    def ask(self, size: str, **request):
-        self.sent.append(request["key"])
-        if size in self.through:
-            self.through.pop(size).wait(60)
-        return self._client.ask(size, **request)
+    def send(self, request):
+        if request.path == "/leases":
+            self.sent.append(request.body["key"])
+            if request.body["size"] in self.through:
+                self.through.pop(request.body["size"]).wait(60)
+        return super().send(request)
 
 
-class SlowOnTheWayBack:
+class SlowOnTheWayBack(PoolClient):
     """A student's client whose answers to requests for a size are held up until they are let through."""
 
-    def __init__(self, client, size: str) -> None:
-        self._client, self._size = client, size
-        self.through = threading.Event()
+    def __init__(self, url: str, size: str) -> None:
+        super().__init__(url, "student-token")
+        self._size, self.through = size, threading.Event()
 
-    def __getattr__(self, name: str):
-        return getattr(self._client, name)
-
-    def ask(self, size: str, **request):
-        lease = self._client.ask(size, **request)
-        if size == self._size:
+    def send(self, request):
+        answer = super().send(request)
+        if request.path == "/leases" and request.body["size"] == self._size:
             self.through.wait(60)
-        return lease
+        return answer
 
 
 @pytest.fixture
@@ -59,7 +53,7 @@ def asking(pool, monkeypatch):
     def ask(client, size: str) -> Attachment:
         monkeypatch.setattr(leasing, "client_of_this_process", lambda: client)
         made.append(attachment := Attachment("kernel-1", lambda: True))
-        attachment.ask(Wish(size, None, Identity(None, Slot("", "a"), "first"), "kernel-1", {}))
+        attachment.ask(LeaseRequest(size, Slot("", "a"), "first", "kernel-1"))
         return attachment
 
     yield ask
@@ -68,7 +62,7 @@ def asking(pool, monkeypatch):
 
 
 def test_who_asks_again_after_a_withdrawn_request_waits_for_the_one_before_that(asking, pool):
-    slow = SlowOnTheWay(pool.student, "0.02 V100")
+    slow = SlowOnTheWay(pool.url, "0.02 V100")
     let_through = slow.through["0.02 V100"]
     attachment = asking(slow, "0.02 V100")
     first = attachment._asking
@@ -90,10 +84,10 @@ def test_who_asks_again_after_a_withdrawn_request_waits_for_the_one_before_that(
 def test_a_smaller_size_waits_since_the_first_did_though_that_is_told_of_its_end_before(asking, pool):
     pool.limit(5000)
     pool.student.ask("1 V100", key="b", slot=Slot("", "b"), holder="blocker")
-    slow = SlowOnTheWayBack(pool.student, "0.02 V100")
+    slow = SlowOnTheWayBack(pool.url, "0.02 V100")
     attachment = asking(slow, "0.05 V100")
     first = attachment._asking
-    wait_until(lambda: first.position is not None)
+    wait_until(lambda: first.holder.position is not None)
     attachment.attach("0.02 V100")
     second = attachment._asking
     assert first.finished(60)  # the controller has ended it: the second has its place
@@ -113,7 +107,7 @@ def test_who_listens_hears_of_a_refusal_though_who_waited_has_left_before(pool):
 
     attachment._watching.append(leave)
     pool.limit(50)
-    attachment.ask(Wish("0.5 V100", None, Identity(None, Slot("", "a"), "first"), "kernel-1", {}))
+    attachment.ask(LeaseRequest("0.5 V100", Slot("", "a"), "first", "kernel-1"))
     wait_until(lambda: attachment.view().state == "released")
     wait_until(lambda: [error for state, error in told if state == "refused" and error is not None])
     attachment.end()

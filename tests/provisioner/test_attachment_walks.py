@@ -7,11 +7,10 @@ import random
 import pytest
 
 from gpu_kernels.client import Slot
+from gpu_kernels.client.keeper import KEEPER
+from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.errors import PoolError
-from gpu_kernels.identity import Identity
-from gpu_kernels.keeper import KEEPER
 from gpu_kernels.provisioner.attachment import Attachment
-from gpu_kernels.provisioner.leasing import Wish
 from tests.provisioner.pool import settled, wait_until
 
 SIZES = ("0.02 V100", "0.05 V100", "0.3 V100", "0.9 V100", "0.1 H900")
@@ -23,7 +22,7 @@ class Walk:
         self.pool = pool
         self.random = random.Random(seed)
         self.attachment = Attachment("kernel-1", lambda: True)
-        self.attachment.ask(Wish(SIZES[0], None, Identity(None, Slot("", "a"), f"w{seed}"), "kernel-1", {}))
+        self.attachment.ask(LeaseRequest(SIZES[0], Slot("", "a"), f"w{seed}", "kernel-1"))
         self.others: list[str] = []
 
     def step(self) -> None:

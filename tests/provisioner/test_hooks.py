@@ -16,7 +16,7 @@ from jupyter_client.ioloop import AsyncIOLoopKernelManager
 from jupyter_client.provisioning.factory import KernelProvisionerFactory
 
 from gpu_kernels.client import Slot
-from gpu_kernels.keeper import KEEPER
+from gpu_kernels.client.keeper import KEEPER
 from gpu_kernels.provisioner import GPUSliceProvisioner
 from tests.provisioner.conftest import PROCESS
 from tests.provisioner.pool import wait_until
@@ -300,7 +300,7 @@ async def test_a_kernel_that_dies_while_it_waits_is_restarted_with_its_place(poo
 
 
 async def test_a_kernel_given_up_by_the_restarter_while_it_waits_waits_no_longer(pool, waiting, monkeypatch):
-    monkeypatch.setattr("gpu_kernels.provisioner.asking.LOOK_UP_S", 0.05)
+    monkeypatch.setattr("gpu_kernels.client.lease_holder.LOOK_UP_S", 0.05)
     kernel, _ = await waiting(restart_limit=0)
     given_up = asyncio.Event()
     kernel.add_restart_callback(given_up.set, "dead")
@@ -313,7 +313,7 @@ async def test_a_kernel_given_up_by_the_restarter_while_it_waits_waits_no_longer
 
 
 async def test_two_starts_for_one_notebook_stand_in_the_line_once(pool, traced, specs, monkeypatch):
-    monkeypatch.setattr("gpu_kernels.provisioner.asking.LOOK_UP_S", 0.05)
+    monkeypatch.setattr("gpu_kernels.client.lease_holder.LOOK_UP_S", 0.05)
     pool.limit(5000)
     pool.student.ask("1 V100", key="b", slot=Slot("", "b"), holder="blocker")
     specs("lazy", start="lazy", first_wait_s=0)

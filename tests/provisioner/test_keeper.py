@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import pytest
 
-from gpu_kernels.client import Lost, Renewal
+from gpu_kernels.client import Lease, Lost, Renewal, Slot
+from gpu_kernels.client.keeper import Keeper
+from gpu_kernels.client.lease_holder import LeaseHolder, State
+from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.errors import PoolUnavailable
-from gpu_kernels.keeper import Keeper
 from tests.provisioner.conftest import forget_all
 
 
@@ -36,21 +38,22 @@ class PoolThatIsAway(PoolThatRenews):
         raise PoolUnavailable("The GPU pool does not answer (no connection).")
 
 
-@dataclass
-class Needed:
-    """A lease whose holder needs it as long as ``needed``."""
+class Needed(LeaseHolder):
+    """Holds a lease, as long as it is ``needed``."""
 
-    lease_id: str
-    ttl: float = 3600.0
-    epoch: int = 1
-    needed: bool = True
-    losses: list[tuple[str, str]] = field(default_factory=list)
+    def __init__(self, lease_id: str, ttl: float = 3600.0, epoch: int = 1, needed: bool = True) -> None:
+        super().__init__(LeaseRequest("1 V100", Slot("", "a"), "key", "kernel"), wanted=lambda: self.needed)
+        self.needed = needed
+        self.losses: list[tuple[str, str]] = []
+        self.on_lost = lambda _: self.losses.append((self.loss.state, self.loss.reason))
+        self.lease, self.state = lease(lease_id, ttl, epoch), State.HELD
+        self.tries()
 
-    def wanted(self) -> bool:
-        return self.needed
 
-    def lost(self, state: str, reason: str) -> None:
-        self.losses.append((state, reason))
+def lease(lease_id: str, ttl: float, epoch: int) -> Lease:
+    """One in force, of which nothing else matters here."""
+    known = {field.name: None for field in fields(Lease)}
+    return Lease(**{**known, "id": lease_id, "ttl": ttl, "epoch": epoch, "state": "active"})
 
 
 def stop(keeper: Keeper) -> None:
@@ -192,7 +195,7 @@ def test_one_pool_that_is_away_does_not_keep_another_from_being_asked(keeper):
 
 
 def test_a_forked_child_keeps_nothing():
-    from gpu_kernels.keeper import KEEPER
+    from gpu_kernels.client.keeper import KEEPER
 
     KEEPER.keep(PoolThatRenews(), Needed("mine"))
     try:

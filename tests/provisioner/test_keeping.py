@@ -10,7 +10,7 @@ import textwrap
 
 import pytest
 
-from gpu_kernels.keeper import KEEPER
+from gpu_kernels.client.keeper import KEEPER
 from gpu_kernels.spawner.ports import free_port
 from tests.provisioner.conftest import forget_all, point_at
 from tests.provisioner.pool import Pool, wait_until

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu_kernels.client import Slot
+from gpu_kernels.client import Slot, lease_holder
+from gpu_kernels.client.keeper import KEEPER
 from gpu_kernels.errors import CourseLimit, NoSuchClass, PoolUnavailable
-from gpu_kernels.keeper import KEEPER
-from gpu_kernels.provisioner import asking, attachments, leasing
+from gpu_kernels.provisioner import attachments, leasing
 from tests.provisioner.conftest import point_at
 from tests.provisioner.pool import wait_until
 from tests.provisioner.test_lease_of_a_kernel import environment_of
@@ -286,7 +286,7 @@ async def test_a_wait_that_is_over_ends_and_the_place_stays(pool, full, lazy):
 
 
 async def test_a_dead_kernel_that_nobody_cleans_up_after_leaves_the_line(pool, full, lazy, monkeypatch):
-    monkeypatch.setattr(asking, "LOOK_UP_S", 0.05)
+    monkeypatch.setattr(lease_holder, "LOOK_UP_S", 0.05)
     kernel = lazy()
     await kernel.start_kernel()
     await asyncio.to_thread(wait_until, lambda: waiting(pool))

@@ -6,13 +6,15 @@ import asyncio
 import os
 import socket
 import sys
+from dataclasses import replace
 
 import pytest
 from jupyter_client.manager import KernelManager
 
+from gpu_kernels.client import lease_holder
+from gpu_kernels.client.keeper import KEEPER
 from gpu_kernels.errors import CourseLimit, InvalidSize, NoSuchClass, PoolUnavailable
-from gpu_kernels.keeper import KEEPER
-from gpu_kernels.provisioner import KernelDiedAtOnce, NoSlice, asking, attachments
+from gpu_kernels.provisioner import KernelDiedAtOnce, NoSlice, attachments
 from tests.provisioner.conftest import point_at
 from tests.provisioner.pool import wait_until
 
@@ -130,7 +132,7 @@ async def test_a_size_that_cannot_be_had_is_an_error_with_the_reason(pool, make_
 
 
 async def test_a_kernel_waits_for_a_slice_no_longer_than_it_was_told(pool, make_kernel, specs, monkeypatch):
-    monkeypatch.setattr(asking, "LOOK_UP_S", 0.05)
+    monkeypatch.setattr(lease_holder, "LOOK_UP_S", 0.05)
     specs("whole", "1 V100")
     specs("patient", "1 V100", wait_s=600)
     await make_kernel("whole").start_kernel()
@@ -138,7 +140,10 @@ async def test_a_kernel_waits_for_a_slice_no_longer_than_it_was_told(pool, make_
     starting = asyncio.ensure_future(make_kernel("patient").start_kernel())
     await asyncio.to_thread(wait_until, lambda: any(lease.queued for lease in pool.leases()))
     (waiting,) = [attachment for attachment in attachments.all() if attachment.asks]
-    waiting._asking.patience = 0.5  # as if it had been told so: that is over now, or in a moment
+    holder = waiting._asking.holder
+    holder.request = replace(
+        holder.request, wait=0.5
+    )  # as if it had been told so: that is over now, or in a moment
     with pytest.raises(NoSlice, match=r"within 0.5 seconds\.\nYou are next in the line") as refusal:
         await starting
     assert "Python 3" in str(refusal.value)

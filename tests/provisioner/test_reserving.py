@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from typing import NoReturn
 
 import pytest
 
-from gpu_kernels.client import PoolClient, Slot
+from gpu_kernels.client import PoolClient, Slot, lease_holder
+from gpu_kernels.client.lease_holder import Withdrawn
+from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.errors import LedgerUnavailable, TooMany
-from gpu_kernels.identity import Identity
-from gpu_kernels.provisioner import asking, leasing
-from gpu_kernels.provisioner.asking import Asking, Withdrawn
+from gpu_kernels.provisioner import leasing
+from gpu_kernels.provisioner.asking import Asking
 from gpu_kernels.provisioner.leasing import Life
 from tests.provisioner.pool import wait_until
 
@@ -22,20 +22,18 @@ class Line:
 
     def __init__(self, client: PoolClient, size: str = "1 V100", alive=lambda: True, patience=None):
         self.over = threading.Event()
-        wish = leasing.Wish(size, None, Identity(None, Slot("", "a"), "a"), "kernel", {})
-        self.asking = Asking(
-            client, wish, Life(alive), ended=self._ended, moved=lambda: None, patience=patience
-        )
+        request = LeaseRequest(size, Slot("", "a"), "a", "kernel", wait=patience)
+        self.asking = Asking(client, request, Life(alive), ended=self._ended, moved=lambda: None)
         self.asking.start()
 
-    def _ended(self, _, lease, error) -> None:
-        self.lease, self.error = lease, error
+    def _ended(self, asking, error) -> None:
+        self.lease, self.error = asking.lease, error
         self.over.set()
 
     def outcome(self):
         assert self.over.wait(60)
         assert self.asking.finished(60)
-        return self.lease or self.error
+        return self.error or self.lease
 
 
 @pytest.fixture
@@ -46,8 +44,10 @@ def blocker(pool):
 
 
 class ClientThatMayNotWait(PoolClient):
-    def get(self, *_: object, **__: object) -> NoReturn:
-        raise TooMany("You have 64 requests that wait for an answer.")
+    def send(self, request):
+        if "wait" in request.params:
+            raise TooMany("You have 64 requests that wait for an answer.")
+        return super().send(request)
 
 
 def test_a_patient_start_that_may_not_wait_leaves_nothing(pool, blocker):
@@ -57,7 +57,7 @@ def test_a_patient_start_that_may_not_wait_leaves_nothing(pool, blocker):
 
 
 def test_a_patient_start_whose_request_the_controller_ended_is_told_the_same(pool, blocker, monkeypatch):
-    monkeypatch.setattr(asking, "LOOK_UP_S", 0.05)
+    monkeypatch.setattr(lease_holder, "LOOK_UP_S", 0.05)
 
     class Client(PoolClient):
         """The answer of a controller by whose clock the wait is over."""
@@ -72,7 +72,7 @@ def test_a_patient_start_whose_request_the_controller_ended_is_told_the_same(poo
 
 def test_who_may_not_wait_for_an_answer_just_now_keeps_the_place_and_asks_later(pool, blocker):
     line = Line(ClientThatMayNotWait(pool.url, "student-token"))
-    wait_until(lambda: line.asking.trouble is not None)
+    wait_until(lambda: line.asking.holder.trouble is not None)
     assert [lease.state for lease in pool.leases() if lease.holder == "kernel"] == ["queued"]
     line.asking.withdraw()
     assert isinstance(line.outcome(), Withdrawn)
@@ -81,26 +81,26 @@ def test_who_may_not_wait_for_an_answer_just_now_keeps_the_place_and_asks_later(
 
 def test_what_comes_free_is_granted_to_who_waits(pool, blocker):
     line = Line(pool.student)
-    wait_until(lambda: line.asking.position == 1)
+    wait_until(lambda: line.asking.holder.position == 1)
     pool.student.release(blocker.id, "blocker")
     assert line.outcome().in_force
 
 
 def test_a_dead_kernels_request_is_asked_for_no_longer(pool, blocker, monkeypatch):
     monkeypatch.setattr(leasing, "DEAD_GRACE_S", 0.0)
-    monkeypatch.setattr(asking, "LOOK_UP_S", 0.05)
+    monkeypatch.setattr(lease_holder, "LOOK_UP_S", 0.05)
     alive = threading.Event()
     alive.set()
     line = Line(pool.student, alive=alive.is_set)
-    wait_until(lambda: line.asking.position == 1)
+    wait_until(lambda: line.asking.holder.position == 1)
     alive.clear()
     assert isinstance(line.outcome(), Withdrawn)
     assert [lease.id for lease in pool.leases()] == [blocker.id]
 
 
 def test_a_request_says_again_that_it_waits_and_keeps_its_place(pool, blocker, monkeypatch):
-    monkeypatch.setattr(asking, "LOOK_UP_S", 0.05)
-    monkeypatch.setattr(asking, "SAY_AGAIN_S", 0.0)
+    monkeypatch.setattr(lease_holder, "LOOK_UP_S", 0.05)
+    monkeypatch.setattr(lease_holder, "SAY_AGAIN_S", 0.0)
     asked = []
 
     class Client(PoolClient):
@@ -116,26 +116,28 @@ def test_a_request_says_again_that_it_waits_and_keeps_its_place(pool, blocker, m
 
 
 def test_a_request_that_was_not_asked_for_in_time_is_made_anew(pool, blocker, monkeypatch):
-    monkeypatch.setattr(asking, "LOOK_UP_S", 0.05)
-    line = Line(pool.student)
-    wait_until(lambda: line.asking.position == 1)
-    first = line.asking.lease
+    monkeypatch.setattr(lease_holder, "LOOK_UP_S", 0.05)
+    expired = []
 
     class Client(PoolClient):
-        """The answer of a controller that has heard nothing for too long."""
+        """The answer of a controller that has heard nothing for too long, of the request that is expired."""
 
         def send(self, request):
             answer = super().send(request)
-            return replace(answer, state="expired") if request.path.endswith(first.id) else answer
+            over = any(request.path.endswith(lease_id) for lease_id in expired)
+            return replace(answer, state="expired") if over else answer
 
-    line.asking.client = Client(pool.url, "student-token")
+    line = Line(Client(pool.url, "student-token"))
+    wait_until(lambda: line.asking.holder.position == 1)
+    first = line.asking.lease
+    expired.append(first.id)
     wait_until(lambda: line.asking.lease.id != first.id)
     pool.student.release(blocker.id, "blocker")
     assert line.outcome().in_force
 
 
 def test_a_controller_that_is_away_is_asked_until_it_answers(pool, monkeypatch):
-    monkeypatch.setattr(asking, "RETRY_S", 0.01)
+    monkeypatch.setattr(lease_holder, "RETRY_S", 0.01)
     away = threading.Event()
     away.set()
 
@@ -146,7 +148,7 @@ def test_a_controller_that_is_away_is_asked_until_it_answers(pool, monkeypatch):
             return super().send(request)
 
     line = Line(Client(pool.url, "student-token"), size="0.02 V100")
-    wait_until(lambda: line.asking.trouble is not None)
-    assert "ledger" in line.asking.trouble
+    wait_until(lambda: line.asking.holder.trouble is not None)
+    assert "ledger" in line.asking.holder.trouble
     away.clear()
     assert line.outcome().in_force

@@ -22,8 +22,8 @@ SERVERS = {"jupyterhub", "jupyter_server", "jupyterlab"}
 ROLES: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "kernel": (
         (
-            *CLIENT, "cli.account", "cli.class_hours", "cli.course", "cli.status", "keeper", "kernel_ports",
-            "magics.command", "magics.live", "provisioner", "smi.__main__", "specs",
+            *CLIENT, "cli.account", "cli.class_hours", "cli.course", "cli.status", "client.keeper",
+            "kernel_ports", "magics.command", "magics.live", "provisioner", "smi.__main__", "specs",
         ),
         CONTROLLERS | SERVERS,
     ),

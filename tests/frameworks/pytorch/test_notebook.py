@@ -89,7 +89,7 @@ def test_pytorch_that_was_imported_before_the_slice_was_there_waits_for_it(lab: 
     blocker = lab.ada.ask("0.49 V100", key="b", slot=Slot("", "b"), holder="blocker")
 
     def give_when_the_cell_waits() -> None:
-        waits = lambda: any(each._asking and each._asking.explain.is_set() for each in attachments.all())  # noqa: E731
+        waits = lambda: any(each._asking and each._asking.holder.explain for each in attachments.all())  # noqa: E731
         wait_until(waits, within=300)
         lab.ada.release(blocker.id, "blocker")
 
