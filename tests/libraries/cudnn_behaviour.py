@@ -24,6 +24,8 @@ start()
 dnn = Cudnn(path)
 CASE = CASES[0]
 one, zero = Scale(1, FLOAT), Scale(0, FLOAT)
+kept: list[object] = []
+"""What lives until the program ends."""
 
 
 def ints(*values: int) -> ctypes.Array[ctypes.c_int]:
@@ -282,6 +284,7 @@ def interrupted(what: str) -> dict[str, float]:
     sum_ = dnn.descriptor("ReduceTensor", "ReduceTensor", 0, 0, 0, 0, 0)
     result = OnDevice(np.zeros(4, "float32"))
     calls = {
+        "classification": classified(memory, count),
         "activation": ("cudnnActivationForward", swish, one, large, memory, zero, large, memory),
         "softmax": ("cudnnSoftmaxForward", 0, 1, one, large, memory, zero, large, memory),
         "response": ("cudnnLRNCrossChannelForward", lrn, 0, one, large, memory, zero, large, memory),
@@ -293,9 +296,20 @@ def interrupted(what: str) -> dict[str, float]:
     return {"seconds": seconds_to_end(calls[what])}
 
 
+def classified(memory: ctypes.c_void_p, count: int) -> tuple[object, ...]:
+    """Sixteen sequences without labels, of many steps."""
+    probs = tensor((count // 128, 16, 8), (128, 8, 1))
+    by = dnn.descriptor("CTCLoss", "CTCLoss", 0, 1, 0, 0, suffix="_v9")
+    steps, none = (OnDevice(np.full(16, n, "int32")) for n in (count // 128, 0))
+    lists = None, recurrent.at(none), recurrent.at(steps)
+    kept.extend((steps, none))
+    return "cudnnCTCLoss_v8", 0, by, probs, memory, *lists, memory, probs, memory, ctypes.c_size_t(0), None
+
+
 interrupted_activation = functools.partial(interrupted, "activation")
 interrupted_softmax = functools.partial(interrupted, "softmax")
 interrupted_response = functools.partial(interrupted, "response")
+interrupted_classification = functools.partial(interrupted, "classification")
 interrupted_reduction = functools.partial(interrupted, "reduction")
 
 

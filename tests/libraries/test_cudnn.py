@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 
 from gpu_kernels.remoting.paths import native_build
 from tests.conformance.places import PLACES
+from tests.frameworks import installed
 from tests.libraries.programs import runner_of
 from tests.native_build import ROOT, python_path
 
@@ -56,6 +58,25 @@ def test_results_are_numpys(environment, group, functions) -> None:
     """Shapes, types, layouts, strides, groups, dilations, scalars: the largest difference."""
     worst, _ = run(environment, "cudnn_results.py", group)
     assert len(worst) >= functions
+    assert {name: far for name, far in worst.items() if not far < tolerance(name)} == {}
+
+
+def test_losses_and_grids_are_pytorchs_on_the_cpu() -> None:
+    try:
+        python = installed.pytorch()
+    except installed.NotInstalled as error:
+        pytest.skip(str(error))
+    with PLACES["straight"](1) as process, process() as env:
+        done = subprocess.run(
+            [python, ROOT / "tests/libraries/cudnn_beside_pytorch.py", LIBRARY],
+            env=env | {"PYTHONPATH": python_path(), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    worst = json.loads(done.stdout)
+    assert len(worst) == 13
     assert {name: far for name, far in worst.items() if not far < tolerance(name)} == {}
 
 
@@ -112,8 +133,8 @@ def test_numbers_that_no_option_has_are_refused(environment) -> None:
     assert len(said) == 17
 
 
-@pytest.mark.parametrize("what", ["activation", "softmax", "response", "reduction"])
-def test_one_large_image_can_be_interrupted(what) -> None:
+@pytest.mark.parametrize("what", ["activation", "softmax", "response", "reduction", "classification"])
+def test_one_long_call_can_be_interrupted(what) -> None:
     with PLACES["forwarded"](1) as process, process() as env:  # straight, an interrupt is the program's
         said, _ = run(env | {"PYTHONPATH": python_path()}, "cudnn_behaviour.py", f"interrupted_{what}")
     assert 0 <= said["seconds"] < 2
