@@ -74,6 +74,12 @@ def refused() -> dict[str, int]:
     return said
 
 
+def wild() -> dict[str, int]:
+    """More of a twister than its process would pass over in time, which is told at once."""
+    buffer = OnDevice(np.zeros(4, "uint32"))
+    return {"status": curand.generator("mt19937").status("Generate", at(int(buffer.address)), size(1 << 60))}
+
+
 def gone() -> dict[str, int]:
     """Generators that are none: destroyed, never made."""
     generator, buffer = curand.generator("philox"), OnDevice(np.zeros(16, "uint32"))

@@ -46,7 +46,25 @@ outside = pseudo.status("Generate", at(a), size(1 << 30))
 passed["outside"] = [outside, int(driver.cuCtxSynchronize()[0])]
 refused = pseudo.status("Generate", at(a), size(1313))
 passed["refused"] = [refused, int(driver.cuCtxSynchronize()[0])]
-kept = [curand.generator("philox") for _ in range(65)]
+# Where it then stands the library is told, as far as an offset says it.
+pseudo("GenerateUniformDouble", at(a), size(80))
+passed["behind"] = [str(88 + 60 + (1 << 30)), str(88 + 60 + (1 << 30) + 1313)]
+shape = ctypes.c_float(1.5), ctypes.c_float(2.5)
+pseudo("GenerateNormal", at(a), size(6), *shape)
+driver.cuCtxSynchronize()
+passed["lost"] = [
+    said
+    for count in (1 << 29, 8)
+    for said in (
+        pseudo.status("GenerateNormal", at(a), size(count), *shape),
+        int(driver.cuCtxSynchronize()[0]),
+    )
+]
+pseudo.set(99, "SetGeneratorOffset")
+pseudo("GenerateNormal", at(a), size(10), *shape)
+again = curand.generator("sobol32", dimensions=2)
+again("Generate", at(a), size(92))
+kept = [curand.generator("philox") for _ in range(17)]
 for generator in kept:
     generator("Generate", at(a), size(4))
 passed["too many"] = int(driver.cuCtxSynchronize()[0])

@@ -69,6 +69,12 @@ def test_what_is_not_done_is_refused_by_name(environment) -> None:
         assert f"{words} is not supported" in told
 
 
+def test_more_of_a_twister_than_can_be_passed_over_is_refused(environment) -> None:
+    said, told = behaviour(environment, "wild")
+    assert said == {"status": ARCH_MISMATCH}
+    assert "curandGenerate of more than 2^33 numbers of MT19937 is not supported" in told
+
+
 def test_a_generator_that_is_none_is_found_out(environment) -> None:
     assert set(behaviour(environment, "gone")[0].values()) == {NOT_INITIALIZED}
 

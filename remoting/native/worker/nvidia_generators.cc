@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "handlers.h"
@@ -20,26 +21,35 @@ CUresult invoke_named(void* library, const char* name, Arguments... arguments) {
     return function ? curand::result_of(function(arguments...)) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
+constexpr const char* kLost =
+    "curandGenerate: the generator was made anew on this GPU, after an error or for a new slice, and no "
+    "offset leads to "
+    "where it stood in its sequence: set its offset, or MT19937's seed\n";
+
 }  // namespace
 
 // A generator of NVIDIA's, which itself knows where it stands: calls that use it come one at a time.
 struct NvidiaGenerators::Made {
-    explicit Made(void* library) : library(library) {}
+    Made(void* library, uint8_t device, uint8_t major) : library(library), device(device), major(major) {}
     ~Made() {
-        if (handle) invoke_named(library, "curandDestroyGenerator", handle);
+        if (handle) get().keep({device, major, settings.kind}, handle);
     }
     Made(const Made&) = delete;
     Made& operator=(const Made&) = delete;
 
-    // What the program has set since.
+    // What the program has set since, and where it stands in its sequence. NOT_SUPPORTED where no offset
+    // leads there.
     CUresult set(const Generate& call);
     CUresult run(const Generate& call) const;
 
     void* const library;
+    const uint8_t device, major;
     std::mutex mutex;
     void* handle = nullptr;
     Settings settings{};
     uint64_t offsets = 0;
+    // Where it stands. Unknown of one that is new, or whose last call failed: all is set anew then.
+    std::optional<Position> position;
 };
 
 CUresult NvidiaGenerators::Made::set(const Generate& call) {
@@ -48,26 +58,30 @@ CUresult NvidiaGenerators::Made::set(const Generate& call) {
     const auto change = [&](bool differs, const char* name, auto value) {
         if (!error && differs) error = invoke_named(library, name, handle, value);
     };
-    const bool is_new = !handle;
-    if (is_new) {
+    const bool is_new = !position;
+    if (handle && wanted.kind != settings.kind) return kMalformed;
+    const bool is_placed =
+        is_new || call.offsets != offsets || call.position != aligned(wanted, *position, call.result);
+    const std::optional<uint64_t> offset = offset_of(wanted, call.position);
+    if (is_placed && !offset) return CUDA_ERROR_NOT_SUPPORTED;
+    if (!handle) handle = get().take_idle({device, major, wanted.kind});
+    if (!handle) {
         error = invoke_named(library, "curandCreateGenerator", &handle, static_cast<int>(wanted.kind));
-        if (error) handle = nullptr;
-    } else if (wanted.kind != settings.kind) {
-        return kMalformed;
+        if (error) return handle = nullptr, error;
     }
     const bool pseudo = !is_quasi(wanted.kind);
     change(is_new || wanted.ordering != settings.ordering, "curandSetGeneratorOrdering",
            static_cast<int>(wanted.ordering));
-    const bool is_placed = is_new || call.offsets != offsets;
     const bool is_seeded = wanted.kind == kMt19937 ? is_placed : is_new || wanted.seed != settings.seed;
     change(pseudo && is_seeded, "curandSetPseudoRandomGeneratorSeed",
            static_cast<unsigned long long>(wanted.seed));
     change(!pseudo && (is_new || wanted.dimensions != settings.dimensions),
            "curandSetQuasiRandomGeneratorDimensions", static_cast<unsigned>(wanted.dimensions));
     change(wanted.kind != kMt19937 && is_placed, "curandSetGeneratorOffset",
-           static_cast<unsigned long long>(wanted.offset));
+           static_cast<unsigned long long>(offset.value_or(0)));
     settings = wanted;
     offsets = call.offsets;
+    position.reset();
     return error;
 }
 
@@ -116,7 +130,22 @@ std::shared_ptr<NvidiaGenerators::Made> NvidiaGenerators::generator_of(const Key
     if (found != generators_.end()) return found->second;
     const auto its_own = [&](const auto& entry) { return std::get<0>(entry.first) == std::get<0>(key); };
     const auto count = static_cast<size_t>(std::ranges::count_if(generators_, its_own));
-    return count < kMostGenerators ? generators_[key] = std::make_shared<Made>(library) : nullptr;
+    if (count >= kMostGenerators) return nullptr;
+    return generators_[key] = std::make_shared<Made>(library, std::get<1>(key), std::get<2>(key));
+}
+
+void* NvidiaGenerators::take_idle(const Kind& kind) {
+    const std::lock_guard lock(mutex_);
+    std::vector<void*>& idle = idle_[kind];
+    if (idle.empty()) return nullptr;
+    void* const handle = idle.back();
+    idle.pop_back();
+    return handle;
+}
+
+void NvidiaGenerators::keep(const Kind& kind, void* handle) {
+    const std::lock_guard lock(mutex_);
+    idle_[kind].push_back(handle);
 }
 
 std::shared_ptr<NvidiaGenerators::Made> NvidiaGenerators::take(const Key& key) {
@@ -134,9 +163,10 @@ CUresult NvidiaGenerators::call(Context& context, void* library, CUstream stream
     if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
     const std::lock_guard lock(made->mutex);
     CUresult result = made->set(call);
+    if (result == CUDA_ERROR_NOT_SUPPORTED) context.session().notices.add(wire::NoticeKind::lines, kLost);
     if (!result) result = invoke_named(library, "curandSetStream", made->handle, stream);
-    if (!result) return made->run(call);
-    take(key);  // one that failed may be tried anew
+    if (!result) result = made->run(call);
+    if (!result) made->position = behind(call.settings, call.position, call.result, call.count);
     return result;
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <tuple>
+#include <vector>
 
 #include "cuda_abi.h"
 #include "libraries/call.h"
@@ -28,16 +29,20 @@ class NvidiaGenerators {
 
   private:
     // More generators no session keeps at once; what the library has for each is not charged.
-    static constexpr size_t kMostGenerators = 64;
+    static constexpr size_t kMostGenerators = 16;
     struct Made;
+    using Kind = std::tuple<uint8_t, uint8_t, int64_t>;  // device, major version, curandRngType
     using Key = std::tuple<const Session*, uint8_t, uint8_t,
                            uint64_t>;  // device, major version, the generator's number
 
+    void* take_idle(const Kind& kind);
+    void keep(const Kind& kind, void* handle);
     std::shared_ptr<Made> take(const Key& key);
     std::shared_ptr<Made> generator_of(const Key& key, void* library);
 
     std::mutex mutex_;
     std::map<Key, std::shared_ptr<Made>> generators_;
+    std::map<Kind, std::vector<void*>> idle_;  // never ended: that would wait for the work of all sessions
 };
 
 }  // namespace worker

@@ -12,6 +12,7 @@ CUresult run_function(uint16_t function, void* arguments, Work& work) {
         write_numbers(call, at<void>(call.output), stopped);
     } else if (function == kGenerateTwister) {
         const auto& call = *static_cast<const GenerateTwister*>(arguments);
+        work.reserve(room_for(call.call));
         write_numbers(call, at<void>(call.call.output), stopped);
     }
     return CUDA_SUCCESS;

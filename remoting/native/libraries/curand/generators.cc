@@ -81,6 +81,9 @@ Status generate(Generator& generator, int64_t result, void* output, size_t count
     if (result == kPoisson && !(first > 0 && first <= kMostPoisson)) return kOutOfRange;
     if (count == 0) return kSuccess;
     if (!output) return kOutOfRange;
+    if (settings.kind == kMt19937 && !generator.on_host && count > kMostOfTwister)
+        return static_cast<Status>(
+            library_unsupported("curandGenerate of more than 2^33 numbers of MT19937"));
     generator.position = aligned(settings, generator.position, result);
     Generate call{reinterpret_cast<uint64_t>(output),
                   static_cast<int64_t>(count),

@@ -82,6 +82,17 @@ Position start_of(const Settings& settings) {
     return {draws / lanes, draws % lanes, 1, settings.offset % together};
 }
 
+std::optional<uint64_t> offset_of(const Settings& settings, const Position& position) {
+    if (is_quasi(settings.kind)) return position.row;
+    const bool is_begun = position.lane != 0 || position.within != 0;
+    if (settings.kind == kMt19937)
+        return position.row == 0 && !is_begun ? std::optional<uint64_t>(0) : std::nullopt;
+    if (is_begun && position.step > 1) return {};
+    const uint64_t draws = position.row * lanes_of(settings) + position.lane;
+    if (settings.kind == kPhilox) return 4 * draws + position.within;
+    return position.within == 0 ? std::optional<uint64_t>(draws) : std::nullopt;
+}
+
 Position aligned(const Settings& settings, Position position, int64_t result) {
     const bool begun = position.lane != 0 || position.within != 0;
     const bool overlaps = begun && position.step > draws_of(settings.kind, result);

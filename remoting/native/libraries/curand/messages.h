@@ -2,6 +2,8 @@
 // where they go. Every field has 64 bits.
 #pragma once
 
+#include <optional>
+
 #include "operands.h"
 
 namespace maths::curand {
@@ -51,6 +53,8 @@ enum Result : int64_t {
 inline constexpr int64_t kMostDimensions = 20000;
 inline constexpr double kMostPoisson = 400000;
 inline constexpr int64_t kTwisterWords = 624;
+// Of a call: the process itself passes over what a twister gives, about a nanosecond each.
+inline constexpr int64_t kMostOfTwister = int64_t{1} << 33;
 
 // What the program has set.
 struct Settings {
@@ -69,6 +73,8 @@ struct Position {
     uint64_t lane;
     uint64_t step;
     uint64_t within;  // results that the next draw has given already
+
+    bool operator==(const Position&) const = default;
 };
 
 struct Generate {
@@ -111,6 +117,9 @@ uint64_t results_of(int64_t kind, int64_t result);
 Position start_of(const Settings& settings);
 // Where a call begins: behind a row of which other results have taken more draws.
 Position aligned(const Settings& settings, Position position, int64_t result);
+// The offset that leads there. None does into a row whose lanes have given different numbers of draws, into a
+// pair of normal numbers, or forward in a twister.
+std::optional<uint64_t> offset_of(const Settings& settings, const Position& position);
 Position behind(const Settings& settings, Position position, int64_t result, int64_t count);
 
 Fit settings_fit(const Settings& settings);
