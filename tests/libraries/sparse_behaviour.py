@@ -12,7 +12,7 @@ import numpy as np
 from cuda.bindings import driver
 
 from tests.libraries.on_device import OnDevice, pointer, start
-from tests.libraries.sparse import BY_COLUMNS, Held, Sparse, lines_of, long, some
+from tests.libraries.sparse import BY_COLUMNS, BY_ROWS, Held, Sparse, lines_of, long, some
 
 what, path = sys.argv[1:]
 start()
@@ -109,6 +109,59 @@ def wrapping() -> dict[str, int]:
     for held in (b, c):
         assert lib.library.cusparseDnMatSetStridedBatch(held.name, 1 << 20, long(1 << 62)) == 0
     return after(lib.status("SpMM", 0, 0, one, lib.sparse(identity, CSR), b, zero, c, F32, 0, lib.room))
+
+
+def nothing_in_many() -> dict[str, int]:
+    """Rows without columns, of any number: there is nothing to do."""
+    rows, there = 1 << 62, OnDevice(np.zeros(N, "float32"))
+    for order in (BY_COLUMNS, BY_ROWS):
+        dense = lib.make("CreateDnMat", long(rows), long(0), long(rows), there, F32, order)
+        sparse = lib.make("CreateCoo", long(rows), long(0), long(0), None, None, there, INT64, 0, F32)
+        for name in ("SparseToDense", "DenseToSparse_analysis"):
+            sides = (sparse, dense) if name == "SparseToDense" else (dense, sparse)
+            assert lib.status(name, *sides, 0, lib.room) == 0
+    matrix, own = lib.sparse(identity, CSR), [lib.dense(identity) for _ in range(2)]
+    for name in ("Sp", "Dn"):
+        made = matrix if name == "Sp" else own[0]
+        set_batch = "CsrSetStridedBatch" if name == "Sp" else "DnMatSetStridedBatch"
+        strides = (long(0), long(0)) if name == "Sp" else (long(0),)
+        assert getattr(lib.library, f"cusparse{set_batch}")(made.name, -1, *strides) == 3
+    return after(0)
+
+
+def rounded_once() -> dict[str, bool]:
+    """Sums in 16 bits."""
+    generator = np.random.default_rng(7)
+    x, y = (generator.normal(size=N * 50).astype("float16") for _ in range(2))
+    x[::3] = 0
+    right = []
+    for alpha, beta in ((0.3, 0.7), (1.1, 1), (0.3, 0)):
+        on, factors = lib.vector(y), [np.array([each], "float32") for each in (alpha, beta)]
+        assert lib.status("Axpby", factors[0], lib.entries(x), factors[1], on) == 0
+        wide = [factors[i][0].astype("float64") * each.astype("float64") for i, each in enumerate((x, y))]
+        wanted = (wide[0] + wide[1]).astype("float32").astype("float16")
+        right.append(bool((on.values.get() == wanted).all()))
+    return {"right": all(right)}
+
+
+def counted_without_offsets() -> dict[str, object]:
+    """A product whose offsets have no memory before it is known how many entries it has."""
+    a, b = some("float32", N, N), some("float32", N, N)
+    c = Held(lib.make("CreateCsr", long(N), long(N), long(0), None, None, None, INT32, INT32, 0, F32))
+    steps, size = lib.make("SpGEMM_createDescr"), ctypes.c_size_t()
+    given = (0, 0, one, lib.sparse(a, CSR), lib.sparse(b, CSR), zero, c, F32, 0, steps)
+    assert lib.status("SpGEMM_compute", *given, ctypes.byref(size), lib.room) == 0
+    sizes = [ctypes.c_int64() for _ in range(3)]
+    assert lib.library.cusparseSpMatGetSize(c.name, *map(ctypes.byref, sizes)) == 0
+    count = sizes[2].value
+    kinds = {"int32": (N + 1, count), "float32": (count,)}
+    room = [OnDevice(np.zeros(n, kind)) for kind, lengths in kinds.items() for n in lengths]
+    assert lib.library.cusparseCsrSetPointers(c.name, *map(pointer, room)) == 0
+    assert lib.status("SpGEMM_copy", *given) == 0
+    offsets, indices, values = (on.get() for on in room)
+    found = np.zeros((N, N), "float32")
+    found[np.repeat(np.arange(N), np.diff(offsets)), indices] = values
+    return {"count": count == int((a @ b != 0).sum()), "right": bool(np.allclose(found, a @ b, rtol=1e-4))}
 
 
 def high_index() -> dict[str, int]:

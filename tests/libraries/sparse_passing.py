@@ -40,7 +40,7 @@ passed: dict[str, object] = {}
 alpha, beta, zero = np.array([1.5]), np.array([-2.5]), np.zeros(1)
 
 a = made("CreateCsr", long(5), long(7), long(11), p, i, v, INT64, INT32, 1, F64)
-csr = joined(("csr",), (5, 7, 11), (p, i, v), (INT64, INT32, 1, F64)) + ":f0:d0"
+csr = joined(("csr",), (5, 7, 11), (p, i, v), (INT64, INT32, 1, F64))
 dense_x, dense_y = made("CreateDnVec", long(7), x, F64), made("CreateDnVec", long(5), y, F64)
 lib("SpMV", 0, alpha, a, dense_x, beta, dense_y, F64, 2, None)
 passed["SpMV"] = ["0", "1.5", csr, joined((7,), (x,), (F64,)), "-2.5", joined((5,), (y,), (F64,)), "1", "2"]
@@ -49,7 +49,7 @@ passed["SpMVSize"] = passed["SpMV"]
 blocks = made(
     "CreateBsr", long(3), long(4), long(6), long(2), long(5), p, i, v, INT32, INT32, 0, F32, BY_ROWS
 )
-bsr = joined(("bsr",), (3, 4, 6, 2, 5), (p, i, v), (INT32, INT32, 0, F32, BY_ROWS)) + ":f0:d0"
+bsr = joined(("bsr",), (3, 4, 6, 2, 5), (p, i, v), (INT32, INT32, 0, F32, BY_ROWS))
 left = made("CreateDnMat", long(20), long(3), long(21), b, F32, BY_COLUMNS)
 right = made("CreateDnMat", long(6), long(3), long(4), c, F32, BY_ROWS)
 for held, stride in ((left, 64), (right, 25)):
@@ -88,7 +88,7 @@ passed["SpSV"] = [
 
 first = made("CreateCsr", long(4), long(5), long(3), p, i, v, INT32, INT32, 0, F64)
 second = made("CreateCsr", long(5), long(6), long(2), x, y, b, INT32, INT32, 0, F64)
-product = made("CreateCsr", long(4), long(6), long(0), c, None, None, INT32, INT32, 0, F64)
+product = made("CreateCsr", long(4), long(6), long(0), None, None, None, INT32, INT32, 0, F64)
 steps, size = lib.make("SpGEMM_createDescr"), ctypes.c_size_t()
 given = (0, 0, alpha, first, second, zero, product, F64, 0, steps)
 lib("SpGEMM_compute", *given, ctypes.byref(size), lib.room)
@@ -99,12 +99,13 @@ assert lib.library.cusparseCsrSetPointers(product.name, *map(ctypes.c_void_p, (c
 lib("SpGEMM_copy", *given)
 kinds = (INT32, INT32, 0, F64)
 factors = [
-    joined(("csr",), (4, 5, 3), (p, i, v), kinds) + ":f0:d0",
-    joined(("csr",), (5, 6, 2), (x, y, b), kinds) + ":f0:d0",
+    joined(("csr",), (4, 5, 3), (p, i, v), kinds),
+    joined(("csr",), (5, 6, 2), (x, y, b), kinds),
 ]
-empty = joined(("csr",), (4, 6, 0), (c, "(nil)", "(nil)"), kinds) + ":f0:d0"
+empty = joined(("csr",), (4, 6, 0), ("(nil)",) * 3, kinds)
 estimated = "steps:estimated300:computed500"
 passed["SpGEMMCompute"] = ["0", "0", "1", *factors, "0", empty, "1", "0", estimated]
+empty = joined(("csr",), (4, 6, 0), (c, "(nil)", "(nil)"), kinds)
 passed["SpGEMMCopy"] = ["0", "0", "1.5", *factors, "0", f"{empty}:p" + joined((c, x, y)), "1", "0", estimated]
 assert int(driver.cuCtxSynchronize()[0]) == 0
 
@@ -161,6 +162,14 @@ assert int(driver.cuCtxSynchronize()[0]) == 0
 wrong = made("CreateDnVec", long(7), 1 << 33, F64)
 outside = lib.status("SpMV", 0, alpha, a, wrong, beta, dense_y, F64, 2, None)
 passed["outside"] = [outside, int(driver.cuCtxSynchronize()[0])]
+result = (is_, at_x, places[1], ctypes.c_void_p(b + (1 << 20) - 12345))
+lib("Dcsrgeam2", 5, 6, *first, beta, is_, 8, at_b, at_x, at_y, *result, None)
+passed["no room for a sum"] = int(driver.cuCtxSynchronize()[0])
+lib("SetPointerMode", DEVICE)
+scalars = [ctypes.c_void_p(x), ctypes.c_void_p(y)]
+on_device = (0, 0, scalars[0], given[3], given[4], scalars[1], product, F64, 0, steps)
+passed["beta on the device"] = [lib.status("SpGEMM_copy", *on_device), int(driver.cuCtxSynchronize()[0])]
+lib("SetPointerMode", HOST)
 refused = lib.status("Scatter", few, many)
 passed["refused"] = [refused, int(driver.cuCtxSynchronize()[0])]
 print(json.dumps(passed))

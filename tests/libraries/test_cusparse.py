@@ -100,6 +100,18 @@ def test_what_would_leave_the_slice_is_a_fault_and_one_line_says_whose(place, wh
     assert words in told
 
 
+def test_any_number_of_lines_of_nothing_is_done_at_once(environment) -> None:
+    assert behaviour(environment, "nothing_in_many")[0] == {"status": 0, "after": 0}
+
+
+def test_sums_in_16_bits_are_rounded_once(environment) -> None:
+    assert behaviour(environment, "rounded_once")[0] == {"right": True}
+
+
+def test_a_product_is_counted_before_its_offsets_have_memory(environment) -> None:
+    assert behaviour(environment, "counted_without_offsets")[0] == {"count": True, "right": True}
+
+
 @pytest.mark.parametrize("place", ["straight", "forwarded"])
 def test_what_is_changed_while_it_is_used_leads_nowhere(place) -> None:
     with PLACES[place](1) as process, process() as env:

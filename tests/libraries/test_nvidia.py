@@ -161,7 +161,8 @@ def test_nvidias_cusparse_is_given_the_programs_descriptors_and_room_of_the_slic
     # How many entries there are the library says, and the program reads.
     assert passed.pop("sizes") == [4, 6, 4]
     compute = passed.pop("SpGEMMCompute")
-    again = [*compute[:2], "1.5", *compute[3:]]
+    with_offsets = passed["SpGEMMCopy"][6].partition(":p")[0]
+    again = [*compute[:2], "1.5", *compute[3:6], with_offsets, *compute[7:]]
     assert words(recorded, "SpGEMMCompute") == [compute, again]
     # A zero is found by a solution of anything, which is not the program's.
     assert passed.pop("zero") == [ZERO_PIVOT, 3]
@@ -170,6 +171,11 @@ def test_nvidias_cusparse_is_given_the_programs_descriptors_and_room_of_the_slic
     assert for_zero[:5] == ["1", "0", "6", "9", "1"]
     assert words(recorded, "Bsrsv2Size")[1] == passed.pop("Bsrsv2Size")
     assert words(recorded, "Bsrsv2")[1] == passed.pop("Bsrsv2")
+    # How many entries a sum has is counted before: there is memory for them, or nothing is written.
+    assert passed.pop("no room for a sum") == INVALID_VALUE
+    assert words(recorded, "SumCount")[0] == passed["SumCount"]
+    assert words(recorded, "SumCount")[1] == [*passed.pop("SumCount")[:-1], passed["Sum"][-2]]
+    assert passed.pop("beta on the device") == [0, NOT_SUPPORTED]
     for name, values in passed.items():
         assert words(recorded, name) == [values], name
     assert words(recorded, "SparseStream")[0] == ["own"]
@@ -222,16 +228,22 @@ def test_nvidias_generators_are_made_and_set_as_the_programs(native, agent, tmp_
     assert words(recorded, "Ordering")[:3] == [["71", "103"], ["72", "101"], ["73", "201"]]
     assert words(recorded, "Seed")[:3] == [["71", "77"], ["71", "99"], ["72", "5"]]
     assert words(recorded, "Offset")[:3] == [["71", "88"], ["71", "88"], ["73", "0"]]
-    assert words(recorded, "Dimensions") == [["73", "3"]]
     assert words(recorded, "Generate")[:2] == [["71", a, "30"], ["73", a, "90"]]
-    assert words(recorded, "Normal") == [["71", b, "40", "1.5", "2.5"]]
+    assert words(recorded, "Normal")[0] == ["71", b, "40", "1.5", "2.5"]
+    assert [count for _, _, count, *_ in words(recorded, "Normal")] == ["40", "6", "10"]
     assert words(recorded, "Poisson") == [["71", a, "50", "6.5"]]
-    assert words(recorded, "UniformDouble") == [["71", a, "60"]]
+    assert words(recorded, "UniformDouble") == [["71", a, "60"], ["71", a, "80"]]
     assert words(recorded, "LogNormalDouble") == [["72", a, "70", "0.5", "0.25"]]
     assert [on for _, on in words(recorded, "RandomStream")[:3]] == ["default", "default", "own"]
     # Memory outside the slice never comes there; what the library refuses is the next asked call's error.
     assert passed["outside"] == [0, INVALID_VALUE]
     assert passed["refused"] == [0, NOT_SUPPORTED]
-    # The program ended one, another failed; a session has 64 at once.
-    assert words(recorded, "RandomDestroy")[:2] == [["73"], ["71"]]
+    # One whose last call failed goes on where the program's stands; where no offset leads, that is told.
+    behind = [["71", place] for place in (*passed["behind"], "99")]
+    assert words(recorded, "Offset")[3:] == [*behind, ["73", "0"], *([str(n), "0"] for n in range(74, 87))]
+    assert passed["lost"] == [0, INVALID_VALUE, 0, NOT_SUPPORTED]
+    assert "no offset leads to where it stood" in done.stderr
+    # One that the program has ended serves the next: its end would wait for the work of all sessions.
+    assert words(recorded, "RandomDestroy") == []
+    assert words(recorded, "Dimensions") == [["73", "3"], ["73", "2"]]
     assert passed["too many"] == OUT_OF_MEMORY

@@ -37,6 +37,8 @@ class Calling {
 
     void* const handle;
 
+    bool scalars_on_device() const { return call_.scalars_on_device; }
+    bool accessible(uint64_t address, uint64_t bytes) const { return call_.accessible(address, bytes); }
     void use_scalars(bool on_device) { set("cusparseSetPointerMode", handle, static_cast<int>(on_device)); }
     const void* scalar(const maths::Scalar& scalar) const {
         uint64_t address;
@@ -48,9 +50,14 @@ class Calling {
         return once(m, "cusparseDestroySpMat", [&](void** to) {
             create(m, to);
             set_batch(m, *to);
-            set("cusparseSpMatSetAttribute", *to, 0, static_cast<const void*>(&m.fill), sizeof m.fill);
-            set("cusparseSpMatSetAttribute", *to, 1, static_cast<const void*>(&m.diag), sizeof m.diag);
         });
+    }
+    // Which triangle of it is meant, and what is on its diagonal: only solutions ask.
+    void* triangle(const Sparse& m) {
+        void* const made = descriptor(m);
+        set("cusparseSpMatSetAttribute", made, 0, static_cast<const void*>(&m.fill), sizeof m.fill);
+        set("cusparseSpMatSetAttribute", made, 1, static_cast<const void*>(&m.diag), sizeof m.diag);
+        return made;
     }
     void* descriptor(const Dense& m) {
         return once(m, "cusparseDestroyDnMat", [&](void** to) {
@@ -217,7 +224,7 @@ maths::Scalar one_of(int64_t type) {
 }
 
 int invoke(const spsv& m, Calling& call) {
-    void *const steps = call.steps("SpSV"), *const a = call.descriptor(m.A);
+    void *const steps = call.steps("SpSV"), *const a = call.triangle(m.A);
     void *const x = call.descriptor(m.x), *const y = call.descriptor(m.y);
     const auto step = [&](const char* name, auto... last) {
         call.set(name, call.handle, static_cast<int>(m.op), call.scalar(m.alpha), a, x, y,
@@ -231,7 +238,7 @@ int invoke(const spsv& m, Calling& call) {
 }
 
 int invoke(const spsm& m, Calling& call) {
-    void *const steps = call.steps("SpSM"), *const a = call.descriptor(m.A);
+    void *const steps = call.steps("SpSM"), *const a = call.triangle(m.A);
     void *const b = call.descriptor(m.B), *const c = call.descriptor(m.C);
     const auto step = [&](const char* name, auto... last) {
         call.set(name, call.handle, static_cast<int>(m.opA), static_cast<int>(m.opB), call.scalar(m.alpha), a,
@@ -283,6 +290,8 @@ int invoke(const spgemm_count& m, Calling& call) {
 
 // The entries may be others by now than those that were counted, and more than there is memory for.
 int invoke(const spgemm& m, Calling& call) {
+    // Whether beta is 0 on the device nobody has looked; with another C has a pattern of its own.
+    if (call.scalars_on_device()) return ::cusparse::kNotSupported;
     const Sparse empty = without_entries(m.C);
     void* const c = call.descriptor(empty);
     find_entries(m, c, call.scalar(m.alpha), call.scalar(m.beta), call);
@@ -333,7 +342,22 @@ int direction_of(const Sparse& m) {
     return m.block_order == kByRows ? kBlocksByRows : kBlocksByColumns;
 }
 
+// What an older function can be told of a matrix: a message that says another is no library's of ours.
+bool is_older(const Sparse& m, int64_t compute) {
+    const bool are_ints = maths::is_int(m.rows) && maths::is_int(m.columns) && maths::is_int(m.entries);
+    return are_ints && m.batch == 1 && m.offset_type == kIndex32 && m.index_type == kIndex32 &&
+           m.type == compute && is_blas(compute);
+}
+bool is_of_blocks(const Sparse& m, int64_t compute) {
+    return is_older(m, compute) && m.format == kBsr && m.block_rows == m.block_columns &&
+           maths::is_int(m.block_rows);
+}
+bool is_plain(const Dense& m) {
+    return m.batch == 1 && maths::is_int(m.lead) && maths::is_int(m.columns);
+}
+
 int invoke_bsrmv(const spmv& m, Calling& call) {
+    if (!is_of_blocks(m.A, m.compute)) return ::cusparse::kInvalidValue;
     call.set(older(m.compute, "bsrmv"), call.handle, direction_of(m.A), static_cast<int>(m.op),
              as_int(m.A.rows), as_int(m.A.columns), as_int(m.A.entries), call.scalar(m.alpha),
              call.described(m.A), at(m.A.values), at(m.A.offsets), at(m.A.indices), as_int(m.A.block_rows),
@@ -342,6 +366,9 @@ int invoke_bsrmv(const spmv& m, Calling& call) {
 }
 
 int invoke_bsrmm(const spmm& m, Calling& call) {
+    const bool are_plain =
+        is_plain(m.B) && is_plain(m.C) && m.B.order == kByColumns && m.C.order == kByColumns;
+    if (!is_of_blocks(m.A, m.compute) || !are_plain) return ::cusparse::kInvalidValue;
     call.set(older(m.compute, "bsrmm"), call.handle, direction_of(m.A), static_cast<int>(m.opA),
              static_cast<int>(m.opB), as_int(m.A.rows), as_int(m.C.columns), as_int(m.A.columns),
              as_int(m.A.entries), call.scalar(m.alpha), call.described(m.A), at(m.A.values), at(m.A.offsets),
@@ -370,6 +397,7 @@ void solve_blocks(const Sparse& a, int64_t op, const void* alpha, void* f, void*
 }
 
 int invoke_bsrsv2(const spsv& m, Calling& call) {
+    if (!is_of_blocks(m.A, m.compute)) return ::cusparse::kInvalidValue;
     void* const info = call.object("cusparseCreateBsrsv2Info", "cusparseDestroyBsrsv2Info");
     analyse_blocks(m.A, m.op, info, call);
     solve_blocks(m.A, m.op, call.scalar(m.alpha), at(m.x.values), at(m.y.values), info, call);
@@ -378,6 +406,8 @@ int invoke_bsrsv2(const spsv& m, Calling& call) {
 
 int invoke_bsrsm2(const spsm& m, Calling& call) {
     const Sparse& a = m.A;
+    const bool are_plain = is_plain(m.B) && is_plain(m.C) && m.B.order == m.C.order && m.opB == 0;
+    if (!is_of_blocks(a, m.compute) || !are_plain) return ::cusparse::kInvalidValue;
     void* const info = call.object("cusparseCreateBsrsm2Info", "cusparseDestroyBsrsm2Info");
     const int both = m.C.order == kByRows;
     const auto step = [&](const char* name, auto... last) {
@@ -399,6 +429,7 @@ int invoke_bsrsm2(const spsm& m, Calling& call) {
 
 // Zeros among the numbers are found by a solution: of anything, to a place of its own.
 int invoke(const zero_pivot& m, Calling& call) {
+    if (!is_of_blocks(m.A, m.A.type)) return ::cusparse::kInvalidValue;
     void* const info = call.object("cusparseCreateBsrsv2Info", "cusparseDestroyBsrsv2Info");
     call.use_scalars(false);
     analyse_blocks(m.A, 0, info, call);
@@ -412,7 +443,44 @@ int invoke(const zero_pivot& m, Calling& call) {
     return call.write(m.position, position);
 }
 
+// How many entries a sum has; the library writes its offsets.
+template <typename Message>
+int count_entries(const Message& m, Calling& call) {
+    const maths::Scalar none{};
+    const void* const zero = none.bytes;
+    int count = 0;
+    call.use_scalars(false);
+    call.set("cusparseScsrgeam2_bufferSizeExt", call.handle, as_int(m.A.rows), as_int(m.A.columns), zero,
+             call.described(m.A), as_int(m.A.entries), at(0), at(m.A.offsets), at(m.A.indices), zero,
+             call.described(m.B), as_int(m.B.entries), at(0), at(m.B.offsets), at(m.B.indices),
+             call.described(m.C), at(0), at(m.C.offsets), at(0), call.asked_bytes());
+    call.make_room();
+    call.set("cusparseXcsrgeam2Nnz", call.handle, as_int(m.A.rows), as_int(m.A.columns), call.described(m.A),
+             as_int(m.A.entries), at(m.A.offsets), at(m.A.indices), call.described(m.B), as_int(m.B.entries),
+             at(m.B.offsets), at(m.B.indices), call.described(m.C), at(m.C.offsets), &count, call.room());
+    return count;
+}
+
+int invoke(const geam_count& m, Calling& call) {
+    if (!is_older(m.A, m.A.type) || !is_older(m.B, m.A.type) || !is_older(m.C, m.A.type))
+        return ::cusparse::kInvalidValue;
+    return call.write(m.count, count_entries(m, call));
+}
+
+// A program says for no more than the offsets that it has memory: how many entries there are to be is counted
+// again.
 int invoke(const geam& m, Calling& call) {
+    if (!is_older(m.A, m.compute) || !is_older(m.B, m.compute) || !is_older(m.C, m.compute)) {
+        return ::cusparse::kInvalidValue;
+    }
+    const int count = count_entries(m, call);
+    if (call.status() != ::cusparse::kSuccess) return call.status();
+    const uint64_t bytes = maths::bytes_of(maths::as_type(m.compute));
+    const bool is_there =
+        count == 0 || (count > 0 && call.accessible(m.C.indices, maths::product(maths::length(count), 4)) &&
+                       call.accessible(m.C.values, maths::product(maths::length(count), bytes)));
+    if (!is_there) return ::cusparse::kInvalidValue;
+    call.use_scalars(call.scalars_on_device());
     const auto step = [&](const char* name, auto last) {
         call.set(older(m.compute, name), call.handle, as_int(m.A.rows), as_int(m.A.columns),
                  call.scalar(m.alpha), call.described(m.A), as_int(m.A.entries), at(m.A.values),
@@ -424,22 +492,6 @@ int invoke(const geam& m, Calling& call) {
     call.make_room();
     step("csrgeam2", call.room());
     return call.status();
-}
-
-int invoke(const geam_count& m, Calling& call) {
-    call.use_scalars(false);
-    const maths::Scalar none{};
-    const void* const zero = none.bytes;
-    int count = 0;
-    call.set("cusparseScsrgeam2_bufferSizeExt", call.handle, as_int(m.A.rows), as_int(m.A.columns), zero,
-             call.described(m.A), as_int(m.A.entries), at(0), at(m.A.offsets), at(m.A.indices), zero,
-             call.described(m.B), as_int(m.B.entries), at(0), at(m.B.offsets), at(m.B.indices),
-             call.described(m.C), at(0), at(m.C.offsets), at(0), call.asked_bytes());
-    call.make_room();
-    call.set("cusparseXcsrgeam2Nnz", call.handle, as_int(m.A.rows), as_int(m.A.columns), call.described(m.A),
-             as_int(m.A.entries), at(m.A.offsets), at(m.A.indices), call.described(m.B), as_int(m.B.entries),
-             at(m.B.offsets), at(m.B.indices), call.described(m.C), at(m.C.offsets), &count, call.room());
-    return call.write(m.count, count);
 }
 
 template <typename Message>

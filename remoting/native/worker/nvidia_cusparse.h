@@ -21,6 +21,8 @@ struct CusparseCall {
     // For this call alone: given back when its work is done.
     std::function<CUresult(uint64_t bytes, uint64_t& address)> allocate;
     std::function<void(uint64_t address)> give_back;
+    // Whether it is the lease's memory.
+    std::function<bool(uint64_t address, uint64_t bytes)> accessible;
     // Work of the stream: so many bytes of a value, 4 or 8, at an address of the device.
     std::function<CUresult(uint64_t address, uint64_t value, size_t bytes)> write;
 };

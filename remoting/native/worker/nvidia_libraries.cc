@@ -292,6 +292,7 @@ CUresult NvidiaLibraries::invoke_with(Context& context, CUstream stream, const G
             {library, handle, stream, head.scalars_on_device != 0, make_room,
              [&](uint64_t bytes, uint64_t& address) { return allocate_in_slice(context, bytes, address); },
              [&](uint64_t address) { context.session().free_in(stream, address); },
+             [&](uint64_t address, uint64_t count) { return context.accessible(address, count); },
              [&](uint64_t address, uint64_t value, size_t size) {
                  return write_in(context, stream, address, value, size);
              }});

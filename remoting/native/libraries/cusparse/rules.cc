@@ -16,6 +16,8 @@ Extent batched(Extent extent, int64_t stride, int64_t batch) {
 }  // namespace
 
 void show(Look& look, const char* name, Sparse& m, Holds holds) {
+    if (holds == Holds::counted && m.offsets == 0) return;
+    if (holds == Holds::counted) holds = Holds::offsets;
     const bool of_coordinates = m.format == kCoo;
     const Access pattern = holds == Holds::whole || holds == Holds::offsets ? Access::kWrite : Access::kRead;
     const Extent offsets =

@@ -53,15 +53,17 @@ constexpr bool is_sparse(const Sparse& m) {
     const bool is_sized =
         m.rows >= 0 && m.columns >= 0 && m.entries >= 0 && m.block_rows >= 1 && m.block_columns >= 1;
     if (!is_known || !is_sized || height(m) > INT64_MAX || width(m) > INT64_MAX) return false;
+    if (product(length(m.block_rows), length(m.block_columns)) > INT64_MAX) return false;
     if (m.format != kBsr && (m.block_rows != 1 || m.block_columns != 1)) return false;
     if (m.block_order != kByColumns && m.block_order != kByRows) return false;
     const bool is_indexed = is_index_type(m.offset_type) && is_index_type(m.index_type) && is_base(m.base);
-    const bool is_batch = m.batch >= 1 && m.offset_stride >= 0 && m.index_stride >= 0 && m.value_stride >= 0;
+    const bool is_batch =
+        m.batch >= 1 && is_int(m.batch) && m.offset_stride >= 0 && m.index_stride >= 0 && m.value_stride >= 0;
     return is_indexed && is_batch && is_fill(m.fill) && is_diag(m.diag);
 }
 constexpr bool is_dense(const Dense& m) {
     const bool is_ordered = m.order == kByColumns || m.order == kByRows;
-    return is_ordered && m.rows >= 0 && m.columns >= 0 && m.batch >= 1 && m.stride >= 0;
+    return is_ordered && m.rows >= 0 && m.columns >= 0 && m.batch >= 1 && is_int(m.batch) && m.stride >= 0;
 }
 constexpr bool is_entries(const Entries& v) {
     return is_index_type(v.index_type) && is_base(v.base) && v.size >= 0 && v.count >= 0 && v.count <= v.size;
@@ -114,7 +116,7 @@ constexpr bool is_sddmm(int64_t op_a, int64_t op_b, const Dense& a, const Dense&
     const bool are = is_dense(a) && is_dense(b) && is_sparse(c) && batched_alike(a.batch, b.batch, c.batch);
     return are && multiplies(op_a, op_b, a, b, c);
 }
-// C's entries are found; it must have offsets to write them by.
+// C's entries are found.
 constexpr bool is_spgemm(const Sparse& a, const Sparse& b, const Sparse& c) {
     return is_one(a) && is_one(b) && is_one(c) && multiplies(0, 0, a, b, c);
 }
@@ -141,8 +143,8 @@ constexpr bool converts(const Sparse& sparse, const Dense& dense) {
 
 // What a call does with what a descriptor holds: reads it; reads and writes the values, or writes them alone,
 // of a given pattern; writes all; writes the offsets, and
-// nothing else; reads all but the values.
-enum class Holds { in, change, out, whole, offsets, pattern };
+// nothing else, or not even them where there are none; reads all but the values.
+enum class Holds { in, change, out, whole, offsets, counted, pattern };
 
 constexpr Access access_of(Holds holds) {
     return holds == Holds::in || holds == Holds::pattern ? Access::kRead

@@ -8,11 +8,13 @@ namespace maths::cusparse {
 namespace {
 
 // Calls `body` with line, place across it and value of each number that is not 0, line by line. `ended`: when
-// a line is over.
+// a line is over, where that is to be told.
 template <typename T, typename Body, typename Ended>
-void for_numbers(const Dense& m, bool by_columns, Walk& walk, Body body, Ended ended) {
+void for_numbers(const Dense& m, bool by_columns, bool is_told, Walk& walk, Body body, Ended ended) {
     const Places places(m, 0, 0);
-    const int64_t count = by_columns ? m.columns : m.rows, across = by_columns ? m.rows : m.columns;
+    const int64_t across = by_columns ? m.rows : m.columns;
+    // Lines of nothing may be any number.
+    const int64_t count = across == 0 && !is_told ? 0 : by_columns ? m.columns : m.rows;
     for (int64_t line = 0; line < count; ++line) {
         for (int64_t i = 0; i < across; ++i) {
             walk.step();
@@ -32,8 +34,8 @@ CUresult run(to_dense& m, Type, Work& work) {
         const Places places(m.B, 0, 0);
         T* const to = at<T>(m.B.values);
         const bool by_rows = m.B.order == kByRows;
-        for (int64_t i = 0; i < (by_rows ? m.B.rows : m.B.columns) && to; ++i) {
-            const int64_t across = by_rows ? m.B.columns : m.B.rows;
+        const int64_t across = by_rows ? m.B.columns : m.B.rows;
+        for (int64_t i = 0; i < (by_rows ? m.B.rows : m.B.columns) && to && across > 0; ++i) {
             std::fill_n(to + i * m.B.lead, across, T{});
             walk.step(across);
         }
@@ -51,7 +53,7 @@ CUresult run(to_sparse_count& m, Type, Work& work) {
         const bool has_offsets = m.B.format != kCoo && lines(m.B) > 0;
         if (has_offsets) offsets.put(0, 0);
         for_numbers<T>(
-            m.A, m.B.format == kCsc, walk, [&](int64_t, int64_t, T) { ++count; },
+            m.A, m.B.format == kCsc, has_offsets, walk, [&](int64_t, int64_t, T) { ++count; },
             [&](int64_t line) {
                 if (has_offsets) offsets.put(line + 1, count);
             });
@@ -70,7 +72,7 @@ CUresult run(to_sparse& m, Type, Work& work) {
         int64_t count = 0;
         if (has_offsets) offsets.put(0, 0);
         for_numbers<T>(
-            m.A, m.B.format == kCsc, walk,
+            m.A, m.B.format == kCsc, has_offsets, walk,
             [&](int64_t line, int64_t i, T value) {
                 if (count == m.B.entries) walk.fail_room("B", m.B.entries);
                 if (!has_offsets) offsets.put(count, line);

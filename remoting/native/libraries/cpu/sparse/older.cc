@@ -17,7 +17,7 @@ class Sum {
 
     static uint64_t bytes_for(const Sparse& a, const Sparse& b) {
         const uint64_t both = sum(Compressed<T>::bytes_for(a, 0), Compressed<T>::bytes_for(b, 0));
-        return sum(both, product(2 * sizeof(Entry), sum(elements_of(a), elements_of(b))));
+        return sum(both, product(3 * sizeof(Entry), sum(elements_of(a), elements_of(b))));
     }
 
     // Calls `begin` with the number of entries of each row, and `body` with column and value of each, in
@@ -27,8 +27,7 @@ class Sum {
         for (int64_t row = 0; row < a_.rows; ++row) {
             row_.clear();
             add(a_, alpha_, row), add(b_, beta_, row);
-            std::sort(row_.begin(), row_.end(),
-                      [](const Entry& x, const Entry& y) { return x.column < y.column; });
+            sort(row_, walk_, [](const Entry& x, const Entry& y) { return x.column < y.column; });
             size_t count = 0;
             for (const Entry& entry : row_) {
                 if (count > 0 && row_[count - 1].column == entry.column) {
@@ -79,19 +78,19 @@ struct Place {
     int32_t first, second, along;
 };
 
-// What steers nothing: any numbers have an order.
-void sort(std::vector<Place>& places) {
-    std::stable_sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+void sort_places(std::vector<Place>& places, Walk& walk) {
+    sort(places, walk, [](const Place& a, const Place& b) {
         return a.first != b.first ? a.first < b.first : a.second < b.second;
     });
 }
 void sort_coordinates(uint64_t first, uint64_t second, uint64_t along, int64_t count, Work& work) {
+    Walk walk(work);
     work.reserve(product(2 * sizeof(Place), length(count)));
     std::vector<Place> places(static_cast<size_t>(count));
     for (size_t k = 0; k < places.size(); ++k) {
         places[k] = {at<int32_t>(first)[k], at<int32_t>(second)[k], along ? at<int32_t>(along)[k] : 0};
     }
-    sort(places);
+    sort_places(places, walk);
     for (size_t k = 0; k < places.size(); ++k) {
         at<int32_t>(first)[k] = places[k].first, at<int32_t>(second)[k] = places[k].second;
         if (along) at<int32_t>(along)[k] = places[k].along;
@@ -125,7 +124,7 @@ void sort_lines(uint64_t offsets, uint64_t indices, uint64_t along, int32_t base
         for (int64_t k = begin; k < end; ++k) {
             places.push_back({at<int32_t>(indices)[k], 0, along ? at<int32_t>(along)[k] : 0});
         }
-        sort(places);
+        sort_places(places, walk);
         for (int64_t k = begin; k < end; ++k) {
             const Place& place = places[static_cast<size_t>(k - begin)];
             at<int32_t>(indices)[k] = place.first;

@@ -14,7 +14,7 @@ class Product {
   public:
     Product(const Sparse& a, const Sparse& b, Walk& walk)
         : a_(a, "A", 0, walk), b_(b, "B", 0, walk), columns_(b_.columns), walk_(walk) {
-        std::sort(columns_.begin(), columns_.end());
+        sort(columns_, walk_);
         columns_.erase(std::unique(columns_.begin(), columns_.end()), columns_.end());
         for (int64_t& column : b_.columns) {
             column = std::lower_bound(columns_.begin(), columns_.end(), column) - columns_.begin();
@@ -25,7 +25,7 @@ class Product {
     }
 
     static uint64_t bytes_for(const Sparse& a, const Sparse& b) {
-        constexpr uint64_t kColumn = 2 * sizeof(int64_t) + sizeof(T) + 2 * sizeof(size_t);
+        constexpr uint64_t kColumn = 3 * sizeof(int64_t) + sizeof(T) + 3 * sizeof(size_t);
         const uint64_t both = sum(Compressed<T>::bytes_for(a, 0), Compressed<T>::bytes_for(b, 0));
         return sum(both, product(elements_of(b), kColumn));
     }
@@ -61,7 +61,7 @@ class Product {
             }
             walk_.step(static_cast<int64_t>(end - first) + 1);
         }
-        std::sort(found_.begin(), found_.end());
+        sort(found_, walk_);
     }
 
     const Compressed<T> a_;
@@ -81,10 +81,13 @@ CUresult run(spgemm_count& m, Type, Work& work) {
         Walk walk(work);
         work.reserve(Product<T>::bytes_for(m.A, m.B));
         const Indices offsets = offsets_of(m.C);
-        if (m.C.rows > 0) offsets.put(0, 0);
-        Product<T>(m.A, m.B, walk)
-            .for_rows([&](int64_t row, int64_t entries) { offsets.put(row + 1, count += entries); },
-                      [](int64_t, T) {});
+        const bool has_offsets = m.C.offsets != 0;
+        if (m.C.rows > 0 && has_offsets) offsets.put(0, 0);
+        const auto begin = [&](int64_t row, int64_t entries) {
+            count += entries;
+            if (has_offsets) offsets.put(row + 1, count);
+        };
+        Product<T>(m.A, m.B, walk).for_rows(begin, [](int64_t, T) {});
         if (!offsets.holds(count)) walk.fail_width("C", count);
     });
     if (result == CUDA_SUCCESS) put_count(m.count, count);

@@ -3,8 +3,11 @@
 // so there are never more entries than the matrix has memory for.
 #pragma once
 
+#include <algorithm>
 #include <complex>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "cusparse_messages.h"
 #include "number.h"
@@ -75,6 +78,15 @@ class Indices {
     const bool is_wide_;
     const int64_t base_;
 };
+
+// Any numbers have an order, and it can be interrupted.
+template <typename Element, typename Less = std::less<Element>>
+void sort(std::vector<Element>& elements, Walk& walk, Less less = {}) {
+    std::stable_sort(elements.begin(), elements.end(), [&](const Element& a, const Element& b) {
+        walk.step();
+        return less(a, b);
+    });
+}
 
 // A result of 64 bits.
 inline void put_count(uint64_t place, int64_t count) {
