@@ -72,16 +72,18 @@ ducc0::fmav_info::stride_t strides_of(const Side& side) {
     return {side.step, side.step + std::size(side.step)};
 }
 
-// What ducc0 takes for transforms of `lines` lines of `length` complex numbers, in such numbers: two plans
-// (the roots of unity, for a large prime factor those of a convolution), and for each thread the lines that
-// it does at once and what they work in.
+// What ducc0 takes at most for transforms of `lines` lines of `length` complex numbers, in such numbers:
+// plans (for a large prime factor those of a convolution), and for each thread as many lines as a vector has
+// numbers and what they work in. Bounds of what it was seen to allocate, with and without gaps, in single and
+// double precision.
 uint64_t working_numbers(int64_t length, int64_t lines, unsigned threads) {
-    constexpr int64_t kLargePrime = 110, kLinesAtOnce = 20, kVector = 4;
+    constexpr int64_t kLargePrime = 110, kVector = 4, kLists = 256;
     const bool has_large_prime = largest_prime_of(length) >= kLargePrime;
-    const int64_t of_plans = has_large_prime ? 24 : 4, of_buffer = has_large_prime ? 12 : 3;
-    const int64_t of_thread = std::min(lines, kLinesAtOnce) + of_buffer * std::min(lines, kVector);
+    const int64_t of_plans = has_large_prime ? 6 : 4, of_line = has_large_prime ? 8 : 4;
+    const int64_t of_thread = 1 + of_line * std::min(lines, kVector);
     const int64_t at_once = std::clamp<int64_t>(lines / 2, 1, threads);
-    return product(maths::length(length), maths::length(of_plans + at_once * of_thread));
+    const uint64_t numbers = product(maths::length(length), maths::length(of_plans + at_once * of_thread));
+    return sum(numbers, maths::length(at_once * kLists));
 }
 
 // A part of a transform's batches, computed in `Real`.
