@@ -52,6 +52,8 @@ CUresult post(CUstream stream, const Callee& callee, const void* arguments, size
     head.library = callee.library;
     head.function = callee.function;
     head.major = callee.major;
+    head.wide = callee.wide;
+    head.scalars_on_device = callee.scalars_on_device;
     std::memcpy(call, &head, sizeof head);
     std::memcpy(call + sizeof head, arguments, bytes);
     return static_cast<CUresult>(driver()->library_call(stream, call, sizeof head + bytes));

@@ -26,11 +26,12 @@ struct Driver {
 // Null when there is none.
 const Driver* driver();
 
-// A function of a library, for libraries whose handles have no settings that travel.
+// A function of a library, for libraries whose handles have no other settings that travel.
 struct Callee {
     GkLibrary library;
     uint16_t function;
     uint8_t major;
+    bool wide = false, scalars_on_device = false;
 };
 // Whether calls of the library can be done: NOT_SUPPORTED where nothing does them, NOT_INITIALIZED without a driver.
 CUresult look(GkLibrary library, uint8_t major);

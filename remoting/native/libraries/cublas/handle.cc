@@ -88,13 +88,8 @@ Status copy_matrix(int64_t rows, int64_t columns, int64_t bytes, const void* fro
 // Told here, and not in the midst of work: that nothing computes. What else is wrong, calls will say.
 CUBLAS_EXPORT Status cublasCreate_v2(void** handle) {
     if (!handle) return kInvalidValue;
-    const libraries::Driver* driver = libraries::driver();
-    if (!driver) return kNotInitialized;
-    GkLibraryCall look{};
-    look.library = kGkCublas;
-    look.function = kGkLook;
-    look.major = CUBLAS_MAJOR;
-    if (!driver->library_call || driver->library_call(nullptr, &look, sizeof look) == CUDA_ERROR_NOT_SUPPORTED) {
+    if (!libraries::driver()) return kNotInitialized;
+    if (libraries::look(kGkCublas, CUBLAS_MAJOR) == CUDA_ERROR_NOT_SUPPORTED) {
         library_unsupported("cublasCreate on this GPU");
         return kNotInitialized;
     }

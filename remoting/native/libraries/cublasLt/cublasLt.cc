@@ -22,13 +22,8 @@ libraries::Handles<Handle>& handles() {
 // Told here, and not in the midst of work: that nothing computes.
 CUBLAS_EXPORT Status cublasLtCreate(void** handle) {
     if (!handle) return kInvalidValue;
-    const libraries::Driver* driver = libraries::driver();
-    if (!driver) return kNotInitialized;
-    GkLibraryCall look{};
-    look.library = kGkCublasLt;
-    look.function = kGkLook;
-    look.major = CUBLAS_MAJOR;
-    if (!driver->library_call || driver->library_call(nullptr, &look, sizeof look) == CUDA_ERROR_NOT_SUPPORTED) {
+    if (!libraries::driver()) return kNotInitialized;
+    if (libraries::look(kGkCublasLt, CUBLAS_MAJOR) == CUDA_ERROR_NOT_SUPPORTED) {
         library_unsupported("cublasLtCreate on this GPU");
         return kNotInitialized;
     }

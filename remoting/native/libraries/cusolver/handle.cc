@@ -38,13 +38,8 @@ Status set(void* settings, Value Settings::* member, Value value) {
 // Told here, and not in the midst of work: that nothing computes.
 CUSOLVER_EXPORT Status cusolverDnCreate(void** handle) {
     if (!handle) return kInvalidValue;
-    const libraries::Driver* driver = libraries::driver();
-    if (!driver) return kNotInitialized;
-    GkLibraryCall look{};
-    look.library = kGkCusolver;
-    look.function = kGkLook;
-    look.major = CUSOLVER_MAJOR;
-    if (!driver->library_call || driver->library_call(nullptr, &look, sizeof look) == CUDA_ERROR_NOT_SUPPORTED) {
+    if (!libraries::driver()) return kNotInitialized;
+    if (libraries::look(kGkCusolver, CUSOLVER_MAJOR) == CUDA_ERROR_NOT_SUPPORTED) {
         library_unsupported("cusolverDnCreate on this GPU");
         return kNotInitialized;
     }

@@ -35,19 +35,8 @@ int OwnCall::send(void* message, size_t bytes) {
 }
 
 int OwnCall::submit(const void* message, size_t bytes) const {
-    const libraries::Driver* driver = libraries::driver();
-    if (!driver) return ::cusolver::kNotInitialized;
-    if (!driver->library_call) return library_unsupported(name_of(function_));
-    std::byte call[kGkMostCallBytes];
-    GkLibraryCall head{};
-    head.library = kGkCusolver;
-    head.function = function_;
-    head.major = CUSOLVER_MAJOR;
-    head.wide = wide_;
-    std::memcpy(call, &head, sizeof head);
-    std::memcpy(call + sizeof head, message, bytes);
-    const auto result =
-        static_cast<CUresult>(driver->library_call(handle_->stream, call, sizeof head + bytes));
+    const libraries::Callee callee{kGkCusolver, function_, CUSOLVER_MAJOR, wide_};
+    const CUresult result = libraries::post(handle_->stream, callee, message, bytes);
     if (result == CUDA_ERROR_NOT_SUPPORTED) return library_unsupported(name_of(function_));
     if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) return library_unsupported("cuSOLVER in a captured stream");
     return ::cusolver::meaning(result);

@@ -62,14 +62,8 @@ int keep_count(int status, void* descriptor, int64_t count) {
 // Told here, and not in the midst of work: that nothing computes.
 CUSPARSE_EXPORT int cusparseCreate(void** handle) {
     if (!handle) return kInvalidValue;
-    const libraries::Driver* driver = libraries::driver();
-    if (!driver) return kNotInitialized;
-    GkLibraryCall look{};
-    look.library = kGkCusparse;
-    look.function = kGkLook;
-    look.major = LIBRARY_MAJOR;
-    if (!driver->library_call ||
-        driver->library_call(nullptr, &look, sizeof look) == CUDA_ERROR_NOT_SUPPORTED) {
+    if (!libraries::driver()) return kNotInitialized;
+    if (libraries::look(kGkCusparse, LIBRARY_MAJOR) == CUDA_ERROR_NOT_SUPPORTED) {
         library_unsupported("cusparseCreate on this GPU");
         return kNotInitialized;
     }

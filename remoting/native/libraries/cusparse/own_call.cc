@@ -59,19 +59,9 @@ int OwnCall::send(void* message, size_t bytes) {
 }
 
 int OwnCall::submit(const void* message, size_t bytes) const {
-    const libraries::Driver* driver = libraries::driver();
-    if (!driver) return ::cusparse::kNotInitialized;
-    if (!driver->library_call) return library_unsupported(name_of(function_));
-    alignas(8) std::byte call[kGkMostCallBytes];
-    GkLibraryCall head{};
-    head.library = kGkCusparse;
-    head.function = function_;
-    head.major = LIBRARY_MAJOR;
-    head.scalars_on_device = on_device_ || !placed_.empty();
-    std::memcpy(call, &head, sizeof head);
-    std::memcpy(call + sizeof head, message, bytes);
-    const auto result =
-        static_cast<CUresult>(driver->library_call(handle_->stream, call, sizeof head + bytes));
+    const libraries::Callee callee{kGkCusparse, function_, LIBRARY_MAJOR, false,
+                                   on_device_ || !placed_.empty()};
+    const CUresult result = libraries::post(handle_->stream, callee, message, bytes);
     if (result == CUDA_ERROR_NOT_SUPPORTED) return library_unsupported(name_of(function_));
     if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
         return library_unsupported("cuSPARSE in a captured stream");
