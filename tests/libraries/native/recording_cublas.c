@@ -1,26 +1,8 @@
 /* A library with the ABI of NVIDIA's cuBLAS, as its public documentation has it, which computes nothing and writes down
  * what each function was given: for tests/libraries/test_nvidia.py. RECORDING_CUBLAS_LOG names the file. */
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#define EXPORT __attribute__((visibility("default"))) int
+#include "recording.h"
 
 static int handles;
-
-static int record(const char* format, ...) {
-    const char* path = getenv("RECORDING_CUBLAS_LOG");
-    FILE* log = path ? fopen(path, "a") : NULL;
-    va_list values;
-    if (!log) return 14;
-    va_start(values, format);
-    vfprintf(log, format, values);
-    va_end(values);
-    fputc('\n', log);
-    fclose(log);
-    return 0;
-}
 
 static int pointers;
 

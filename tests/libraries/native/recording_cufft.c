@@ -1,27 +1,11 @@
 /* A library with the ABI of NVIDIA's cuFFT, as its public documentation has it, which computes nothing and writes down
  * what each function was given: for tests/libraries/test_nvidia.py. RECORDING_CUFFT_LOG names the file. */
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#define EXPORT __attribute__((visibility("default"))) int
+#define RECORDING_LOG "RECORDING_CUFFT_LOG"
+#include "recording.h"
 
 enum { kWorkArea = 3 << 20 };
 
 static int plans = 70;
-
-static int record(const char* format, ...) {
-    const char* path = getenv("RECORDING_CUFFT_LOG");
-    FILE* log = path ? fopen(path, "a") : NULL;
-    va_list values;
-    if (!log) return 5;
-    va_start(values, format);
-    vfprintf(log, format, values);
-    va_end(values);
-    fputc('\n', log);
-    fclose(log);
-    return 0;
-}
 
 /* A layout, or that there is none. */
 static const char* layout(int rank, const long long* embed, long long stride, long long distance, char* text) {

@@ -1,27 +1,9 @@
 /* A library with the ABI of NVIDIA's cuSPARSE, as its public documentation has it, which computes nothing and writes down what each
  * function was given, a descriptor as what it was made of: for tests/libraries/test_nvidia.py. RECORDING_CUBLAS_LOG names the
  * file. */
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#define EXPORT __attribute__((visibility("default"))) int
+#include "recording.h"
 
 static int live, pointer_mode;
-
-static int record(const char* format, ...) {
-    const char* path = getenv("RECORDING_CUBLAS_LOG");
-    FILE* log = path ? fopen(path, "a") : NULL;
-    va_list values;
-    if (!log) return 7;
-    va_start(values, format);
-    vfprintf(log, format, values);
-    va_end(values);
-    fputc('\n', log);
-    fclose(log);
-    return 0;
-}
 
 typedef struct {
     char text[400];
