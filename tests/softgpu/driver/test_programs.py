@@ -48,6 +48,7 @@ def test_faults_are_told_and_survived(tmp_path, library):
     result = run("numba_faults.py", log)
     assert (result.returncode, result.stdout) == (0, "right\n"), result.stderr
     assert "write of 4 bytes out of bounds" in log.read_text()
+    assert log.read_text().count("Restart the kernel (or the program) to get a working GPU again.") == 1
 
 
 # Ends while its kernel runs, after CUDA calls from an exit handler.

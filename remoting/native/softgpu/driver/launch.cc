@@ -98,6 +98,7 @@ CUresult run_for(Session& session, Launch launch) {
         session.lost_work();
     } else if (result.status != Status::ok && result.status != Status::cancelled) {
         session.tell(kGkTextFault, result.detail);
+        session.tell_remedy();
     }
     return as_result(result.status);
 }

@@ -99,7 +99,10 @@ CUresult run(Running running, const std::vector<std::byte>& call) {
         const auto result = static_cast<CUresult>(cpu_end()(call.data(), call.size(), &slice));
         // An error that ends no context, such as no room to work in, is the session's own: others of the
         // context, and its later work, go on.
-        if (wire::is_sticky(result)) return result;
+        if (wire::is_sticky(result)) {
+            running.session.tell_remedy();
+            return result;
+        }
         if (result != CUDA_SUCCESS) running.session.refused_work(result);
     }
     if (running.is_interrupted()) running.session.lost_work();
@@ -130,7 +133,8 @@ std::function<CUresult()> prepare_library_call(Context& context, const void* cal
 
 }  // namespace softgpu::driver
 
-extern "C" __attribute__((visibility("default"))) int gkLibraryCall(void* stream, const void* call, size_t bytes) {
+extern "C" __attribute__((visibility("default"))) int gkLibraryCall(void* stream, const void* call,
+                                                                    size_t bytes) {
     using namespace softgpu::driver;
     const uint16_t function = function_of(call, bytes);
     if (function == kGkLook) return can_compute() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;

@@ -135,6 +135,13 @@ void Session::tell(GkText kind, std::string_view text) {
     if (sink_) sink_(user_, kind, text.data(), text.size());
 }
 
+void Session::tell_remedy() {
+    if (this != process_session().get() || remedy_told_.exchange(true)) return;
+    tell(kGkTextFault,
+         "a kernel failed on the GPU, and every CUDA call of its context fails from now on. "
+         "Restart the kernel (or the program) to get a working GPU again.\n");
+}
+
 void Session::end() {
     const std::lock_guard lock(mutex_);
     sink_ = nullptr;

@@ -17,6 +17,9 @@ class Session {
     Session(GkTextSink sink, void* user) : sink_(sink), user_(user) {}
 
     void tell(GkText kind, std::string_view text);
+    // A context has failed, and why was told. The forwarding client says what to restart, once; nobody but
+    // the process's own session does where there is none.
+    void tell_remedy();
     void end();  // no text from now on
 
     // Counts interrupts. Work that was submitted at a lower count does not run, or stops.
@@ -44,6 +47,7 @@ class Session {
     void* const user_;
     std::atomic<bool> lost_work_{false};
     std::atomic<int> refused_work_{CUDA_SUCCESS};
+    std::atomic<bool> remedy_told_{false};
 };
 
 // The calling thread's, or the process's own. Never null.
