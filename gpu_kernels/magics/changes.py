@@ -10,7 +10,7 @@ from typing import Any
 from gpu_kernels import attach, units
 from gpu_kernels.errors import InvalidSize
 from gpu_kernels.magics.failures import CellFailed, Interrupted, Refused
-from gpu_kernels.magics.life import begin_anew, can_begin_anew, has_failed
+from gpu_kernels.magics.life import begin_anew, can_begin_anew, has_failed, let_finish
 from gpu_kernels.magics.live import Line, Live
 from gpu_kernels.magics.report import NO_GPU, Report, look
 from gpu_kernels.remoting.environment import LEASE_VARIABLES
@@ -59,6 +59,7 @@ def release() -> Report:
     """Give it back."""
     at = _address()
     before = _asked(at, do="status")
+    let_finish()
     answer = _asked(at, do="release")
     _note_in_environment(answer)
     headline, *remarks = str(answer["text"]).splitlines()
@@ -97,6 +98,7 @@ def _go_back(at: str, before: Mapping[str, Any]) -> str:
     takes too long, the kernel has the cell's slice still, and the program its life on it.
     """
     during = now = _asked(at, do="status")
+    let_finish()
     if before["state"] in ("attached", "waiting"):
         answer = _asked(at, do="attach", size=before["size"], seconds=GOES_BACK_WITHIN_S)
         now = answer if answer["state"] == "attached" else _asked(at, do="status")
@@ -115,6 +117,7 @@ def _go_back(at: str, before: Mapping[str, Any]) -> str:
 
 def _swapped(at: str, before: Mapping[str, Any], size: str, timeout: float | None) -> dict[str, Any]:
     """The answer when the kernel has ``size``; else it keeps what it has."""
+    let_finish()
     try:
         answer = _follow(at, timeout, do="attach", size=size)
     except Interrupted:

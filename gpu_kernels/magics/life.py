@@ -12,20 +12,40 @@ import gc
 import os
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from gpu_kernels import attach
 
 LIBRARY = "libcuda.so.1"
 NEW_LIFE = "gkNewLife"
-FAILED = 2
-"""What ``gkLife`` calls a life in which every call fails: its slice was taken, or a kernel went wrong."""
+LIVES, FAILED = 1, 2
+"""What ``gkLife`` calls a life, and one in which every call fails: its slice was taken, or a kernel went
+wrong.
+"""
 BEGINS_ANEW = (
     "Your program lost its GPU, and starts over with the next CUDA call: what lay in the GPU's memory\n"
     "is gone, your variables stay."
 )
-KEEP_THEIR_HANDLES = {"jax": "JAX", "tensorflow": "TensorFlow", "cupy": "CuPy", "triton": "Triton"}
-"""Modules that cannot begin again on another slice, and do not tell whether they have begun."""
+KEEP_THEIR_HANDLES = {
+    "torch": "PyTorch",
+    "jax": "JAX",
+    "tensorflow": "TensorFlow",
+    "cupy": "CuPy",
+    "triton": "Triton",
+}
+"""Modules that cannot begin again on another slice once they have begun on one."""
+HAVE_BEGUN: dict[str, tuple[str, Callable[[Any], object]]] = {
+    "torch": ("torch.cuda", lambda cuda: cuda.is_initialized()),
+    "jax": ("jax._src.xla_bridge", lambda bridge: bridge.backends_are_initialized()),
+    "tensorflow": (
+        "tensorflow.python.eager.context",
+        lambda module: (context := module.context_safe()) is not None and context._initialized,
+    ),
+}
+"""Where a module of those says that it has begun. JAX's and TensorFlow's are no public interface: a release
+without them cannot say, and then the student should know.
+"""
 RESTART = "restart the kernel before you use it again (menu Kernel, Restart Kernel)."
 ONE_LIFE = (
     "This program still has its old connection, and this runtime cannot begin another: restart the kernel "
@@ -54,12 +74,7 @@ def begin_anew() -> list[str]:
 
 def has_failed() -> bool:
     """Whether this process's CUDA calls all fail until it begins anew."""
-    library = _loaded()
-    if library is None or not hasattr(library, NEW_LIFE):
-        return False
-    state = ctypes.c_int()
-    library.gkLife(ctypes.byref(state))
-    return state.value == FAILED
+    return _state() == FAILED
 
 
 def go_on_after_failure() -> list[str]:
@@ -67,6 +82,22 @@ def go_on_after_failure() -> list[str]:
     if attach.address() is None or not has_failed():
         return []
     return [BEGINS_ANEW, *begin_anew()]
+
+
+def let_finish() -> None:
+    """Before the slice goes: TensorFlow ends the process if it goes while TensorFlow waits for it."""
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is not None and _state() == LIVES and _has_begun("tensorflow"):
+        with contextlib.suppress(Exception):
+            tensorflow.test.experimental.sync_devices()
+
+
+def _state() -> int:
+    """Of this process's life; 0 where none has begun, or nothing knows of lives."""
+    library, state = _loaded(), ctypes.c_int()
+    if library is not None and hasattr(library, NEW_LIFE):
+        library.gkLife(ctypes.byref(state))
+    return state.value
 
 
 def _loaded() -> Any | None:
@@ -79,20 +110,21 @@ def _loaded() -> Any | None:
 
 def _libraries_that_cannot() -> list[str]:
     """What keeps handles of the old slice for as long as the process lives; one line names them all."""
-    torch = sys.modules.get("torch")
-    names = ["PyTorch"] if torch is not None and _holds(lambda: torch.cuda.is_initialized()) else []
-    names += [name for module, name in KEEP_THEIR_HANDLES.items() if module in sys.modules]
+    names = [name for module, name in KEEP_THEIR_HANDLES.items() if _has_begun(module)]
     if not names:
         return []
     listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
     return [f"{listed} cannot go on with another slice: {RESTART}"]
 
 
-def _holds(question: Any) -> bool:
+def _has_begun(module: str) -> bool:
+    if module not in sys.modules:
+        return False
+    where, question = HAVE_BEGUN.get(module, ("", None))
     try:
-        return bool(question())
+        return question is None or bool(question(sys.modules[where]))
     except Exception:
-        return True  # it cannot say: then the student should know
+        return True
 
 
 def _load_again(images: dict[Any, Any]) -> None:

@@ -37,6 +37,10 @@ SETTINGS = {
     # JAX asks NVIDIA's libraries for their versions, which need NVIDIA's driver to answer.
     "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
 }
+ON_A_SOFTWARE_GPU = {
+    # TensorFlow leaves 225 MiB of a device to libraries, and 1050 where it has 2 GiB: ours need less.
+    "TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "64",
+}
 OWN = (
     *("libcublas.so.12", "libcublasLt.so.12", "libcublas.so.13", "libcublasLt.so.13"),
     "libcudnn.so.9",
@@ -88,6 +92,7 @@ def put(environ: MutableMapping[str, str], installed: Mapping[str, str]) -> None
     values = dict(SETTINGS)
     if environ.get(CUDA_ROOT):
         values["CUDA_ROOT"] = environ[CUDA_ROOT]
+        values |= ON_A_SOFTWARE_GPU
     ours = {name: value for name, value in values.items() if name not in environ}
     flags, untried = chosen_flags(flags_by_release(), installed, environ.get(CUDA_ROOT))
     if flags:

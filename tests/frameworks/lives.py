@@ -21,7 +21,7 @@ def run(
     python: str, program: Path, how: str, environment: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
     """Run ``program`` with the word ``how``. It prints ``ready`` and waits for a line; then its workers have
-    been killed, where ``how`` is ``lost``. The output is what came after ``ready``.
+    been killed, where ``how`` begins with ``lost``. The output is what came after ``ready``.
     """
     command: Sequence[str] = [python, str(program), how]
     with (
@@ -33,7 +33,7 @@ def run(
         assert process.stdout is not None
         try:
             is_ready = "ready\n" in iter(process.stdout.readline, "")
-            if is_ready and how == LOST:
+            if is_ready and how.startswith(LOST):
                 kill_workers()
             output = process.communicate("go on\n" if is_ready else None, timeout=ENDS_WITHIN_S)[0]
         finally:

@@ -68,6 +68,10 @@ def test_memory_is_taken_as_it_is_needed():
     put(env, {})
     assert env["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
     assert env["TF_FORCE_GPU_ALLOW_GROWTH"] == "true"
+    assert "TF_DEVICE_MIN_SYS_MEMORY_IN_MB" not in env
+    env[CUDA_ROOT] = "/r"
+    put(env, {})
+    assert env["TF_DEVICE_MIN_SYS_MEMORY_IN_MB"] == "64"
 
 
 def test_a_tried_release_gets_its_flags_and_the_assemblers_folder():

@@ -16,6 +16,8 @@ from gpu_kernels.remoting.environment import without_gpu
 from tests.conformance.places import PLACES
 from tests.frameworks import installed
 
+A_FIFTIETH = {"GPU_KERNELS_SOFTGPU_MEMORY_MIB": "655"}
+"""Straight: what 0.02 of a V100 has."""
 PROGRAMS = Path(__file__).parent / "programs"
 
 Run = Callable[..., dict[str, Any]]
@@ -43,13 +45,25 @@ def cpu_environment() -> dict[str, str]:
     return without_gpu(os.environ) | {"JAX_PLATFORMS": "cpu"}
 
 
-def run(python: str, program: str, environment: dict[str, str], **extra: str) -> dict[str, Any]:
+def run(python: str, program: str, environment: dict[str, str], *words: str, **extra: str) -> dict[str, Any]:
     """What a program printed as JSON in its last line; ``stderr`` is added."""
     done = subprocess.run(
-        [python, PROGRAMS / program], env=environment | extra, capture_output=True, text=True, timeout=500
+        [python, PROGRAMS / program, *words],
+        env=environment | extra,
+        capture_output=True,
+        text=True,
+        timeout=500,
     )
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
     return {**json.loads(done.stdout.splitlines()[-1]), "stderr": done.stderr}
+
+
+def assert_goes_by_the_slices_memory(said: dict[str, Any], error: str) -> None:
+    """Of a program that asked for more than there is, and for half of it."""
+    assert said["refused"].startswith(error), said["refused"]
+    assert said["goes on"] == [2, 4]
+    assert said["in use"] < 64
+    assert said["total"] / 2 <= said["half"] < said["total"]
 
 
 def assert_close(here: dict[str, Any], cpu: dict[str, Any], digits: int = 4) -> None:

@@ -55,7 +55,7 @@ def test_jax_trains_with_the_cpus_losses(jax, environment, cpu_environment) -> N
 
 def test_what_a_first_course_uses_of_jax_is_as_on_the_cpu(jax, environment, cpu_environment) -> None:
     here = run(jax, "jax_operations.py", environment)
-    assert_close(here, run(jax, "jax_operations.py", cpu_environment), digits=3)
+    assert_close(here, run(jax, "jax_operations.py", cpu_environment))
 
 
 def test_jax_says_without_a_slice_that_it_uses_the_cpu(jax) -> None:
@@ -66,7 +66,7 @@ def test_jax_says_without_a_slice_that_it_uses_the_cpu(jax) -> None:
 
 def test_kerass_fit_ends_with_the_cpus_losses(tensorflow, environment, cpu_environment) -> None:
     here = run(tensorflow, "keras_training.py", environment)
-    assert_close(here, run(tensorflow, "keras_training.py", cpu_environment), digits=3)
+    assert_close(here, run(tensorflow, "keras_training.py", cpu_environment))
 
 
 def test_the_slice_is_tensorflows_gpu(tensorflow, environment, cpu_environment) -> None:

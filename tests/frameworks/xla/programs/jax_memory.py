@@ -1,14 +1,26 @@
-"""Prints how many MiB of the device are in use after one small array."""
+"""Prints how many MiB of the device are in use after one small array, and after one of half its memory; how
+JAX refuses one that is larger than the device; and that it goes on. ``small``: the first alone.
+"""
 
-import ctypes
 import json
+import sys
 
+import beside
 import jax.numpy as jnp
 
 jnp.ones(4).block_until_ready()
-driver = ctypes.CDLL("libcuda.so.1")
-context, free, total = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()
-assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
-assert driver.cuCtxPushCurrent_v2(context) == 0
-assert driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0
-print(json.dumps({"in use": (total.value - free.value) >> 20}))
+in_use, total = beside.memory()
+said = {"in use": in_use}
+if sys.argv[1:] != ["small"]:
+    try:
+        jnp.ones((total + 64 << 18,)).block_until_ready()
+        said["refused"] = ""
+    except Exception as error:
+        said["refused"] = f"{type(error).__name__}: {error}"
+    half = jnp.ones((total << 17,)).block_until_ready()
+    said |= {
+        "goes on": [float(half[-1] + 1), float(jnp.ones(4).sum())],
+        "half": beside.memory()[0],
+        "total": total,
+    }
+print(json.dumps(said))

@@ -8,9 +8,13 @@ import tensorflow as tf
 images = tf.constant(np.random.default_rng(3).normal(size=(2, 6, 7, 4)).astype("float32"))
 scale, shift = tf.constant([1.0, 2.0, 0.5, -1.0]), tf.constant([0.0, 1.0, -1.0, 0.5])
 filters = tf.constant(np.random.default_rng(4).normal(size=(3, 3, 4, 5)).astype("float32"))
+doubled, doubled_filters = tf.cast(images, "float64"), tf.cast(filters, "float64")
 layers = {
     "convolution": lambda x: tf.nn.conv2d(x, filters, 2, "SAME"),
-    "filters": lambda x: tf.nn.conv2d(images, filters + tf.reduce_mean(x), 1, "VALID"),
+    # In double: one mean moves all, and what comes back to it is small beside its terms.
+    "filters": lambda x: tf.nn.conv2d(
+        doubled, doubled_filters + tf.reduce_mean(tf.cast(x, "float64")), 1, "VALID"
+    ),
     "max_pool": lambda x: tf.nn.max_pool2d(x, 3, 2, "SAME"),
     "average": lambda x: tf.nn.avg_pool2d(x, 2, 2, "VALID"),
     "normalisation": lambda x: tf.compat.v1.nn.fused_batch_norm(x, scale, shift, epsilon=1e-3)[0],

@@ -1,4 +1,4 @@
-"""What needs a library of NVIDIA's, each an exception in words; and the process goes on."""
+"""What needs a function of a library that is not there, each an exception; and the process goes on."""
 
 import json
 
@@ -6,13 +6,7 @@ import tensorflow as tf
 
 a = tf.eye(4)
 calls = {
-    "recurrent": lambda: tf.raw_ops.CudnnRNN(
-        input=tf.ones((3, 1, 2)),
-        input_h=tf.zeros((1, 1, 4)),
-        input_c=tf.zeros((1, 1, 4)),
-        params=tf.zeros((128,)),
-        is_training=False,
-    ),
+    "tridiagonal": lambda: tf.linalg.tridiagonal_solve(tf.eye(3), tf.ones((3, 1)), diagonals_format="matrix")
 }
 said = {}
 for name, call in calls.items():
