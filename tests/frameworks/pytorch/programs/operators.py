@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import functools
 import json
 import sys
 import warnings
@@ -63,12 +64,17 @@ def main() -> None:
     json.dump({**told(verdicts), "copied": +copied}, sys.stdout, indent=1)
 
 
-def copied_bytes() -> int:
-    """Of the slice's memory so far: by operators, and on the wire between the client and its worker."""
+@functools.cache
+def counters() -> list[Callable[[], int]]:
+    """Of copied bytes of the slice's memory: by operators, and between the client and its worker."""
     by_operators = ctypes.CDLL(str(build.library())).gk_pytorch_copied_bytes
     by_operators.restype = ctypes.c_uint64
     is_forwarded = hasattr(ctypes.CDLL("libcuda.so.1"), "gkTraffic")
-    return int(by_operators()) + (traffic()[1] if is_forwarded else 0)
+    return [by_operators, lambda: traffic()[1]] if is_forwarded else [by_operators]
+
+
+def copied_bytes() -> int:
+    return sum(count() for count in counters())
 
 
 def told(verdicts: dict[str, Verdict]) -> dict[str, Any]:

@@ -23,6 +23,13 @@ def mandelbrot(c, steps=30):
     return lax.fori_loop(0, steps, step, (jnp.zeros_like(c), jnp.zeros(c.shape, int)))[1]
 
 
+@jax.jit
+def complex_products(v):
+    for _ in range(4):
+        v = jnp.sin(v @ v / 8)
+    return v
+
+
 done = {
     "sum": a.sum(),
     "jit": jax.jit(lambda v: jnp.sin(v).sum())(a),
@@ -31,6 +38,7 @@ done = {
     "vmap": jax.vmap(lambda row: row @ a)(a),
     "product": a @ a,
     "batched": jnp.einsum("bij,bjk->bik", jnp.stack([a] * 3), jnp.stack([a] * 3)),
+    "complex": complex_products(a + 1j * a.T).imag,
     "integers": a.astype(int) @ a.astype(int),
     "half": (a.astype(jnp.float16) + 1).astype(jnp.float32),
     "bfloat16": (a.astype(jnp.bfloat16) * 2).astype(jnp.float32),
