@@ -1,30 +1,31 @@
-"""Writes ``calls_<framework>.txt`` anew, of each framework that is installed."""
+"""Adds to ``calls_<framework>.txt``: of each framework that is here, or of one that runs what is named."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.conformance.places import PLACES
 from tests.frameworks.installed import NotInstalled, python_with
-from tests.frameworks.recorder import HERE, PROGRAMS, Recorder
+from tests.frameworks.recorder import HERE, MODULES, PROGRAMS, Recorder, listed
 
-WITHIN_S = 1200
-FOLDER = HERE.parent / "xla" / "programs"
+WITHIN_S = 3600
 
 
-def record(framework: str) -> set[str]:
-    """Raises ``NotInstalled``."""
-    python = python_with(framework, f"GPU_KERNELS_{framework.upper()}_PYTHON", f"import {framework}")
+def record(framework: str, runs: Sequence[Sequence[str]]) -> set[str]:
+    """What each run of the framework's Python calls. Raises ``NotInstalled``."""
+    proof = f"import {MODULES.get(framework, framework)}"
+    python = python_with(framework, f"GPU_KERNELS_{framework.upper()}_PYTHON", proof)
     with tempfile.TemporaryDirectory() as folder, PLACES["straight"](1) as process, process() as env:
-        recorder = Recorder(Path(folder))
-        for name in PROGRAMS[framework]:
-            print(f"{framework}: {name}", flush=True)
+        recorder = Recorder(Path(folder), framework)
+        for arguments in runs:
+            print(framework, *arguments, flush=True)
             # What a program says and how it ends is for other tests.
             subprocess.run(
-                [python, str(FOLDER / name)],
+                [python, *arguments],
                 env={**env, **recorder.environment()},
                 capture_output=True,
                 timeout=WITHIN_S,
@@ -33,14 +34,17 @@ def record(framework: str) -> set[str]:
 
 
 def main() -> None:
-    for framework in PROGRAMS:
+    only = sys.argv[1:2]
+    for framework in only or PROGRAMS:
+        runs = [sys.argv[2:]] if sys.argv[2:] else [[str(program)] for program in PROGRAMS[framework]]
         try:
-            calls = record(framework)
+            calls = record(framework, runs)
         except NotInstalled as error:
             print(error, file=sys.stderr)
             continue
-        (HERE / f"calls_{framework}.txt").write_text("".join(f"{call}\n" for call in sorted(calls)))
-        print(f"{framework}: {len(calls)} functions")
+        every = listed(framework) | calls
+        (HERE / f"calls_{framework}.txt").write_text("".join(f"{call}\n" for call in sorted(every)))
+        print(f"{framework}: {len(calls)} functions, {len(every)} on its list")
 
 
 if __name__ == "__main__":

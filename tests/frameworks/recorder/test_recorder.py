@@ -29,7 +29,20 @@ def test_each_function_that_a_framework_calls_is_exported(framework: str) -> Non
     assert missing == []
 
 
-REFUSED: dict[str, str] = {}
+TRIDIAGONAL_FORM = "jax.lax.linalg.tridiagonal alone"
+POLAR = "jax.numpy.linalg.svd alone, and only where it is told to take a polar decomposition"
+SPARSE_SOLVER = "jax.experimental.sparse.linalg.spsolve alone"
+TRIDIAGONAL_SYSTEMS = "jax.lax.linalg.tridiagonal_solve alone"
+REFUSED = {
+    "cusolverDnChetrd_bufferSize": TRIDIAGONAL_FORM,
+    "cusolverDnSsytrd_bufferSize": TRIDIAGONAL_FORM,
+    "cusolverDnXgesvdp_bufferSize": POLAR,
+    "cusolverSpCcsrlsvqr": SPARSE_SOLVER,
+    "cusolverSpScsrlsvqr": SPARSE_SOLVER,
+    "cusparseCgtsv2_bufferSizeExt": TRIDIAGONAL_SYSTEMS,
+    "cusparseSgtsv2StridedBatch_bufferSizeExt": TRIDIAGONAL_SYSTEMS,
+    "cusparseSgtsv2_bufferSizeExt": TRIDIAGONAL_SYSTEMS,
+}
 """Functions that a framework imports or calls and that nothing here computes, each with the reason."""
 
 
@@ -61,7 +74,7 @@ def test_each_function_that_a_framework_imports_or_calls_computes_or_is_refused_
 @pytest.mark.timeout(900)
 def test_a_program_calls_nothing_that_is_not_listed(tmp_path: Path) -> None:
     python = python_with("jax")
-    recorder = Recorder(tmp_path)
+    recorder = Recorder(tmp_path, "jax")
     with PLACES["straight"](1) as process, process() as env:
         done = subprocess.run(
             [python, str(FOLDER / "jax_refusals.py")],
