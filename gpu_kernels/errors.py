@@ -287,6 +287,9 @@ class PoolUnavailable(PoolError):
     code = "pool_unavailable"
     status = 503
 
+    never_sent = False
+    """Whether the request surely reached nobody."""
+
 
 class NotActive(PoolUnavailable):
     """Another controller is the active one; ``details["address"]`` says where, if that is known."""

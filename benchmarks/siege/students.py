@@ -20,6 +20,8 @@ from typing import Any
 
 from gpu_kernels.client import Lease, PoolClient, Slot
 from gpu_kernels.client.keeper import Keeper
+from gpu_kernels.client.lease_holder import LeaseHolder
+from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.remoting.environment import client_environment
 
 SIZE = "0.02 V100"
@@ -49,7 +51,7 @@ class Renewals:
 
 
 class Student:
-    """Has a lease and computes on it, until ``stop``. Is what the keeper keeps."""
+    """Has a lease and computes on it, until ``stop``."""
 
     def __init__(self, url: str, token: str, folder: Path) -> None:
         self.client = PoolClient(url, token)
@@ -57,8 +59,10 @@ class Student:
         self.lost_because: str | None = None
         self._name, self._folder = token, folder
         self.lease: Lease = self.client.ask(SIZE, key=token, slot=Slot("", token), holder=token)
+        self._holder = LeaseHolder.of_granted(LeaseRequest(SIZE, Slot("", token), token, token), self.lease)
+        self._holder.on_lost = self._lost
         self._keeper = Keeper()
-        self._keeper.keep(self.renewals, self)
+        self._keeper.keep(self.renewals, self._holder)
         self._steps = folder / f"{token}.steps"
         self._said = folder / f"{token}.said"
         environment = client_environment(self.lease, os.environ)
@@ -66,23 +70,9 @@ class Student:
             command = [sys.executable, "-I", "-S", str(KERNEL), "steps", str(self._steps)]
             self.kernel = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stderr=said)
 
-    @property
-    def lease_id(self) -> str:
-        return self.lease.id
-
-    @property
-    def epoch(self) -> int:
-        return self.lease.epoch
-
-    @property
-    def ttl(self) -> float:
-        return self.lease.ttl
-
-    def wanted(self) -> bool:
-        return True
-
-    def lost(self, state: str, reason: str) -> None:
-        self.lost_because = reason or state
+    def _lost(self, holder: LeaseHolder) -> None:
+        assert holder.loss is not None
+        self.lost_because = holder.loss.text
 
     def computes(self) -> bool:
         if self.kernel.poll() is not None:
@@ -91,7 +81,7 @@ class Student:
 
     def stop(self) -> dict[str, Any]:
         """What became of this student."""
-        self._keeper.forget(self)
+        self._keeper.forget(self._holder)
         kernel_ended = self.kernel.poll() is not None
         if not kernel_ended:
             self.kernel.kill()

@@ -168,23 +168,42 @@ class HeldByCommand(KeptLease):
         """Raises the refusal, or ``PoolFull`` if nothing became free in time; then nothing is held."""
         course = course or os.environ.get(COURSE) or None
         request = LeaseRequest.of_its_own("run", size, wait, course, preemptible=preemptible)
-        holder = LeaseHolder(request, on_lost=_tell_loss)
+        holder = LeaseHolder(request, on_moved=Outages().tell, on_lost=_tell_loss)
         try:
             client.run(holder.acquire())
         except NotGranted as error:
-            given_back(client, holder)
+            _tell_kept(holder, given_back(client, holder))
             raise PoolFull(_not_granted(error)) from None
         except BaseException:
-            given_back(client, holder)
+            _tell_kept(holder, given_back(client, holder))
             raise
         return cls(client, holder)
 
     def release(self) -> PoolError | None:
         error = super().release()
-        if error is not None:
-            why = f"the slice could not be given back and ends in {self.lease.ttl:g} s: {error.message}"
-            print(f"jupyter gpu run: {why}", file=sys.stderr)
+        _tell_kept(self.holder, error)
         return error
+
+
+class Outages:
+    """Tells once of each outage of the controller while the command waits for its slice."""
+
+    def __init__(self) -> None:
+        self._told: str | None = None
+
+    def tell(self, holder: LeaseHolder) -> None:
+        if holder.trouble is not None and holder.trouble != self._told:
+            print(f"jupyter gpu run: {holder.trouble} It is asked again until it answers.", file=sys.stderr)
+        self._told = holder.trouble
+
+
+def _tell_kept(holder: LeaseHolder, error: PoolError | None) -> None:
+    """Why what was got, if anything, could not be given back."""
+    if error is not None and holder.lease is not None:
+        ends = f"ends in {holder.lease.ttl:g} s"
+        print(
+            f"jupyter gpu run: the slice could not be given back and {ends}: {error.message}", file=sys.stderr
+        )
 
 
 def _not_granted(error: NotGranted) -> str:
@@ -199,5 +218,4 @@ def _not_granted(error: NotGranted) -> str:
 
 def _tell_loss(holder: LeaseHolder) -> None:
     if holder.loss is not None:
-        why = holder.loss.reason or holder.loss.state
-        print(f"jupyter gpu run: the GPU slice was taken back: {why}", file=sys.stderr)
+        print(f"jupyter gpu run: the GPU slice was taken back: {holder.loss.text}", file=sys.stderr)

@@ -86,7 +86,7 @@ class AsyncReservation:
 
     def _lost(self, holder: LeaseHolder) -> None:
         assert holder.loss is not None
-        self._on_lost(holder.loss.reason)
+        self._on_lost(holder.loss.text)
 
     def _interrupt(self, reason: str) -> None:
         """End the block, which runs: a lease is lost only after it was held."""

@@ -86,12 +86,14 @@ def exchange(request: Request[T], controllers: Controllers, timeout: float) -> E
     """
     end = time.monotonic() + timeout + request.wait
     pauses = list(BETWEEN_ROUNDS)
+    sent = False
     while True:
         failure: PoolError | None = None
         for number, url in enumerate(controllers.in_turn()):
             left = max(0.05, end - time.monotonic())
             share = max(0.05, (left - request.wait) / (len(controllers.urls) - number)) + request.wait
             reply = yield Try(url, min(left, share), min(left, share, timeout))
+            sent = sent or not isinstance(reply, _NEVER_SENT)
             away = _away(reply, url, several=len(controllers.urls) > 1)
             if away is None:
                 assert isinstance(reply, httpx.Response)
@@ -110,6 +112,8 @@ def exchange(request: Request[T], controllers: Controllers, timeout: float) -> E
         if failure is None:
             continue  # nothing was done, and the time to ask again was told
         if not pauses or time.monotonic() + pauses[0] >= end:
+            if isinstance(failure, PoolUnavailable):
+                failure.never_sent = not sent
             raise failure
         yield Pause(pauses.pop(0))
 

@@ -1,4 +1,4 @@
-"""Keeps the leases of this process in force: one thread renews all of them in one call.
+"""Keeps the leases of this process in force: one thread renews all of a client's in one call.
 
 Each holder says when it wants to be renewed (``client.lease_holder``); whenever one does, all of its client's
 are. A lease is renewed only while whoever needs it says that he still does (``LeaseHolder.wanted``): a kernel
@@ -15,9 +15,11 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
+from gpu_kernels.client.lease_holder import State
 from gpu_kernels.errors import PoolError
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("gpu_kernels")
 
 SHORTEST_PAUSE_S = 0.1
+AFTER_FAULT_S = 1.0
 
 
 class Renewer(Protocol):
@@ -44,112 +47,137 @@ class Client(Renewer, Protocol):
         """Carry a script out."""
 
 
-class Keeper:
-    """Renews leases until they are forgotten, unwanted or lost. Safe to use from any thread."""
+class Heartbeat:
+    """Renews what is kept for one client; its thread ends by itself when that is nothing any more."""
 
-    def __init__(self) -> None:
-        self._reset()
-
-    def _reset(self) -> None:
+    def __init__(self, client: Renewer) -> None:
+        self._client = client
         self._changed = threading.Condition()
-        self._kept: dict[str, list[tuple[Renewer, LeaseHolder]]] = {}
+        self._kept: list[LeaseHolder] = []
         self._thread: threading.Thread | None = None
         self._outage = False
 
-    def keep(self, client: Renewer, holder: LeaseHolder) -> None:
-        """Renew what ``holder`` holds through ``client`` from now on. What it calls is called by the
-        keeper's thread then, which others wait for.
-        """
+    def keep(self, holder: LeaseHolder) -> None:
         with self._changed:
-            self._kept.setdefault(_lease(holder).id, []).append((client, holder))
+            self._kept.append(holder)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="gpu-lease-keeper", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="gpu-lease-keeper", daemon=True)
+                thread.start()
+                self._thread = thread
             self._changed.notify_all()
 
     def forget(self, holder: LeaseHolder) -> None:
-        """Renew for ``holder`` no longer; who else holds the lease keeps it. Ignored if it is not kept."""
         with self._changed:
-            for lease_id, kept in list(self._kept.items()):
-                kept[:] = [(client, other) for client, other in kept if other is not holder]
-                if not kept:
-                    del self._kept[lease_id]
+            self._kept = [other for other in self._kept if other is not holder]
             self._changed.notify_all()
 
     def holders(self) -> list[LeaseHolder]:
         with self._changed:
-            return [holder for kept in self._kept.values() for _, holder in kept]
-
-    def keeps(self) -> list[str]:
-        """The ids of the leases kept now."""
-        with self._changed:
             return list(self._kept)
 
-    def running(self) -> bool:
-        """Whether the thread runs; it ends by itself when nothing is left to keep."""
+    @property
+    def thread(self) -> threading.Thread | None:
         with self._changed:
-            return self._thread is not None
+            return self._thread
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                # Looked up after each change: a new lease may have a shorter life.
-                while self._kept and (left := min(holder.due_in for holder in self.holders())) > 0:
-                    self._changed.wait(max(left, SHORTEST_PAUSE_S))
-                if not self._kept:
-                    self._thread = None
-                    return
-            self.round()
+        while self._wait():
+            try:
+                self.round()
+            except Exception:
+                log.exception("Renewing GPU leases failed; it is tried again")
+                time.sleep(AFTER_FAULT_S)
+
+    def _wait(self) -> bool:
+        """Until something is due; False when nothing is left to keep, and the thread ends."""
+        with self._changed:
+            # Looked up after each change: a new lease may have a shorter life.
+            while self._kept and (left := min(holder.due_in for holder in self._kept)) > 0:
+                self._changed.wait(max(left, SHORTEST_PAUSE_S))
+            if not self._kept:
+                self._thread = None
+            return bool(self._kept)
 
     def round(self) -> None:
-        """Renew everything that is wanted, once. Never raises: an outage is logged when it begins and when
-        it ends.
-        """
-        by_client: dict[int, tuple[Renewer, dict[str, LeaseHolder]]] = {}
-        with self._changed:
-            kept = [each for holders in self._kept.values() for each in holders]
-        for client, holder in kept:
-            if self._is_over(holder):
+        """Renew everything that is wanted, once. An outage is logged when it begins and when it ends."""
+        for holder in self.holders():
+            if not holder.wanted() or holder.expires():
                 self.forget(holder)
-            else:
-                by_client.setdefault(id(client), (client, {}))[1][_lease(holder).id] = holder
-        for client, group in by_client.values():
-            self._renew(client, group)
-
-    @staticmethod
-    def _is_over(holder: LeaseHolder) -> bool:
-        return not holder.wanted() or holder.expires()
-
-    def _renew(self, client: Renewer, group: dict[str, LeaseHolder]) -> None:
-        with self._changed:
-            all_of_them = {
-                lease_id: [holder for _, holder in self._kept.get(lease_id, ())] for lease_id in group
-            }
-        began = {holder: holder.tries() for holders in all_of_them.values() for holder in holders}
+        began = {holder: holder.tries() for holder in self.holders()}
+        if not began:
+            return
+        leases = {_lease(holder).id: _lease(holder).epoch for holder in began}
         try:
-            answer = client.renew([(lease_id, _lease(holder).epoch) for lease_id, holder in group.items()])
+            answer = self._client.renew(list(leases.items()))
         except Exception as error:
             # Whatever it is (a refused connection, an expired token, a bug), the next round tries again.
             if not self._outage:
-                log.warning("Cannot renew %d GPU lease(s), will go on trying: %s", len(group), error)
+                log.warning("Cannot renew %d GPU lease(s), will go on trying: %s", len(leases), error)
             self._outage = True
             return
         if self._outage:
             log.info("GPU leases are renewed again.")
             self._outage = False
-        with self._changed:
-            still_kept = [
-                each for lease_id in group for _, each in self._kept.get(lease_id, ()) if each in began
-            ]
-            for gone in answer.lost:
-                if gone.id in group:
-                    self._kept.pop(gone.id, None)
-            self._changed.notify_all()
-        for holder in still_kept:
-            try:
-                holder.renewed(began[holder], answer)
-            except Exception:
-                log.exception("Who holds GPU lease %s could not be told of it", _lease(holder).id)
+        gone = {lost.id for lost in answer.lost}
+        for holder in self.holders():
+            if holder in began:
+                if _lease(holder).id in gone:
+                    self.forget(holder)
+                self._tell(holder, began[holder], answer)
+
+    @staticmethod
+    def _tell(holder: LeaseHolder, began: float, answer: Renewal) -> None:
+        try:
+            holder.renewed(began, answer)
+        except Exception:
+            log.exception("Who holds GPU lease %s could not be told of it", _lease(holder).id)
+
+
+class Keeper:
+    """Renews leases until they are forgotten, unwanted or lost: a thread a client, so that one whose
+    controller hangs holds up no other. Safe to use from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._reset()
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._heartbeats: dict[int, Heartbeat] = {}
+
+    def keep(self, client: Renewer, holder: LeaseHolder) -> None:
+        """Renew what ``holder`` holds through ``client`` from now on. What it calls is called by the
+        client's thread then, which others wait for.
+        """
+        with self._lock:
+            for known in [known for known, each in self._heartbeats.items() if each.thread is None]:
+                del self._heartbeats[known]
+            self._heartbeats.setdefault(id(client), Heartbeat(client)).keep(holder)
+
+    def forget(self, holder: LeaseHolder) -> None:
+        """Renew for ``holder`` no longer; who else holds the lease keeps it. Ignored if it is not kept."""
+        for heartbeat in self._all():
+            heartbeat.forget(holder)
+
+    def holders(self) -> list[LeaseHolder]:
+        return [holder for heartbeat in self._all() for holder in heartbeat.holders()]
+
+    def keeps(self) -> list[str]:
+        """The ids of the leases kept now."""
+        return list(dict.fromkeys(_lease(holder).id for holder in self.holders()))
+
+    def threads(self) -> list[threading.Thread]:
+        """Those that run; each ends by itself when nothing is left to keep."""
+        return [each.thread for each in self._all() if each.thread is not None]
+
+    def round(self) -> None:
+        """Renew everything now, besides what the threads do."""
+        for heartbeat in self._all():
+            heartbeat.round()
+
+    def _all(self) -> list[Heartbeat]:
+        with self._lock:
+            return list(self._heartbeats.values())
 
 
 class KeptLease:
@@ -166,7 +194,7 @@ class KeptLease:
 
     def still_in_force(self) -> bool:
         """Ask the controller, by renewing. One that does not answer has not taken anything back."""
-        if self.holder.loss is None:
+        if self.holder.state is State.HELD:
             began = self.holder.tries()
             try:
                 answer = self.client.renew([(self.lease.id, self.lease.epoch)])
@@ -176,7 +204,7 @@ class KeptLease:
                 if any(gone.id == self.lease.id for gone in answer.lost):
                     KEEPER.forget(self.holder)
                 self.holder.renewed(began, answer)
-        return self.holder.loss is None
+        return self.holder.state is State.HELD
 
     def release(self) -> PoolError | None:
         """Give it back, once. Never raises: what cannot be given back expires, since it is kept no longer;

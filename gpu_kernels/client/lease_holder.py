@@ -15,6 +15,7 @@ since its boot, sleep included: a laptop that was closed has lost its trust.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -55,10 +56,17 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Why a lease is lost. ``state`` is the controller's word for it now."""
+    """Why a lease is lost. ``state`` is the controller's word for it now. ``by_controller``: whether it said
+    so; else only our trust is over, and it may still be in force.
+    """
 
     state: str
     reason: str
+    by_controller: bool
+
+    @property
+    def text(self) -> str:
+        return self.reason or self.state
 
 
 class Withdrawn(GPUKernelsError):
@@ -139,6 +147,8 @@ class LeaseHolder:
         self._unanswered = False
         """Whether the controller may know more of the request than we do."""
         self._explained: tuple[int | None, float] | None = None
+        self._away: PoolError | None = None
+        self._losing = threading.Lock()
 
     @classmethod
     def of_granted(cls, request: LeaseRequest, lease: Lease) -> LeaseHolder:
@@ -173,7 +183,7 @@ class LeaseHolder:
 
     def lost_error(self) -> LeaseLost:
         assert self.lease is not None
-        why = "It was not renewed in time." if self.loss is None else self.loss.reason or self.loss.state
+        why = "It was not renewed in time." if self.loss is None else self.loss.text
         return LeaseLost(
             f"The lease of {self.lease.size} is lost: {why}\nAsk for another one to go on.",
             details={"lease": self.lease.id},
@@ -215,8 +225,8 @@ class LeaseHolder:
             try:
                 lease: Lease = yield self.request.call(IN_LINE_S if self._is_endless else self._left())
             except PoolError as error:
-                self._unanswered = isinstance(error, AWAY)
-                if self._unanswered and self._outlives_outages and self._left() > 0:
+                self._unanswered = isinstance(error, AWAY) and not getattr(error, "never_sent", False)
+                if isinstance(error, AWAY) and self._outlives_outages and self._left() > 0:
                     yield self._be_away(error, pause)
                     pause = min(2 * pause, LONGEST_RETRY_S)
                 elif self._settles(error):
@@ -234,6 +244,8 @@ class LeaseHolder:
             if not self.wanted():
                 raise self._withdrawn()
             if self._left() <= 0:
+                if self._away is not None:
+                    raise self._away
                 raise NotGranted(lease, self.request.wait, (yield from self._told(lease)))
             lease = yield from self._look_up(lease)
             if self._must_say_again(lease, said):
@@ -308,7 +320,7 @@ class LeaseHolder:
         return ending and self._is_endless and self._clock() - self._began < SETTLES_S
 
     def _be_away(self, error: PoolError, pause: float) -> Pause:
-        self.trouble = str(error).splitlines()[0]
+        self._away, self.trouble = error, str(error).splitlines()[0]
         self._on_moved(self)
         return Pause(min(pause, self._left()))
 
@@ -318,12 +330,13 @@ class LeaseHolder:
     def _note(self, lease: Lease, began: float) -> None:
         """What the controller answered to a call that began then."""
         before, self.lease, self._unanswered = self.lease, lease, False
-        self._looked_at, self.trouble = self._clock(), None
+        self._looked_at, self.trouble, self._away = self._clock(), None, None
         if lease.queued:
             self.state = State.QUEUED
         elif lease.in_force:
             self._trust(began, lease.expires_in or 0.0)
-        if before is None or (before.position, before.starts_in) != (lease.position, lease.starts_in):
+        moved = before is None or (before.position, before.starts_in) != (lease.position, lease.starts_in)
+        if moved and (before is None or lease.queued):
             self._on_moved(self)
 
     # --- holding ----------------------------------------------------------------------------------------
@@ -339,7 +352,8 @@ class LeaseHolder:
         if not self._by_trust or self._clock() < self.trusted_until:
             return False
         assert self.lease is not None
-        self.lose("expired", f"It could not be renewed for {self.lease.ttl:g} s, so that it may be over.")
+        why = f"It could not be renewed for {self.lease.ttl:g} s, so that it may be over."
+        self._lose(Loss("expired", why, by_controller=False))
         return True
 
     def tries(self) -> float:
@@ -354,7 +368,7 @@ class LeaseHolder:
         assert self.lease is not None
         for gone in answer.lost:
             if gone.id == self.lease.id:
-                self.lose(gone.state, gone.reason or "")
+                self._lose(Loss(gone.state, gone.reason or "", by_controller=True))
         if self.lease.id in answer.renewed:
             self._trust(began, answer.renewed[self.lease.id])
 
@@ -377,15 +391,18 @@ class LeaseHolder:
     def _trust(self, began: float, expires_in: float) -> None:
         assert self.lease is not None
         self.trusted_until = max(self.trusted_until, began + expires_in)
-        self._next_renewal = began + max(SHORTEST_PERIOD_S, self.lease.ttl / RENEWALS_A_LIFE)
+        life = min(self.lease.ttl, expires_in)
+        self._next_renewal = began + max(SHORTEST_PERIOD_S, life / RENEWALS_A_LIFE)
 
-    def lose(self, state: str, reason: str) -> None:
-        """The lease can no longer be relied upon."""
-        if self.loss is not None or self.state is State.OVER:
-            return
-        self.loss, was_held = Loss(state, reason), self.state is State.HELD
+    def _lose(self, loss: Loss) -> None:
+        """The lease can no longer be relied upon. Two threads may hear of it at once."""
+        with self._losing:
+            if self.loss is not None or self.state is State.OVER:
+                return
+            self.loss, was_held = loss, self.state is State.HELD
+            if was_held:
+                self.state = State.LOST
         if was_held:
-            self.state = State.LOST
             self.on_lost(self)
 
     # --- giving back ------------------------------------------------------------------------------------
@@ -398,5 +415,7 @@ class LeaseHolder:
         self.state, lease = State.OVER, self.lease
         if self._unanswered and self.request.holds_nothing_else:
             yield from calls.release_holder(self.request.holder)
-        elif lease is not None and self.loss is None and (lease.queued or lease.in_force):
+        elif self.loss is not None and self.loss.by_controller:
+            return
+        elif lease is not None and (lease.queued or lease.in_force):
             yield calls.release(lease.id, self.request.holder)

@@ -28,7 +28,7 @@ class Leased:
     @property
     def lost(self) -> str | None:
         """Why the lease is lost, None while it is not."""
-        return None if self._holder.loss is None else self._holder.loss.reason
+        return None if self._holder.loss is None else self._holder.loss.text
 
     def check(self) -> None:
         """Raises ``LeaseLost`` if the lease cannot be relied upon any more."""

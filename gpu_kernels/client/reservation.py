@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from gpu_kernels.client.answers import Lease
-from gpu_kernels.client.keeper import KeptLease, given_back
+from gpu_kernels.client.keeper import KEEPER, KeptLease, given_back
 from gpu_kernels.client.lease_holder import LeaseHolder
 from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.client.leased import Leased
@@ -52,11 +52,12 @@ class Reservation:
     def __enter__(self) -> Leased:
         try:
             self._client.run(self._holder.acquire())
+            self._kept = KeptLease(self._client, self._holder)
+            self._kept.keep()
         except BaseException:
+            KEEPER.forget(self._holder)
             given_back(self._client, self._holder)
             raise
-        self._kept = KeptLease(self._client, self._holder)
-        self._kept.keep()
         return Leased(self._holder)
 
     def __exit__(
@@ -69,5 +70,5 @@ class Reservation:
         """The keeper's thread has others to renew: whoever is told may take his time in one of his own."""
         if self._on_lost is not None and holder.loss is not None:
             threading.Thread(
-                target=self._on_lost, args=(holder.loss.reason,), name="gpu-lease-lost", daemon=True
+                target=self._on_lost, args=(holder.loss.text,), name="gpu-lease-lost", daemon=True
             ).start()

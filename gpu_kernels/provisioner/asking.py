@@ -8,11 +8,10 @@ that has a ``wait`` is refused when that is over.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
 from gpu_kernels.client import Lease, PoolClient
-from gpu_kernels.client.lease_holder import RETRY_S, LeaseHolder, NotGranted, Withdrawn
+from gpu_kernels.client.lease_holder import LeaseHolder, NotGranted, Withdrawn
 from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.errors import GPUKernelsError
 from gpu_kernels.provisioner import texts
@@ -23,8 +22,7 @@ THREAD_NAME = "gpu-lease-line"
 
 class Asking:
     """``ended`` is called once, in the request's thread: with None if the lease is held, else with the
-    error. ``moved`` is called when what is known of the place in the line has changed. ``after``: the request
-    of the same slot that this one is to be in place of, so it must not reach the controller before that.
+    error. ``moved`` is called when what is known of the place in the line has changed.
     """
 
     def __init__(
@@ -35,16 +33,14 @@ class Asking:
         *,
         ended: Callable[[Asking, Exception | None], object],
         moved: Callable[[], object],
-        after: Asking | None = None,
     ) -> None:
         self.client = client
-        self.since = time.monotonic()
-        self.answered = threading.Event()
-        """Whether the controller has said anything to it, or it is over."""
-        self.holder = LeaseHolder(request, outlives_outages=True, wanted=self._wanted, on_moved=self._note)
-        self._after = after
+        self.holder = LeaseHolder(
+            request, outlives_outages=True, wanted=self._wanted, on_moved=lambda holder: moved()
+        )
+        self.started = False
         self._life = life
-        self._ended, self._moved = ended, moved
+        self._ended = ended
         self._withdrawn = threading.Event()
         self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
 
@@ -57,6 +53,7 @@ class Asking:
         return self.holder.lease
 
     def start(self) -> None:
+        self.started = True
         self._thread.start()
 
     def withdraw(self) -> None:
@@ -65,13 +62,17 @@ class Asking:
 
     def finished(self, timeout: float | None = None) -> bool:
         """Whether the thread has ended, within ``timeout`` seconds; nothing is asked for then."""
-        self._thread.join(timeout)
+        if self.started:
+            self._thread.join(timeout)
         return not self._thread.is_alive()
+
+    def give_back(self) -> None:
+        """What it got or waits for. Never raises; blocks for a call."""
+        give_back(self.client, self.holder)
 
     def _run(self) -> None:
         failure: Exception | None = None
         try:
-            self._wait_for_its_turn()
             self.client.run(self.holder.acquire(), pause=self._withdrawn.wait)
         except Withdrawn as error:
             failure = error if self._withdrawn.is_set() else Withdrawn("The kernel has died.")
@@ -83,18 +84,8 @@ class Asking:
             log.exception("Asking for a GPU slice failed")
             failure = error
         if failure is not None:
-            give_back(self.client, self.holder)
-        self.answered.set()
+            self.give_back()
         self._ended(self, failure)
-
-    def _wait_for_its_turn(self) -> None:
-        while self._after is not None:
-            if not self._wanted():
-                raise Withdrawn("The request was withdrawn.")
-            if self._after.answered.wait(RETRY_S):
-                # What was withdrawn before its own turn had asked nothing: then it is the turn of what that
-                # waited for, which may be on its way still. Its thread writes this no more once it is over.
-                self._after = self._after._after
 
     def _wanted(self) -> bool:
         if self._withdrawn.is_set():
@@ -103,8 +94,3 @@ class Asking:
             return True
         log.info("Kernel %s has died for good; it waits for a GPU no longer.", self.request.holder)
         return False
-
-    def _note(self, holder: LeaseHolder) -> None:
-        if holder.lease is not None:
-            self.answered.set()
-        self._moved()

@@ -1,27 +1,31 @@
 """A kernel and its slice, seen from the Jupyter server: what it asked for, and how that stands.
 
-The states and what may happen in each are in docs/design/lab.md. Everything here may be called from any
-thread; what asks the controller says that it blocks. The lock is never held while somebody is asked.
+What may happen in which state is in ``lifecycle``; this is what carries it out: threads, calls, and who is
+told. Everything here may be called from any thread; what asks the controller says that it blocks. The lock is
+never held while somebody is asked.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpu_kernels import units
 from gpu_kernels.client import Lease
-from gpu_kernels.client.lease_holder import LeaseHolder, Withdrawn
+from gpu_kernels.client.lease_holder import LeaseHolder
 from gpu_kernels.client.lease_request import LeaseRequest
-from gpu_kernels.errors import GPUKernelsError, InvalidSize, PoolError
+from gpu_kernels.errors import InvalidSize, PoolError
 from gpu_kernels.provisioner import leasing, texts
 from gpu_kernels.provisioner.asking import Asking
 from gpu_kernels.provisioner.leasing import HeldLease, Life
+from gpu_kernels.provisioner.lifecycle import Asked, Do, Effect, Standing, Transition
 
 if TYPE_CHECKING:
     from gpu_kernels.provisioner.snapshot import Use
@@ -83,30 +87,18 @@ class Attachment:
         self.kernel_id = kernel_id
         self._keeps_size = keeps_size
         self.life = Life(alive)
-        self.wish: LeaseRequest | None = None
         self.use: Use | None = None
         """What was last heard of the slice's use; whoever looks keeps it here."""
         self._on_change = changed
         self._changed = threading.Condition()
         self._changes = 0
         self._watching: list[Callable[[], object]] = []
-        self._held: HeldLease | None = None
-        self._asking: Asking | None = None
-        self._newest: Asking | None = None
-        """The last one that was started; it may still be on its way though it was given up."""
-        self._earlier: list[Asking] = []
-        """What the request on its way is in place of: which stand until the controller has answered."""
-        self._left: list[Asking] = []
-        """Of these, what the controller has ended while its answer to the newest was still on its way."""
-        self._refusal: Exception | None = None
-        self._own: LeaseRequest | None = None
-        """For what it was granted last, or is started for: what is asked for where nothing else is said."""
-        self._declined: str | None = None
-        self._loss: str | None = None
-        self._text = texts.NOT_ASKED
-        self._course: str | None = None
-        self._given_back_by_user = False
-        self._ended = False
+        self._standing = Standing()
+        self._numbers = itertools.count()
+        self._requests: dict[int, Asking] = {}
+        """Those whose threads may still run, or are to be started, by their numbers in the standing."""
+        self._leases: dict[int, HeldLease] = {}
+        """What is held, by the number of the request that got it."""
 
     # --- looking ----------------------------------------------------------------------------------------
 
@@ -115,25 +107,39 @@ class Attachment:
             return self._view()
 
     def _view(self) -> View:
-        held, asking, error, lost = self._held, self._asking, self._refusal, self._loss is not None
-        place = None if asking is None else _place(asking)
-        size = self.wish.size if self.wish is not None else ""
-        course = self._course or (self.wish.course if self.wish is not None else None) or ""
-        if held is not None:
-            lease, text = held.lease, texts.attached(held.lease)
-            return View("attached", lease.size, lease.course, lease, place, text, None, self._declined)
-        if place is not None:
-            waiting_for = asking.lease if asking is not None else None
-            return View("waiting", place.size, course, waiting_for, place, place.text, None, self._declined)
-        if error is not None:
-            return View("refused", size, course, None, None, self._text, error, lost=lost)
-        return View("released", size, course, None, None, self._text, None, self._declined, lost)
+        now = self._standing
+        place = None if now.wanted is None else self._place(now.wanted)
+        size = now.wish.size if now.wish is not None else ""
+        course = now.course or (now.wish.course if now.wish is not None else None) or ""
+        lost = now.loss is not None
+        if now.held is not None:
+            lease = now.held.lease
+            text = texts.attached(lease)
+            return View("attached", lease.size, lease.course, lease, place, text, None, now.declined)
+        if now.wanted is not None and place is not None:
+            waiting_for = self._requests[now.wanted.number].lease
+            return View("waiting", place.size, course, waiting_for, place, place.text, None, now.declined)
+        if now.refusal is not None:
+            return View("refused", size, course, None, None, now.text, now.refusal, lost=lost)
+        return View("released", size, course, None, None, now.text, None, now.declined, lost)
+
+    def _place(self, asked: Asked) -> Place:
+        holder, size = self._requests[asked.number].holder, asked.request.size
+        text = texts.waiting(size, holder.position, holder.starts_in, holder.why, holder.trouble)
+        return Place(size, holder.position, holder.starts_in, time.monotonic() - asked.since, text)
+
+    @property
+    def asking(self) -> Asking | None:
+        """The request that is on its way or in the line."""
+        with self._changed:
+            wanted = self._standing.wanted
+            return None if wanted is None else self._requests[wanted.number]
 
     @property
     def asks(self) -> bool:
         """Whether a request is on its way or in the line."""
         with self._changed:
-            return self._asking is not None
+            return self._standing.wanted is not None
 
     @property
     def changes(self) -> int:
@@ -174,6 +180,11 @@ class Attachment:
 
     # --- asking -----------------------------------------------------------------------------------------
 
+    def be_for(self, wish: LeaseRequest) -> None:
+        """What is asked for where nothing else is said; nothing is asked for by this."""
+        with self._changed:
+            self._standing = replace(self._standing, wish=wish)
+
     def ask(self, wish: LeaseRequest, patience: float | None = None, *, if_idle: bool = False) -> None:
         """Stand in the line for ``wish``, in place of what was asked for before, which stays if this is
         refused; ``if_idle``: unless there is a slice or a request by now. Does not block.
@@ -181,28 +192,29 @@ class Attachment:
         Raises ``PoolUnavailable`` or ``Unauthenticated`` where this process knows no pool.
         """
         client = leasing.client_of_this_process()
-        with self._changed:
-            if self._ended or (if_idle and (self._held is not None or self._asking is not None)):
-                return
+        number = next(self._numbers)
+
+        def event(transition: Transition) -> None:
             # Who waits beside a slice of his own does not wait for others of his course: that may be what
             # stands in the way.
-            for_course = patience is None and self._held is None
+            for_course = patience is None and transition.now.held is None
             request = replace(wish, wait=patience, wait_for_course=for_course)
-            asking = Asking(
-                client, request, self.life, ended=self._asked, moved=self._moved, after=self._newest
-            )
-            asking.start()  # before it is to be seen: whoever withdraws it waits for its thread
-            if self._asking is not None:
-                self._earlier.append(self._asking)
-            self._asking = self._newest = asking
-            self.wish, self._refusal, self._declined = wish, None, None
-            self._own, self._given_back_by_user = self._own or wish, False
-        self._note_change()
+            transition.ask(number, request, time.monotonic(), if_idle=if_idle)
+            wanted = transition.now.wanted
+            if wanted is not None and wanted.number == number:
+                self._requests[number] = Asking(
+                    client,
+                    request,
+                    self.life,
+                    ended=lambda _, error: self._over(number, error),
+                    moved=lambda: self._moved(number),
+                )
+
+        self._happen(event)
 
     def check(self) -> None:
         """Find out now whether the slice was taken back. Blocks for a call."""
-        with self._changed:
-            held = self._held
+        held = self._held()
         if held is not None:
             held.still_in_force()
 
@@ -211,11 +223,12 @@ class Attachment:
 
         A lease in force is asked for, since it may have been taken back a moment ago.
         """
+        held = self._held()
         with self._changed:
-            held, asking, wish = self._held, self._asking, self.wish
+            asks, wish = self._standing.wanted is not None, self._standing.wish
         if wish is None or (held is not None and held.still_in_force()):
             return
-        if asking is None:
+        if not asks:
             self._ask_or_refuse(wish.anew(), if_idle=True)
 
     def attach(self, size: str) -> str:
@@ -226,10 +239,11 @@ class Attachment:
         """
         exact = str(units.parse_size(size))
         with self._changed:
-            held, asking, wish = self._held, self._asking, self.wish
+            now = self._standing
+        wish, held, wanted = now.wish, now.held, now.wanted
         if self._keeps_size and (wish is None or exact != str(units.parse_size(wish.size))):
             raise InvalidSize(texts.KEEPS_SIZE)
-        if wish is None or (asking is not None and asking.request.size == exact):
+        if wish is None or (wanted is not None and wanted.request.size == exact):
             return exact
         if held is not None and held.lease.size == exact:
             self.keep()
@@ -240,43 +254,18 @@ class Attachment:
 
     def keep(self) -> None:
         """Leave the line for another size, and stay with what there is. Blocks for a call."""
-        with self._changed:
-            held, asking = self._held, self._asking
-            if held is None or asking is None or self.wish is None:
-                return
-            leaving = [*self._take_earlier(), asking]
-            self._asking, self.wish = None, self._own_again()
-        _leave(leaving)
-        self._note_change()
+        self._happen(Transition.keep)
 
     def release(self, text: str | None = None) -> None:
         """Give the slice back, or leave the line; the next CUDA call asks anew. Blocks for a call."""
-        with self._changed:
-            held, asking = self._held, self._asking
-            leaving = [*self._take_earlier(), *([] if asking is None else [asking])]
-            self._held = self._asking = self._refusal = self._declined = None
-            self._given_back_by_user, self._loss = True, None
-            if held is None and asking is None:
-                self._text = texts.NOTHING_TO_GIVE_BACK
-            else:
-                size = (
-                    held.lease.size if held is not None else asking.request.size if asking is not None else ""
-                )
-                self._text = text or texts.given_back(size, held=held is not None)
-                self.wish = self._own_again()
-        _leave(leaving)
-        if held is not None:
-            held.release()
-        self._note_change()
+        self._happen(lambda transition: transition.release(text))
 
     def _ask_or_refuse(self, wish: LeaseRequest, *, if_idle: bool = False) -> None:
         try:
             self.ask(wish, if_idle=if_idle)
         except PoolError as error:
-            with self._changed:
-                self._refuse(wish, error)
-                view = self._view()
-            self._note_change(view)
+            refusal = error
+            self._happen(lambda transition: transition.refuse(wish, refusal))
 
     # --- the kernel's life ------------------------------------------------------------------------------
 
@@ -286,29 +275,28 @@ class Attachment:
         """
         self.life.starting()
         with self._changed:
-            given_back = self._given_back_by_user
+            given_back = self._standing.given_back_by_user
         if not given_back:
             self.want()
 
     def resume(self, wish: LeaseRequest, lease_id: str) -> None:
         """Hold a lease that an earlier process of the same user took, if it still is. Blocks for a call."""
-        with self._changed:
-            self.wish = self._own = wish
+        number = next(self._numbers)
+        lease: Lease | None = None
         try:
             client = leasing.client_of_this_process()
             lease = client.get(lease_id)
         except PoolError as error:
             leasing.log.warning("GPU lease %s cannot be taken up again: %s", lease_id, error.log_message)
-            return
-        if lease.in_force:
-            held = HeldLease(client, LeaseHolder.of_granted(wish, lease), self.life, self._lost)
-            held.keep()
-            with self._changed:
-                ended = self._ended
-                self._held = None if ended else held
-            if ended:
-                held.release()
-            self._note_change()
+        in_force = lease if lease is not None and lease.in_force else None
+
+        def event(transition: Transition) -> None:
+            if in_force is not None:
+                held = HeldLease(client, LeaseHolder.of_granted(wish, in_force), self.life)
+                self._leases[number] = held
+            transition.resumed(number, wish, in_force)
+
+        self._happen(event)
 
     def end(self) -> None:
         """The kernel is gone for good: nothing is left, and nothing is asked for any more. Blocks for a call.
@@ -316,109 +304,98 @@ class Attachment:
         Never raises.
         """
         with self._changed:
-            self._ended = True
-            asked = [*self._earlier, *([] if self._asking is None else [self._asking])]
-        self.release()
+            asked = list(self._requests.values())
+        self._happen(Transition.end)
         end = time.monotonic() + WITHDRAWN_WITHIN_S
         for asking in asked:
             asking.finished(max(0.0, end - time.monotonic()))
 
     # --- what others tell -------------------------------------------------------------------------------
 
-    def _moved(self) -> None:
-        """Called by a request's thread when more is known of its place. What the newest is in place of has
-        left the line by its first answer: the controller ended it then, and perhaps handed on its place.
-        """
-        left: list[Asking] = []
+    def _moved(self, number: int) -> None:
+        """Called by a request's thread when more is known of its place."""
         with self._changed:
-            asking = self._asking
-            if asking is not None and asking.lease is not None:
-                left = [*self._left, *self._take_earlier()]
-                for before in left:
-                    if before.lease is not None and before.lease.created_at == asking.lease.created_at:
-                        asking.since = min(asking.since, before.since)
-        for before in left:
-            before.withdraw()
-        self._note_change()
+            asking = self._requests.get(number)
+            lease = None if asking is None else asking.lease
+        if lease is None:
+            self._note_change(self.view())
+        else:
+            answered = lease
+            self._happen(lambda transition: transition.heard(number, answered))
 
-    def _asked(self, asking: Asking, error: Exception | None) -> None:
+    def _over(self, number: int, error: Exception | None) -> None:
         """Called by a request's thread when it is over."""
-        lease = asking.lease if error is None else None
         with self._changed:
-            current = self._asking is asking
-            expected = current or asking in self._earlier
-            if current:
-                self._asking = None
-            elif expected:
-                self._earlier.remove(asking)
-                if lease is None:
-                    self._left.append(asking)
-            old = None
-            if expected and lease is not None:
-                old = self._hold(asking, lease)
-            elif current and error is not None:
-                self._refuse(asking.request, error)
-            if self._asking is None:
-                self._left = []
-            view = self._view()
-        if not expected and lease is not None:
-            leasing.give_back(asking.client, asking.holder)
-        if old is not None and lease is not None and old.lease.id != lease.id:
-            old.release()
-        self._note_change(view)
-
-    def _hold(self, asking: Asking, lease: Lease) -> HeldLease | None:
-        """The lease is the kernel's now; what it had before."""
-        old, self._course, self._loss = self._held, lease.course, None
-        self._own = asking.request
-        if self._asking is None:
-            self.wish = asking.request
-        self._held = HeldLease(asking.client, asking.holder, self.life, self._lost)
-        self._held.keep()
-        return old
-
-    def _take_earlier(self) -> list[Asking]:
-        earlier, self._earlier, self._left = self._earlier, [], []
-        return earlier
-
-    def _own_again(self) -> LeaseRequest | None:
-        return self.wish if self._own is None else self._own.anew()
-
-    def _refuse(self, wish: LeaseRequest, error: Exception) -> None:
-        """Another size than the kernel's own leaves all as it was, and any leaves the place of an earlier
-        request.
-        """
-        if isinstance(error, Withdrawn):
-            self._text = str(error)
-            return
-        text = str(error) if isinstance(error, GPUKernelsError) else texts.FAULT
-        if self._earlier:
-            self._asking = self._earlier.pop()
-            self.wish = self._asking.request
-            self._declined = texts.declined_in_line(text, self.wish.size)
-            return
-        if self._own is not None and self._own.size != wish.size:
-            self.wish = self._own_again()
-            kept = None if self._held is None else self._held.lease.size
-            self._declined = texts.declined(text, kept, self._own.size)
-            return
-        self._text = text if self._loss is None else f"{self._loss}\n{text}"
-        self._refusal = error
+            lease = self._requests[number].lease
+        if error is not None:
+            failure = error
+            self._happen(lambda transition: transition.failed(number, failure))
+        else:
+            assert lease is not None
+            granted = lease
+            self._happen(lambda transition: transition.granted(number, granted))
+        with self._changed:
+            del self._requests[number]
 
     def _lost(self, held: HeldLease) -> None:
         """Called by the keeper, or who asked: the controller has ended the lease."""
         with self._changed:
-            if self._held is not held:
-                return
-            self._held = None
-            self._loss = texts.lost(held.lease.size, held.gone or "")
-            self._text = texts.taken_back(self._loss)
-        self._note_change()
+            numbers = [number for number, each in self._leases.items() if each is held]
+            for number in numbers:
+                del self._leases[number]
+        text = texts.lost(held.lease.size, held.gone or "")
+        for number in numbers:
+            self._happen(partial(Transition.lost, number=number, text=text))
 
-    def _note_change(self, view: View | None = None) -> None:
-        """``view``: how it stood right after the change; None where nobody can have changed it since."""
+    # --- carrying out -----------------------------------------------------------------------------------
+
+    def _happen(self, event: Callable[[Transition], object]) -> None:
+        """What the event makes of the standing, and all that follows from it. Blocks for a call where
+        something is given back.
+        """
         with self._changed:
-            view = view or self._view()
+            transition = Transition(self._standing)
+            event(transition)
+            changed = transition.now is not self._standing
+            self._standing = transition.now
+            later = [act for effect in transition.effects if (act := self._begin(effect)) is not None]
+            view = self._view()
+        for act in later:
+            act()
+        if changed:
+            self._note_change(view)
+
+    def _begin(self, effect: Effect) -> Callable[[], object] | None:
+        """The part of an effect that asks nobody; the rest of it, for when the lock is not held."""
+        number = effect.number
+        asking = self._requests.get(number)
+        if effect.do is Do.START and asking is not None:
+            asking.start()  # before it is to be seen: whoever withdraws it waits for its thread
+        elif effect.do is Do.LEAVE and asking is not None:
+            asking.withdraw()
+            if not asking.started:
+                del self._requests[number]
+            return asking.give_back  # now: its thread may be in a long poll
+        elif effect.do is Do.HOLD:
+            if number not in self._leases and asking is not None:
+                self._leases[number] = HeldLease(asking.client, asking.holder, self.life)
+            held = self._leases[number]
+            held.on_lost = self._lost
+            held.keep()
+        elif effect.do is Do.GIVE_BACK:
+            if (held_no_longer := self._leases.pop(number, None)) is not None:
+                return held_no_longer.release
+            return None if asking is None else asking.give_back
+        return None
+
+    def _held(self) -> HeldLease | None:
+        with self._changed:
+            held = self._standing.held
+            return None if held is None else self._leases.get(held.number)
+
+    def _note_change(self, view: View) -> None:
+        """``view``: how it stood right after the change."""
+        with self._changed:
             self._changes += 1
             self._changed.notify_all()
             watching = list(self._watching)
@@ -431,24 +408,11 @@ class Attachment:
 
     def explained(self) -> None:
         """Somebody is shown the line: the controller is asked for the reason too."""
-        with self._changed:
-            if self._asking is not None:
-                self._asking.holder.explain = True
+        asking = self.asking
+        if asking is not None:
+            asking.holder.explain = True
 
     def public(self) -> Mapping[str, Any] | None:
         """What may be written down of its lease."""
-        with self._changed:
-            return None if self._held is None else self._held.public()
-
-
-def _place(asking: Asking) -> Place:
-    holder, size = asking.holder, asking.request.size
-    text = texts.waiting(size, holder.position, holder.starts_in, holder.why, holder.trouble)
-    return Place(size, holder.position, holder.starts_in, time.monotonic() - asking.since, text)
-
-
-def _leave(leaving: Iterable[Asking]) -> None:
-    """Leave the line now: the threads may be in a long poll."""
-    for asking in leaving:
-        asking.withdraw()
-        leasing.give_back(asking.client, asking.holder)
+        held = self._held()
+        return None if held is None else held.public()

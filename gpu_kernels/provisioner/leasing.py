@@ -58,15 +58,10 @@ class HeldLease(KeptLease):
     the controller has ended it: the kernel goes on without a GPU.
     """
 
-    def __init__(
-        self,
-        client: PoolClient,
-        holder: LeaseHolder,
-        life: Life,
-        on_lost: Callable[[HeldLease], object] | None = None,
-    ) -> None:
+    def __init__(self, client: PoolClient, holder: LeaseHolder, life: Life) -> None:
         super().__init__(client, holder)
-        self._life, self._on_lost = life, on_lost
+        self.on_lost: Callable[[HeldLease], object] = lambda held: None
+        self._life = life
         self._kernel = holder.request.holder
         holder.wanted, holder.on_lost = self._wanted, self._lost
 
@@ -101,8 +96,7 @@ class HeldLease(KeptLease):
         log.log(
             level, "Kernel %s lost its GPU lease %s (%s): %s", self._kernel, self.lease.id, state, self.gone
         )
-        if self._on_lost is not None:
-            self._on_lost(self)
+        self.on_lost(self)
 
 
 def give_back(client: PoolClient, holder: LeaseHolder) -> None:

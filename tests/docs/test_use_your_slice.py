@@ -108,7 +108,7 @@ def test_the_first_cuda_call_shows_the_line_and_goes_on_by_itself_when_the_slice
     blocker = lab.ada.ask("0.49 V100", key="b", slot=Slot("", "b"), holder="blocker")
 
     def is_shown_the_line() -> bool:
-        asking = [each._asking for each in attachments.all()]
+        asking = [each.asking for each in attachments.all()]
         return any(each is not None and each.holder.explain for each in asking)
 
     def give_when_the_call_waits() -> None:

@@ -74,7 +74,7 @@ def full_until_a_cell_waits(lab: Lab) -> Iterator[None]:
     blocker = lab.ada.ask("0.49 V100", key="b", slot=Slot("", "b"), holder="blocker")
 
     def give_when_the_cell_waits() -> None:
-        waits = lambda: any(each._asking and each._asking.holder.explain for each in attachments.all())  # noqa: E731
+        waits = lambda: any(each.asking and each.asking.holder.explain for each in attachments.all())  # noqa: E731
         wait_until(waits, within=300)
         lab.ada.release(blocker.id, "blocker")
 

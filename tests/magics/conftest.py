@@ -23,7 +23,7 @@ def attachment(pool, monkeypatch, tmp_path):  # noqa: F811
     # Tests that run beside this one have a kernel of the same name: each its own folder for the socket.
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
     made = Attachment("kernel-1", lambda: True)
-    made.wish = LeaseRequest("0.02 V100", Slot("", "a"), "key-1", "kernel-1")
+    made.be_for(LeaseRequest("0.02 V100", Slot("", "a"), "key-1", "kernel-1"))
     point = AttachPoint(made)
     monkeypatch.setenv("GPU_KERNELS_ATTACH", point.address)
     for name in LEASE_VARIABLES:

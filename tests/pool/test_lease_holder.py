@@ -172,6 +172,9 @@ def test_what_is_held_is_kept_or_told_to_be_lost_once(wait: Any, how: Any) -> No
         assert told == [holder] * lost, steps
         assert lost or controller.living, steps
         assert not lost or holder.trusted_for == 0, steps
+        controller.steps = []
+        carry_out(holder.release(), controller)
+        assert controller.living == [], steps
 
 
 def test_a_lease_that_nobody_may_know_of_is_found_by_its_holder() -> None:
@@ -195,3 +198,16 @@ def test_who_is_not_wanted_any_longer_leaves_the_queue() -> None:
     assert [lease.state for lease in controller.leases.values()] == ["queued"]
     carry_out(holder.release(), controller)
     assert controller.living == []
+
+
+def test_a_controller_that_is_away_at_the_end_of_the_wait_is_what_is_told() -> None:
+    holder, _, outcome = played(("pass", *("away",) * 200), 20.0)
+    assert isinstance(outcome, PoolUnavailable)
+    assert holder.trouble == "away"
+
+
+def test_a_loss_without_a_reason_is_told_by_its_state() -> None:
+    told: list[str] = []
+    holder, _, lease = played((), 0.0, on_lost=lambda holder: told.append(holder.loss.text))
+    holder.renewed(0.0, Renewal({}, (Lost(lease.id, "released", ""),)))
+    assert told == ["released"]

@@ -65,15 +65,14 @@ def test_who_asks_again_after_a_withdrawn_request_waits_for_the_one_before_that(
     slow = SlowOnTheWay(pool.url, "0.02 V100")
     let_through = slow.through["0.02 V100"]
     attachment = asking(slow, "0.02 V100")
-    first = attachment._asking
     wait_until(lambda: slow.sent == ["first"])
     attachment.attach("0.05 V100")
-    second = attachment._asking
+    second = attachment.asking
     attachment.release()
     assert second.finished(60)
     attachment.want()
-    third = attachment._asking
-    wait_until(lambda: third._after is first or len(slow.sent) > 1)
+    third = attachment.asking
+    assert [second.started, third.started] == [False, False]
     assert slow.sent == ["first"]
     let_through.set()
     assert settled(attachment, 60).state == "attached"
@@ -86,13 +85,13 @@ def test_a_smaller_size_waits_since_the_first_did_though_that_is_told_of_its_end
     pool.student.ask("1 V100", key="b", slot=Slot("", "b"), holder="blocker")
     slow = SlowOnTheWayBack(pool.url, "0.02 V100")
     attachment = asking(slow, "0.05 V100")
-    first = attachment._asking
+    first = attachment.asking
     wait_until(lambda: first.holder.position is not None)
     attachment.attach("0.02 V100")
-    second = attachment._asking
     assert first.finished(60)  # the controller has ended it: the second has its place
+    since = attachment._standing.left[0].since
     slow.through.set()
-    wait_until(lambda: second.since == first.since)
+    wait_until(lambda: attachment._standing.wanted.since == since)
     assert attachment.view().place.size == "0.02 V100"
 
 

@@ -57,11 +57,11 @@ def lease(lease_id: str, ttl: float, epoch: int) -> Lease:
 
 
 def stop(keeper: Keeper) -> None:
-    thread = keeper._thread
+    threads = keeper.threads()
     forget_all(keeper)
-    if thread is not None:
+    for thread in threads:
         thread.join(60)
-    assert not keeper.running()
+    assert keeper.threads() == []
 
 
 @pytest.fixture
@@ -90,10 +90,10 @@ def test_the_thread_renews_by_itself_before_the_life_of_the_shortest_lease_is_ov
 def test_the_thread_ends_when_nothing_is_left_and_starts_again(keeper):
     pool = PoolThatRenews()
     keeper.keep(pool, Needed("a"))
-    assert keeper.running()
+    assert keeper.threads()
     stop(keeper)
     keeper.keep(pool, Needed("b"))
-    assert keeper.running()
+    assert keeper.threads()
 
 
 def test_a_lost_lease_is_told_once_and_kept_no_longer(keeper):
@@ -201,8 +201,53 @@ def test_a_forked_child_keeps_nothing():
     try:
         child = os.fork()
         if child == 0:
-            os._exit(0 if KEEPER.keeps() == [] and not KEEPER.running() else 1)
+            os._exit(0 if KEEPER.keeps() == [] and not KEEPER.threads() else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert KEEPER.keeps() == ["mine"]
     finally:
         stop(KEEPER)
+
+
+def test_one_controller_that_hangs_holds_up_no_other_clients_renewals(keeper):
+    asked, let_go = threading.Event(), threading.Event()
+
+    class PoolThatHangs(PoolThatRenews):
+        def renew(self, leases):
+            asked.set()
+            let_go.wait(60)
+            return super().renew(leases)
+
+    here = PoolThatRenews()
+    keeper.keep(PoolThatHangs(), Needed("a", ttl=1.0))
+    assert asked.wait(60)
+    keeper.keep(here, Needed("b", ttl=1.0))
+    assert here.called.acquire(timeout=60)
+    let_go.set()
+
+
+def test_who_cannot_be_told_of_a_loss_ends_nobody_elses_renewals(keeper):
+    pool = PoolThatRenews(gone={"a": Lost("a", "revoked", "maintenance")})
+    broken, b = Needed("a"), Needed("b")
+    broken.on_lost = lambda holder: 1 / 0
+    keeper.keep(pool, broken)
+    keeper.keep(pool, b)
+    keeper.round()
+    keeper.round()
+    assert pool.calls[1] == [("b", 1)]
+
+
+def test_who_comes_to_hold_a_lease_while_its_end_is_told_hears_of_it_in_the_next_round(keeper):
+    second = Needed("a")
+
+    class PoolThatIsJoined(PoolThatRenews):
+        def renew(self, leases):
+            if not self.calls:
+                keeper.keep(self, second)
+            return super().renew(leases)
+
+    keeper.keep(pool := PoolThatIsJoined(gone={"a": Lost("a", "revoked", "maintenance")}), Needed("a"))
+    keeper.round()
+    assert keeper.holders() == [second]
+    keeper.round()
+    assert second.losses == [("revoked", "maintenance")]
+    assert len(pool.calls) == 2

@@ -140,7 +140,7 @@ async def test_a_kernel_waits_for_a_slice_no_longer_than_it_was_told(pool, make_
     starting = asyncio.ensure_future(make_kernel("patient").start_kernel())
     await asyncio.to_thread(wait_until, lambda: any(lease.queued for lease in pool.leases()))
     (waiting,) = [attachment for attachment in attachments.all() if attachment.asks]
-    holder = waiting._asking.holder
+    holder = waiting.asking.holder
     holder.request = replace(
         holder.request, wait=0.5
     )  # as if it had been told so: that is over now, or in a moment
