@@ -57,6 +57,8 @@ class Frames final : public Values {
 
     const std::span<const std::string_view> programs_;
     uint32_t described_[3] = {};  // steps of each graph
+    maths::cudnn::Tensor tensor_{};  // the last of a call of cuDNN
+    bool steps_ = false;             // such a call is of steps of sequences
     uint64_t order_;
 };
 
@@ -147,7 +149,10 @@ inline void Frames::library_call(wire::Writer& to) {
     if (head.library == kGkCurand && data_.coin()) return numbers(to);
     const char* fields = library ? library->fields_of(head.function) : nullptr;
     const auto scalar = [&] { return data_.in_range<int>(0, 7) ? data_.one_of(kScalars) : value(); };
-    for (const char field : std::string_view(fields ? fields : "")) {
+    const std::string_view sent = fields ? fields : "";
+    tensor_ = {};
+    steps_ = head.library == kGkCudnn && sent.find('K') != sent.npos;  // of sequences: three dimensions
+    for (const char field : sent) {
         const bool is_wild = data_.in_range<int>(0, 31) == 0;
         if (field == 's') {
             to.put(head.scalars_on_device && !is_wild ? address() : scalar());
@@ -233,11 +238,16 @@ inline void Frames::descriptor(wire::Writer& to, char kind) {
     const auto fill = [&](auto& list) {
         for (auto& each : list) each = small();
     };
-    const int32_t type = data_.one_of(kTypes), rank = data_.in_range<int>(0, 15) ? 4 : data_.coin() ? 3 : small() * 3;
+    const int32_t type = data_.one_of(kTypes), rank = data_.in_range<int>(0, 15) ? (steps_ ? 3 : 4) : small() * 3;
     if (kind == 'T') {
-        Tensor tensor{type, rank, {}, {}};
-        for (int64_t& each : tensor.dims) each = data_.one_of(kDims);
-        pack(tensor, data_.coin());
+        // Many functions want tensors that are alike.
+        Tensor tensor = tensor_.rank && data_.coin() ? tensor_ : Tensor{type, rank, {}, {}};
+        if (!tensor.dims[0]) {
+            for (int64_t& each : tensor.dims) each = data_.one_of(kDims);
+            const bool channels_last = data_.coin();
+            if (rank >= 1 && rank <= kMostDims) pack(tensor, channels_last);
+        }
+        tensor_ = tensor;
         if (data_.in_range<int>(0, 15) == 0) tensor.strides[data_.in_range<int>(0, 3)] = static_cast<int64_t>(value());
         if (data_.in_range<int>(0, 15) == 0) tensor.dims[data_.in_range<int>(0, 3)] = static_cast<int64_t>(value());
         to.put(tensor);
