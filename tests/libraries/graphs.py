@@ -201,6 +201,18 @@ def fused_graphs(dnn: Cudnn) -> Iterator[tuple[str, float]]:
         v = row.values
         total = forward(case, v["x"], v["w"]) * (1 if second is None else 2) + v["z"] * (second or 0) + v["b"]
         yield f"fused-{what}-{name}", apart(found, function(total))
+    yield "of-one-place", of_one_place(dnn)
+
+
+def of_one_place(dnn: Cudnn) -> float:
+    """What is added to one number a channel could be a bias too."""
+    row = Row(dnn, Case((1, 3, 1, 1), 4, (1, 1), (0, 0), (1, 1), (1, 1)), FLOAT)
+    add = pointwise(dnn, ADD, row.inner[0], row.inner[1], row.on["z"])
+    bias = pointwise(dnn, ADD, row.inner[1], row.inner[2], row.on["b"])
+    found = row.run(row.graph(row.start, add, bias, pointwise(dnn, RELU, row.inner[2], row.on["y"])))
+    v = row.values
+    wanted = np.einsum("nchw,kchw->nk", v["x"], v["w"])[:, :, None, None] + v["z"] + v["b"]
+    return apart(found, np.maximum(wanted, 0))
 
 
 def refused_graphs(dnn: Cudnn) -> dict[str, Backend]:

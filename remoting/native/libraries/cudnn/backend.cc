@@ -396,12 +396,18 @@ class Fused {
         }
         Tensor added{};
         const Part what = operation.part(kPointwiseB);
-        if (bias_ || !read(what, added)) return false;
-        if (first == 1 && second == 1 && is_of_channels(added, m_.yDesc)) {
+        if (!read(what, added)) return false;
+        if (!bias_ && first == 1 && second == 1 && is_of_channels(added, m_.yDesc)) {
             bias_ = what, m_.biasDesc = added;
             return true;
         }
-        if (z_ || !same_shape(added, m_.yDesc)) return false;
+        // Of one place in all, what is added first looked like a bias.
+        if (bias_ && !z_ && first == 1 && second == 1 && same_shape(m_.biasDesc, m_.yDesc) && same_shape(added, m_.yDesc)) {
+            z_ = bias_, m_.zDesc = m_.biasDesc, alpha2_ = 1;
+            bias_ = what, m_.biasDesc = added;
+            return true;
+        }
+        if (bias_ || z_ || !same_shape(added, m_.yDesc)) return false;
         alpha1_ *= first, alpha2_ = second;
         z_ = what, m_.zDesc = added;
         return true;
