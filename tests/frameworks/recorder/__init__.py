@@ -24,7 +24,10 @@ WITH_LIBRARIES = "--xla_gpu_experimental_disable_binary_libraries=false --xla_gp
 ON_ITS_OWN_KERNELS = {"GPU_KERNELS_PYTORCH": "0", "GPU_KERNELS_RECORDED_WITHOUT_KERNELS": "1"}
 OURS = HERE.parent / "xla" / "programs"
 PROGRAMS: Mapping[str, tuple[Path, ...]] = {
-    "jax": tuple(OURS / f"jax_{name}.py" for name in ("operations", "training", "refusals")),
+    "jax": (
+        *(OURS / f"jax_{name}.py" for name in ("operations", "linear_algebra")),
+        *(OURS / f"jax_{name}.py" for name in ("training", "refusals")),
+    ),
     "tensorflow": (
         *(OURS / f"tensorflow_{name}.py" for name in ("operations", "refusals")),
         OURS / "keras_training.py",

@@ -24,6 +24,7 @@ done = {
     "least squares": jnp.linalg.lstsq(tall, tall[:, :1] * 2)[0],
     "eigenvalues": jnp.linalg.eigh(positive)[0],
     "eigenvalues of many": jnp.linalg.eigvalsh(np.stack([positive] * 3)),
+    "eigenvalues of any": jnp.abs(jnp.sort(jnp.linalg.eig(a)[0])),
     "gradient": jax.grad(lambda m: jnp.linalg.slogdet(m)[1])(positive),
     "complex": jnp.abs((a + 1j * a) @ (a - 2j * a)),
 }
