@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 import time
 from collections.abc import Callable
 from ctypes import c_int, c_size_t, c_uint, c_uint64, c_void_p
@@ -53,6 +54,36 @@ def a_function_sees_and_changes_shared_memory(cuda: Cuda, kind: str, size: int) 
     add(stream)
     cuda.cuStreamSynchronize(stream)
     return seen, words[: COUNT + 1], words[-1]
+
+
+def a_function_goes_on_while_others_use_the_memory(cuda: Cuda, kind: str) -> object:
+    """Between two things that it writes the program submits work, and waits for another stream."""
+    size = 600_000
+    address = shared(cuda, kind, size)
+    words: Words = (c_uint * (size // 4)).from_address(address)
+    words[:] = list(range(size // 4))
+    stream, other = (cuda.new("cuStreamCreate", NON_BLOCKING) for _ in range(2))
+    add, kernel = adder(cuda, address), cuda.kernel(cuda.load(KERNELS), "add_one")
+    begun, used = threading.Event(), threading.Event()
+
+    def look(_: int) -> None:
+        words[COUNT + 1] = 77
+        begun.set()
+        used.wait(60)
+        words[-1] += 7
+
+    function = HOST_FUNCTION(look)
+    add(stream)
+    cuda.cuLaunchHostFunc(stream, function, None)
+    assert begun.wait(60)
+    add(stream)  # behind the function
+    last = address + size - 4 * 2 * COUNT
+    cuda.launch(kernel, c_uint64(last), c_uint(COUNT), block=(COUNT, 1, 1), stream=other)
+    cuda.cuStreamSynchronize(other)
+    seen = words[COUNT + 1], words[-2 * COUNT]
+    used.set()
+    cuda.cuCtxSynchronize()
+    return seen, words[:3], words[COUNT + 1], words[-2 * COUNT], words[-1]
 
 
 def a_wait_for_one_stream_shows_its_work(cuda: Cuda, kind: str) -> object:

@@ -23,6 +23,17 @@ def test_a_function_sees_and_changes_shared_memory(both: BothWays, kind: str, si
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_nothing_that_a_function_changes_is_lost_while_others_use_the_memory(
+    both: BothWays, kind: str
+) -> None:
+    last = 600_000 // 4 - 1
+    seen, words, own, others, end = both.run("a_function_goes_on_while_others_use_the_memory", kind)
+    assert seen == (77, last - 2 * 16 + 2)
+    assert words == [2, 3, 4]
+    assert (own, others, end) == (77, last - 2 * 16 + 2, last + 7)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_wait_for_one_stream_shows_its_work_while_another_goes_on(both: BothWays, kind: str) -> None:
     *waits, after, words, end = both.run("a_wait_for_one_stream_shows_its_work", kind)
     assert waits == [

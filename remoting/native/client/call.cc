@@ -102,10 +102,17 @@ void Call::uses_memory() {
     if (SharedMemory::get().any()) SharedMemory::get().to_device(*this);
 }
 
-void Call::results_visible(bool of_all) {
+Call::~Call() {
+    if (uses_shared_) SharedMemory::get().end_use();
+}
+
+CUresult Call::results_visible(bool of_all) {
     SharedMemory& shared = SharedMemory::get();
-    if (shared.any()) of_all ? shared.to_host(*this) : shared.show(*this);
+    CUresult result = CUDA_SUCCESS;
+    if (shared.any() && of_all) result = shared.to_host(*this);
+    if (shared.any() && !of_all) shared.show(*this);
     if (GraphOutputs::get().any()) GraphOutputs::get().deliver(*this);
+    return result;
 }
 
 wire::FrameHeader Call::header(uint16_t opcode, uint8_t flags, size_t bytes, uint64_t order) const {
@@ -171,9 +178,9 @@ CUresult Call::synchronize(uint16_t opcode, uint8_t flags, const void* message, 
     Session& session = Session::get();
     const bool of_all = opcode == wire::kOp_cuCtxSynchronize;
     const uint64_t posted = session.posted();
-    const CUresult result = ask(opcode, flags, message, bytes, out, out_bytes);
+    CUresult result = ask(opcode, flags, message, bytes, out, out_bytes);
     if (result == CUDA_SUCCESS && of_all) session.streams_known().waited_for_device(device_, posted);
-    if (result == CUDA_SUCCESS) results_visible(of_all);
+    if (result == CUDA_SUCCESS) result = results_visible(of_all);
     // What was to be seen may not have come: the life has ended meanwhile.
     const bool ends = result == CUDA_SUCCESS && Session::get().error() == CUDA_ERROR_CONTEXT_IS_DESTROYED;
     return ends ? CUDA_ERROR_CONTEXT_IS_DESTROYED : result;

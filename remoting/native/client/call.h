@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "box.h"
 #include "cuda_abi.h"
@@ -18,6 +19,11 @@ class Lane;
 
 class Call {
   public:
+    Call() = default;
+    ~Call();
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
     // The session's error, or the thread's lack of a current context or lane. NOT_PERMITTED inside a function
     // that the program has given to a stream.
     CUresult begin();
@@ -70,9 +76,13 @@ class Call {
 
     // After a call that waited for the device: managed and mapped memory comes back to the host. For a part
     // of its work: it is shown there (shared_memory.h).
-    void results_visible(bool of_all = true);
+    CUresult results_visible(bool of_all = true);
 
     uint8_t device() const { return device_; }
+
+    // From now on until its end the call submits what uses shared memory; false where it does already.
+    bool begin_use() { return !std::exchange(uses_shared_, true); }
+    bool uses_shared() const { return uses_shared_; }
 
   private:
     CUresult connect_lane();
@@ -83,6 +93,7 @@ class Call {
 
     Lane* lane_ = nullptr;
     uint8_t device_ = 0;
+    bool uses_shared_ = false;
 };
 
 inline constexpr uint64_t kPerThreadStreamHandle = 2;  // CU_STREAM_PER_THREAD

@@ -140,7 +140,7 @@ CUresult copy(const cuda::CopyRequest& request, CUstream stream, bool per_thread
             result = within_host(call, at.to, at.from, on);
         }
     }
-    if (result == CUDA_SUCCESS && wait == Wait::yes) call.results_visible();
+    if (result == CUDA_SUCCESS && wait == Wait::yes) result = call.results_visible();
     return result;
 }
 

@@ -1,10 +1,12 @@
 #include "shared_memory.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "call.h"
 #include "calls_wire.h"
+#include "thread.h"
 
 namespace client {
 namespace {
@@ -47,6 +49,31 @@ std::pair<uint64_t, uint64_t> next_change(const std::byte* now, const std::byte*
     return {start, stop};
 }
 
+// Puts what differs of `now` and `before` to the host, a word at a time: not over what the host has changed
+// since `before`, also at this moment.
+void put_changes(std::byte* host, const std::byte* before, const std::byte* now, uint64_t bytes) {
+    const auto put = [&]<typename Word>(uint64_t at, Word) {
+        Word was, is;
+        std::memcpy(&was, before + at, sizeof was);
+        std::memcpy(&is, now + at, sizeof is);
+        if (was == is) return;
+        const std::atomic_ref<Word> word(*reinterpret_cast<Word*>(host + at));
+        Word found = word.load(), merged;
+        do {
+            // Byte by byte: the device's where the host has what was there.
+            auto* const to = reinterpret_cast<std::byte*>(&merged);
+            const auto* const old = reinterpret_cast<const std::byte*>(&found);
+            for (size_t i = 0; i < sizeof merged; ++i)
+                to[i] = old[i] == before[at + i] ? now[at + i] : old[i];
+        } while (!word.compare_exchange_weak(found, merged));
+    };
+    uint64_t at = 0;
+    const auto is_whole = [&] { return reinterpret_cast<uintptr_t>(host + at) % sizeof(uint64_t) == 0; };
+    for (; at < bytes && !is_whole(); ++at) put(at, uint8_t{});
+    for (; at + sizeof(uint64_t) <= bytes; at += sizeof(uint64_t)) put(at, uint64_t{});
+    for (; at < bytes; ++at) put(at, uint8_t{});
+}
+
 }  // namespace
 
 SharedMemory& SharedMemory::get() {
@@ -68,11 +95,12 @@ void SharedMemory::remove(void* host) {
 
 void SharedMemory::to_device(Call& call) {
     const std::lock_guard moving(moving_);
+    if (call.begin_use()) users_.fetch_add(1, std::memory_order_relaxed);
     for (Region& region : regions_) {
         if (region.device != call.device()) continue;
         if (region.on_device) {
             const std::lock_guard lock(mutex_);
-            send_changes(call, region);
+            hide(call, region);
             continue;
         }
         // A failure is the session's, and is returned by the call that follows.
@@ -94,41 +122,69 @@ void SharedMemory::to_device_for(Call& call, uint64_t device_address) {
     to_device(call);
 }
 
-void SharedMemory::to_host(Call& call) {
+// What a call of another thread is about to submit, or a function of the program is using, stays with the
+// device.
+CUresult SharedMemory::to_host(Call& call) {
     const std::lock_guard moving(moving_);
     auto theirs = [&](const Region& region) { return region.on_device && region.device == call.device(); };
-    if (std::none_of(regions_.begin(), regions_.end(), theirs)) return;
-    if (call.ask(wire::kOp_cuCtxSynchronize, 0, nullptr, 0, nullptr, 0) != CUDA_SUCCESS) return;
+    if (std::none_of(regions_.begin(), regions_.end(), theirs)) return CUDA_SUCCESS;
+    const bool at_rest = users_.load(std::memory_order_acquire) == (call.uses_shared() ? 1 : 0);
+    if (CUresult error = call.ask(wire::kOp_cuCtxSynchronize, 0, nullptr, 0, nullptr, 0)) return error;
     for (Region& region : regions_) {
         if (!theirs(region)) continue;
         {
             const std::lock_guard lock(mutex_);
             send_changes(call, region);
         }
-        if (call.copy_out(region.host, region.device_address, region.bytes, 0) != CUDA_SUCCESS) return;
+        std::vector<std::byte> now(region.bytes);
+        if (CUresult error = call.copy_out(now.data(), region.device_address, region.bytes, 0)) return error;
         const std::lock_guard lock(mutex_);
+        region.seen_by.erase(Thread::current().number);
+        if (!at_rest || !region.seen_by.empty()) {
+            show(call, region);
+            continue;
+        }
+        std::memcpy(region.host, now.data(), region.bytes);
         region.on_device = false;
+        region.shown = {};
     }
+    return CUDA_SUCCESS;
 }
 
-// With mutex_ held; a region that the device has.
+// With mutex_ held; a region that the device has. What comes from the device goes only to where the host has
+// what was shown before: the rest another thread has changed meanwhile, and it is sent when that is done.
 void SharedMemory::show(Call& call, Region& region) {
-    send_changes(call, region);
     auto* host = static_cast<std::byte*>(region.host);
-    if (look(call, region.device_address, host, region.bytes) == CUDA_SUCCESS)
-        region.shown.assign(host, host + region.bytes);
+    std::vector<std::byte> now(region.bytes);
+    send_changes(call, region);
+    if (look(call, region.device_address, now.data(), region.bytes) != CUDA_SUCCESS) return;
+    if (region.shown.empty()) {
+        std::memcpy(host, now.data(), region.bytes);
+    } else {
+        put_changes(host, region.shown.data(), now.data(), region.bytes);
+    }
+    region.shown = std::move(now);
+    region.seen_by.insert(Thread::current().number);
 }
 
-// With mutex_ held.
+// With mutex_ held. What is sent was copied before: the host may change it meanwhile, and that is sent
+// another time.
 void SharedMemory::send_changes(Call& call, Region& region) {
-    const std::vector<std::byte> shown = std::move(region.shown);
-    region.shown.clear();
     const auto* host = static_cast<const std::byte*>(region.host);
-    for (uint64_t at = 0; at < shown.size();) {
-        const auto [start, stop] = next_change(host, shown.data(), at, shown.size());
-        if (start < stop && give(call, region.device_address + start, host + start, stop - start)) return;
+    std::byte* const shown = region.shown.data();
+    for (uint64_t at = 0; at < region.shown.size();) {
+        const auto [start, stop] = next_change(host, shown, at, region.shown.size());
+        std::memcpy(shown + start, host + start, stop - start);
+        if (start < stop && give(call, region.device_address + start, shown + start, stop - start)) return;
         at = stop;
     }
+}
+
+// With mutex_ held. The calling thread has done with what it was shown.
+void SharedMemory::hide(Call& call, Region& region) {
+    send_changes(call, region);
+    region.seen_by.erase(Thread::current().number);
+    if (region.seen_by.empty()) region.shown = {};
 }
 
 void SharedMemory::show(Call& call, bool everywhere) {
@@ -144,7 +200,7 @@ void SharedMemory::take_changes(Call& call) {
     const std::lock_guard lock(mutex_);
     for (Region& region : regions_) {
         call.use_device(region.device);
-        send_changes(call, region);
+        hide(call, region);
     }
 }
 

@@ -10,15 +10,19 @@
 // Where other work may still be running, a region stays with the device and is *shown*: after a call that
 // waited for a stream or an event, and before a function of the program that a stream waits for. The host has
 // its bytes then, and what it changes of them is sent, and nothing else: before the device's next call, or
-// when the function has returned. A program that touches such memory on the host while a kernel may use it
-// has a race in CUDA too, on the devices that this library serves (no concurrent managed access). So the host
-// sees what CUDA shows it. It costs the whole region each way; large data is better copied.
+// when the function has returned. Several threads may see a region at once, that of a function and one that
+// submits work: what it was as it was shown is kept until the last of them has made its next call, or
+// returned. A region that is shown again takes from the device what the host has not changed. A program that
+// touches such memory on the host while a kernel may use it has a race in CUDA too, on the devices that this
+// library serves (no concurrent managed access). So the host sees what CUDA shows it. It costs the whole
+// region each way; large data is better copied.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <set>
 #include <vector>
 
 namespace client {
@@ -35,7 +39,10 @@ class SharedMemory {
     void to_device(Call& call);
     // Before a call that uses nothing but the device memory at this address.
     void to_device_for(Call& call, uint64_t device_address);
-    void to_host(Call& call);
+    // What the wait for that answers.
+    CUresult to_host(Call& call);
+    // A call that has sent what it uses ends.
+    void end_use() { users_.fetch_sub(1, std::memory_order_release); }
     // In no order with other calls, which may wait for the caller; of the call's device, or `everywhere`.
     void show(Call& call, bool everywhere = false);
     void take_changes(Call& call);
@@ -51,12 +58,17 @@ class SharedMemory {
         uint64_t bytes;
         uint8_t device;
         bool on_device = false;
-        std::vector<std::byte> shown{};  // of one that is shown: as it was then
+        std::vector<std::byte> shown{};  // of one that is shown: what the device had then, and was sent since
+        std::set<uint64_t> seen_by{};    // the threads to which it is shown
     };
     void show(Call& call, Region& region);
     void send_changes(Call& call, Region& region);
+    void hide(Call& call, Region& region);
 
     std::atomic<size_t> count_{0};
+    // Calls between to_device() and their end, which may still submit what uses a region. More come under
+    // `moving_` alone.
+    std::atomic<unsigned> users_{0};
     // A region moves, comes and goes under `moving_`, also while the worker is waited for. The regions change
     // under both, so that a function of the program needs `mutex_` alone: who moves one may wait for it.
     std::mutex moving_, mutex_;
