@@ -281,6 +281,7 @@ def the_devices_of_a_lease(cuda: Cuda) -> object:
             cuda.new("cuDeviceTotalMem_v2", device, kind=c_size_t),
             cuda.new("cuDeviceTotalMem", device, kind=c_uint),
             cuda.new("cuDeviceGetByPCIBusId", place, kind=c_int),
+            cuda.code("cuDeviceGetByPCIBusId", byref(c_int()), b""),
             cuda.code("cuDeviceGetLuid", uuid, byref(c_uint()), device),
             [cuda.new("cuDeviceCanAccessPeer", device, peer, kind=c_int) for peer in range(count)],
             [cuda.code("cuDeviceGetP2PAttribute", byref(c_int()), 1, device, p) for p in range(count)],

@@ -68,6 +68,12 @@ def attributes_of_streams(cuda: Cuda) -> object:
     ]
     value[0] = 0
     codes += [cuda.code("cuStreamGetAttribute_ptsz", second, 3, value), value[0]]
+    # Stream 0 of a form for the thread's own stream is that one, and no other.
+    value[0] = 2
+    codes += [cuda.code("cuStreamSetAttribute_ptsz", 0, 3, value)]
+    for form, stream in (("", 0), ("", 1), ("", 2), ("_ptsz", 0)):
+        value[0] = 9
+        codes += [cuda.code(f"cuStreamGetAttribute{form}", stream, 3, value), value[0]]
     codes += [
         cuda.code("cuStreamGetAttribute", 77, 3, value),
         cuda.code("cuStreamSetAttribute", first, 3, None),

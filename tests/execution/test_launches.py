@@ -21,7 +21,9 @@ def test_the_launch_of_the_first_releases(both: BothWays) -> None:
 
 def test_attributes_of_streams(both: BothWays) -> None:
     codes = both.run("attributes_of_streams")
-    assert codes == [0, 2**32 - 1, 0, 1, 0, 0, 0, 3, INVALID_HANDLE, INVALID_VALUE, NOT_SUPPORTED]
+    assert codes[:8] == [0, 2**32 - 1, 0, 1, 0, 0, 0, 3]
+    assert codes[8:17] == [0, 0, 1, 0, 1, 0, 2, 0, 2]
+    assert codes[17:] == [INVALID_HANDLE, INVALID_VALUE, NOT_SUPPORTED]
 
 
 def test_launch_attributes(both: BothWays) -> None:

@@ -245,7 +245,8 @@ CUresult cuStreamGetId(CUstream hStream, unsigned long long* streamId) {
     const Stream* stream = known(hStream, special);
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
     if (!streamId) return CUDA_ERROR_INVALID_VALUE;
-    const auto value = reinterpret_cast<uint64_t>(hStream);
+    const bool is_own = !hStream && in_per_thread_form();
+    const uint64_t value = is_own ? kPerThreadStreamHandle : reinterpret_cast<uint64_t>(hStream);
     *streamId = value;
     if (value > kPerThreadStreamHandle) return CUDA_SUCCESS;
     const uint64_t thread = value == kPerThreadStreamHandle ? Thread::current().number : 0;

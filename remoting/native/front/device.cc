@@ -24,6 +24,7 @@ CUresult device_call(CUdevice device, Body&& body) noexcept {
 // "0000:" of a bus may be left out, and letters may be large.
 bool same_bus(const char* asked, const std::string& bus) {
     constexpr size_t kDomain = 5;
+    if (bus.empty()) return false;  // a device without one is not found by it
     return strcasecmp(asked, bus.c_str()) == 0 ||
            (bus.size() > kDomain && strcasecmp(asked, bus.c_str() + kDomain) == 0);
 }

@@ -58,6 +58,8 @@ bool answer(void* data, CUpointer_attribute attribute, CUdeviceptr address, cons
         case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
             return put(data, 0);
+        case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+            return put(data, CUDA_POINTER_ATTRIBUTE_P2P_TOKENS{});
         case CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL:
             return put(data, -1);
         default:
@@ -68,6 +70,7 @@ bool answer(void* data, CUpointer_attribute attribute, CUdeviceptr address, cons
 // A pointer that kernels, or the host, cannot use has none.
 bool has(CUpointer_attribute attribute, const Memory& memory) {
     if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER) return memory.device_address != 0;
+    if (attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS) return false;  // there are none
     return attribute != CU_POINTER_ATTRIBUTE_HOST_POINTER || !memory.on_device || memory.managed;
 }
 

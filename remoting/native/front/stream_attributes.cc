@@ -1,5 +1,7 @@
 // Attributes of streams: hints to a GPU's caches and to how a thread waits. They are kept for who asks; the
-// priority is the stream's own, which cannot change here once it is made.
+// priority is the stream's own, which cannot change here once it is made. They are kept by the stream's
+// number: the program names one stream in several ways, several threads name theirs in one, and a handle may
+// be another stream's later.
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -8,7 +10,8 @@
 
 namespace {
 
-using Key = std::pair<CUstream, int>;
+using Number = unsigned long long;
+using Key = std::pair<Number, int>;
 
 struct Kept {
     std::mutex mutex;
@@ -28,11 +31,7 @@ bool is_hint(CUstreamAttrID attribute) {
     return attribute == kHints[0] || attribute == kHints[1];
 }
 
-CUresult check(CUstream stream, int& priority) {
-    return cuStreamGetPriority(stream, &priority);
-}
-
-CUstreamAttrValue value_of(CUstream stream, CUstreamAttrID attribute) {
+CUstreamAttrValue value_of(Number stream, CUstreamAttrID attribute) {
     const std::lock_guard lock(kept().mutex);
     const auto found = kept().values.find({stream, static_cast<int>(attribute)});
     if (found != kept().values.end()) return found->second;
@@ -42,7 +41,7 @@ CUstreamAttrValue value_of(CUstream stream, CUstreamAttrID attribute) {
     return fresh;
 }
 
-CUresult keep(CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue& value) {
+CUresult keep(Number stream, CUstreamAttrID attribute, const CUstreamAttrValue& value) {
     const std::lock_guard lock(kept().mutex);
     if (kept().values.size() >= kMost) return CUDA_ERROR_OUT_OF_MEMORY;
     kept().values[{stream, static_cast<int>(attribute)}] = value;
@@ -54,33 +53,35 @@ CUresult keep(CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue
 extern "C" {
 
 CUresult cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue* value_out) {
-    int priority = 0;
-    if (CUresult error = check(hStream, priority)) return error;
+    Number number = 0;
+    if (CUresult error = cuStreamGetId(hStream, &number)) return error;
     if (!value_out) return CUDA_ERROR_INVALID_VALUE;
     if (attr == CU_STREAM_ATTRIBUTE_PRIORITY) {
+        int priority = 0;
+        if (CUresult error = cuStreamGetPriority(hStream, &priority)) return error;
         std::memset(value_out, 0, sizeof *value_out);
         value_out->priority = priority;
         return CUDA_SUCCESS;
     }
     if (!is_hint(attr)) return CUDA_ERROR_NOT_SUPPORTED;
-    *value_out = value_of(hStream, attr);
+    *value_out = value_of(number, attr);
     return CUDA_SUCCESS;
 }
 
 CUresult cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue* value) {
-    int priority = 0;
-    if (CUresult error = check(hStream, priority)) return error;
+    Number number = 0;
+    if (CUresult error = cuStreamGetId(hStream, &number)) return error;
     if (!value) return CUDA_ERROR_INVALID_VALUE;
     if (!is_hint(attr)) return CUDA_ERROR_NOT_SUPPORTED;
-    return keep(hStream, attr, *value);
+    return keep(number, attr, *value);
 }
 
 CUresult cuStreamCopyAttributes(CUstream dst, CUstream src) {
-    int priority = 0;
-    if (CUresult error = check(dst, priority)) return error;
-    if (CUresult error = check(src, priority)) return error;
+    Number to = 0, from = 0;
+    if (CUresult error = cuStreamGetId(dst, &to)) return error;
+    if (CUresult error = cuStreamGetId(src, &from)) return error;
     for (const CUstreamAttrID attribute : kHints) {
-        if (CUresult error = keep(dst, attribute, value_of(src, attribute))) return error;
+        if (CUresult error = keep(to, attribute, value_of(from, attribute))) return error;
     }
     return CUDA_SUCCESS;
 }
