@@ -374,7 +374,9 @@ _ANSWERS = {
 
 
 def _buffer_export(family: Family, symbol: str, type_: str, wide: bool) -> str:
-    """No end needs the program's room. What a call would refuse is refused where the question says it."""
+    """No end needs the program's room. What a call would refuse is refused where the question says it; but
+    not a leading dimension, which programs give when they call (CuPy asks for its room with another).
+    """
     of = {parameter.name: parameter for parameter in family.parameters}
     asked = [of[word] for word in family.buffer if word in of]
     # What a descriptor says is looked at when it is used.
@@ -387,7 +389,6 @@ def _buffer_export(family: Family, symbol: str, type_: str, wide: bool) -> str:
     known += [f"{p.name} >= 0" for p in asked if p.kind == "size"]
     known += [f"is_live<{_HOLDERS[p.kind]}>({p.name})" for p in asked if p.kind in _HOLDERS]
     known += [f"({condition})" for condition in said(family.valid)]
-    known += [f"({extent}).fits" for extent in said(p.extent for p in asked if p.extent)]
     supported = " && ".join(f"({condition})" for condition in said(family.supported)) or "true"
     given = ", ".join(_ANSWERS.get(word) or _given(of[word], wide) for word in family.buffer)
     answers = {"*": "count", "**": "bytes, host_bytes", "size": "bytes"}[_answer(family)]

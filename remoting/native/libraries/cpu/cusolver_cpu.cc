@@ -1,5 +1,6 @@
-// cuSOLVER's functions, by LAPACK. What lies in the slice others may write meanwhile, and LAPACK reads again what it has
-// written: so it works on copies, which are as large as the operands, and what it wants beside them is of their order too.
+// cuSOLVER's functions, by LAPACK. What lies in the slice others may write meanwhile, and LAPACK reads again
+// what it has written: so it works on copies, which are as large as the operands, and what it wants beside
+// them is of their order too.
 #include "cusolver_cpu.h"
 
 #include <algorithm>
@@ -51,33 +52,40 @@ struct Lapack<std::complex<double>> {
     GK_WORKER_AS(z, unmqr, ormqr) GK_WORKER_AS(z, heevd, syevd) GK_WORKER_AS(z, hegvd, sygvd)
 };
 
-// A matrix of the slice, copied without gaps. Without an address it is one of zeros that nothing is written to.
+// A matrix of the slice, copied without gaps. Without an address it is one of zeros that nothing is written
+// to.
 template <typename T>
 class Own {
   public:
     Own(T* place, int64_t rows, int64_t columns, int64_t lead)
-        : place_(place), rows_(rows), columns_(columns), apart_(lead), values_(static_cast<size_t>(rows * columns)) {
+        : place_(place),
+          rows_(rows),
+          columns_(columns),
+          apart_(lead),
+          values_(static_cast<size_t>(rows * columns)) {
         for (int64_t j = 0; j < columns_ && place_; ++j) std::copy_n(place_ + j * apart_, rows_, column(j));
     }
-    Own(uint64_t address, int64_t rows, int64_t columns, int64_t lead) : Own(at<T>(address), rows, columns, lead) {}
+    Own(uint64_t address, int64_t rows, int64_t columns, int64_t lead)
+        : Own(at<T>(address), rows, columns, lead) {}
 
     T* data() { return values_.data(); }
     lapack_int lead() const { return std::max<int64_t>(1, rows_); }
     T* column(int64_t j) { return values_.data() + j * rows_; }
-    bool is_finite() {
-        return std::all_of(values_.begin(), values_.end(), has_finite_parts);
-    }
+    bool is_finite() { return std::all_of(values_.begin(), values_.end(), has_finite_parts); }
     // Of a square one, the triangle that `fill` names.
     bool is_finite(int64_t fill) {
         for (int64_t j = 0; j < columns_; ++j) {
             const bool is_lower = fill == 0;
-            if (!std::all_of(column(j) + (is_lower ? j : 0), column(j) + (is_lower ? rows_ : j + 1), has_finite_parts)) {
+            if (!std::all_of(column(j) + (is_lower ? j : 0), column(j) + (is_lower ? rows_ : j + 1),
+                             has_finite_parts)) {
                 return false;
             }
         }
         return true;
     }
-    void fill_with_nan() { std::fill(values_.begin(), values_.end(), std::numeric_limits<Real<T>>::quiet_NaN()); }
+    void fill_with_nan() {
+        std::fill(values_.begin(), values_.end(), std::numeric_limits<Real<T>>::quiet_NaN());
+    }
     void store() { store(place_, columns_, apart_); }
     // The first columns, elsewhere.
     void store(T* to, int64_t columns, int64_t lead) {
@@ -122,6 +130,10 @@ void require_an_end(const Work& work, double operations) {
                                             "interrupt; a software GPU does " +
                                             tera(kMost));
 }
+// Of two triangular systems with `columns` right-hand sides.
+double operations_of_solutions(int64_t n, int64_t columns) {
+    return 2 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(columns);
+}
 // Of a factorisation of m rows and n columns.
 double area_of_operations(int64_t m, int64_t n) {
     return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(std::min(m, n));
@@ -146,8 +158,8 @@ void put_info(uint64_t place, int64_t i, lapack_int info) {
     at<int32_t>(place)[i] = static_cast<int32_t>(info);
 }
 
-// Iterations to eigenvalues and singular values do not converge on what is no number, and LAPACK says so on standard output:
-// there are none, as where an iteration has not converged.
+// Iterations to eigenvalues and singular values do not converge on what is no number, and LAPACK says so on
+// standard output: there are none, as where an iteration has not converged.
 template <typename... Results>
 lapack_int no_values(int64_t count, Results&... results) {
     (results.fill_with_nan(), ...);
@@ -167,7 +179,8 @@ Pivots pivots_of(uint64_t address, int64_t n) {
 }
 template <typename Integer>
 void store_pivots(uint64_t address, const Pivots& pivots) {
-    for (size_t i = 0; i < pivots.size() && address; ++i) at<Integer>(address)[i] = static_cast<Integer>(pivots[i]);
+    for (size_t i = 0; i < pivots.size() && address; ++i)
+        at<Integer>(address)[i] = static_cast<Integer>(pivots[i]);
 }
 
 [[noreturn]] void refuse_pivot(const Work& work, lapack_int pivot) {
@@ -230,6 +243,7 @@ void solve_by_cholesky(int64_t fill, int64_t n, Own<T>& a, Own<T>& b, int64_t co
 
 template <typename T, typename Message>
 void cholesky_solution(const Message& m, Work& work) {
+    require_an_end<T>(work, operations_of_solutions(m.n, m.nrhs));
     reserve<T>(work, {area(m.n, m.n), area(m.n, m.nrhs)});
     Own<T> a(m.A, m.n, m.n, m.lda), b(m.B, m.n, m.nrhs, m.ldb);
     solve_by_cholesky(m.uplo, m.n, a, b, m.nrhs);
@@ -255,12 +269,13 @@ void lu(const Message& m, Work& work) {
 
 template <typename T, typename Integer, typename Message>
 void lu_solution(const Message& m, Work& work) {
+    require_an_end<T>(work, operations_of_solutions(m.n, m.nrhs));
     reserve<T>(work, {area(m.n, m.n), area(m.n, m.nrhs), area(m.n, 2)});
     Own<T> a(m.A, m.n, m.n, m.lda), b(m.B, m.n, m.nrhs, m.ldb);
     const Pivots pivots = pivots_of<Integer>(m.pivots, m.n);
     check_rows(pivots, work);
-    Lapack<T>::getrs(LAPACK_COL_MAJOR, op_letter<T>(m.trans), m.n, m.nrhs, a.data(), a.lead(), pivots.data(), b.data(),
-                     b.lead());
+    Lapack<T>::getrs(LAPACK_COL_MAJOR, op_letter<T>(m.trans), m.n, m.nrhs, a.data(), a.lead(), pivots.data(),
+                     b.data(), b.lead());
     b.store();
     put_info(m.info, 0, 0);
 }
@@ -298,9 +313,10 @@ LapackMemory<T> memory_for_eigenvalues(const Message& m, Work& work) {
     return LapackMemory<T>(room);
 }
 
-// The i-th of matrices without gaps between them.
+// The i-th of matrices without gaps between them. `rotates`: whether it is a function that says by n + 1 that
+// it did not converge, as those by rotations do.
 template <typename T, typename Message>
-void eigenvalues(const Message& m, int64_t i, LapackMemory<T>& memory) {
+void eigenvalues(const Message& m, int64_t i, LapackMemory<T>& memory, bool rotates = false) {
     Own<T> a(m.A ? at<T>(m.A) + i * m.lda * m.n : nullptr, m.n, m.n, m.lda);
     Own<Real<T>> w(m.W ? at<Real<T>>(m.W) + i * m.n : nullptr, m.n, 1, m.n);
     const lapack_int info = !a.is_finite(m.uplo)
@@ -308,18 +324,22 @@ void eigenvalues(const Message& m, int64_t i, LapackMemory<T>& memory) {
                                 : conquer<T>(Lapack<T>::syevd, memory, LAPACK_COL_MAJOR, job_letter(m.jobz),
                                              fill_letter(m.uplo), m.n, a.data(), a.lead(), w.data());
     a.store(), w.store();
-    put_info(m.info, i, info);
+    put_info(m.info, i, rotates && info > 0 ? m.n + 1 : info);
 }
 
-double operations_of_singular_values(int64_t m, int64_t n, bool vectors) {
-    return 2 * area_of_operations(m, n) + (vectors ? 22 * cubed(std::min(m, n)) : 0);
+// `all`: a whole base of the larger space, rather than the vectors that have values.
+double operations_of_singular_values(int64_t m, int64_t n, bool vectors, bool all) {
+    const double few = static_cast<double>(std::min(m, n)), many = static_cast<double>(std::max(m, n));
+    const double of_vectors = vectors ? 22 * few * few * few : 0;
+    return 2 * area_of_operations(m, n) + of_vectors + (all ? 4 * (many - few) * many * few : 0);
 }
 
 template <typename T, typename Message>
 void singular_values(const Message& m, Work& work) {
     const int64_t few = std::min(m.m, m.n);
     const LapackRoom room = room_of_singular_values(m.m, m.n, true, false, kIsComplex<T>);
-    require_an_end<T>(work, operations_of_singular_values(m.m, m.n, m.jobu != 'N' || m.jobvt != 'N'));
+    require_an_end<T>(work, operations_of_singular_values(m.m, m.n, m.jobu != 'N' || m.jobvt != 'N',
+                                                          m.jobu == 'A' || m.jobvt == 'A'));
     const uint64_t left = area(m.m, m.jobu == 'A' ? m.m : few), right = area(m.jobvt == 'A' ? m.n : few, m.n);
     reserve<T>(work, {area(m.m, m.n), left, right, area(few, 1)}, room);
     LapackMemory<T> memory(room);
@@ -355,7 +375,7 @@ template <typename T>
 LapackMemory<T> memory_for_singular_vectors(char job, int64_t m, int64_t n, Work& work) {
     const int64_t few = std::min(m, n), left = job == 'A' ? m : few, right = job == 'A' ? n : few;
     const LapackRoom room = room_of_singular_values(m, n, job != 'N', true, kIsComplex<T>);
-    require_an_end<T>(work, operations_of_singular_values(m, n, job != 'N'));
+    require_an_end<T>(work, operations_of_singular_values(m, n, job != 'N', job == 'A'));
     const uint64_t vectors = job == 'N' ? 0 : sum(area(m, left), product(2, area(n, right)));
     reserve<T>(work, {area(m, n), vectors, area(few, 1)}, room);
     return LapackMemory<T>(room);
@@ -409,6 +429,7 @@ lapack_int singular_vectors(const Decomposition<T>& to, char job, int64_t m, int
     for (int64_t j = 0; j < right && any; ++j) {
         for (int64_t row = 0; row < n; ++row) v.column(j)[row] = conjugate(adjoint.column(row)[j]);
     }
+    if (info > 0) info = static_cast<lapack_int>(few + 1);  // how iterations by rotations say it
     s.store(to.s, rank, 1), u.store(to.u, all ? m : rank, to.ldu), v.store(to.v, all ? n : rank, to.ldv);
     return info;
 }
@@ -478,9 +499,11 @@ CUresult run(xpotrs& m, Type, Work& work) {
 
 CUresult run(potri& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
+        require_an_end<T>(work, 2 * cubed(m.n) / 3);
         reserve<T>(work, {area(m.n, m.n)});
         Own<T> a(m.A, m.n, m.n, m.lda);
-        const lapack_int info = Lapack<T>::potri(LAPACK_COL_MAJOR, fill_letter(m.uplo), m.n, a.data(), a.lead());
+        const lapack_int info =
+            Lapack<T>::potri(LAPACK_COL_MAJOR, fill_letter(m.uplo), m.n, a.data(), a.lead());
         a.store();
         put_info(m.info, 0, info);
     });
@@ -488,10 +511,12 @@ CUresult run(potri& m, Type type, Work& work) {
 
 CUresult run(potrf_batched& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
+        require_an_end<T>(work, cubed(m.n) / 3);
         reserve<T>(work, {area(m.n, m.n)});
         for (int64_t i = 0; i < m.batch && !work.stopped(); ++i) {
             Own<T> a(nth<T>(m.A, i), m.n, m.n, m.lda);
-            const lapack_int info = Lapack<T>::potrf(LAPACK_COL_MAJOR, fill_letter(m.uplo), m.n, a.data(), a.lead());
+            const lapack_int info =
+                Lapack<T>::potrf(LAPACK_COL_MAJOR, fill_letter(m.uplo), m.n, a.data(), a.lead());
             a.store();
             put_info(m.info, i, info);
         }
@@ -500,6 +525,7 @@ CUresult run(potrf_batched& m, Type type, Work& work) {
 
 CUresult run(potrs_batched& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
+        require_an_end<T>(work, operations_of_solutions(m.n, m.nrhs));
         reserve<T>(work, {area(m.n, m.n), area(m.n, m.nrhs)});
         for (int64_t i = 0; i < m.batch && m.A && m.B && !work.stopped(); ++i) {
             Own<T> a(nth<T>(m.A, i), m.n, m.n, m.lda), b(nth<T>(m.B, i), m.n, m.nrhs, m.ldb);
@@ -550,7 +576,8 @@ CUresult run(ormqr& m, Type type, Work& work) {
             work, 4.0 * static_cast<double>(m.m) * static_cast<double>(m.n) * static_cast<double>(m.k));
         reserve<T>(work, {area(m.side ? m.n : m.m, m.k), area(m.k, 1), area(m.m, m.n)}, room);
         LapackMemory<T> memory(room);
-        Own<T> a(m.A, m.side ? m.n : m.m, m.k, m.lda), tau = own_vector<T>(m.tau, m.k), c(m.C, m.m, m.n, m.ldc);
+        Own<T> a(m.A, m.side ? m.n : m.m, m.k, m.lda), tau = own_vector<T>(m.tau, m.k),
+                                                       c(m.C, m.m, m.n, m.ldc);
         const lapack_int info = Lapack<T>::ormqr(LAPACK_COL_MAJOR, m.side ? 'R' : 'L', op_letter<T>(m.trans),
                                                  m.m, m.n, m.k, a.data(), a.lead(), tau.data(), c.data(),
                                                  c.lead(), memory.numbers(), memory.count());
@@ -577,12 +604,15 @@ CUresult run(sytrf& m, Type type, Work& work) {
 
 CUresult run(xsytrs& m, Type, Work& work) {
     return of_type(as_type(m.Atype), [&]<typename T>(T) {
+        // One column after another: each number of the matrix is fetched again, which takes as long as ten
+        // operations that find it at hand.
+        require_an_end<T>(work, 10 * operations_of_solutions(m.n, m.nrhs));
         reserve<T>(work, {area(m.n, m.n), area(m.n, m.nrhs), area(m.n, 2)});
         Own<T> a(m.A, m.n, m.n, m.lda), b(m.B, m.n, m.nrhs, m.ldb);
         const Pivots pivots = pivots_of<int64_t>(m.pivots, m.n);
         check_blocks(pivots, m.uplo == 1, work);
-        Lapack<T>::sytrs(LAPACK_COL_MAJOR, fill_letter(m.uplo), m.n, m.nrhs, a.data(), a.lead(), pivots.data(), b.data(),
-                         b.lead());
+        Lapack<T>::sytrs(LAPACK_COL_MAJOR, fill_letter(m.uplo), m.n, m.nrhs, a.data(), a.lead(),
+                         pivots.data(), b.data(), b.lead());
         b.store();
         put_info(m.info, 0, 0);
     });
@@ -598,13 +628,13 @@ CUresult run(syevd& m, Type type, Work& work) {
 CUresult run(syevj& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
         LapackMemory<T> memory = memory_for_eigenvalues<T>(m, work);
-        eigenvalues<T>(m, 0, memory);
+        eigenvalues<T>(m, 0, memory, true);
     });
 }
 CUresult run(syevj_batched& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
         LapackMemory<T> memory = memory_for_eigenvalues<T>(m, work);
-        for (int64_t i = 0; i < m.batch && !work.stopped(); ++i) eigenvalues<T>(m, i, memory);
+        for (int64_t i = 0; i < m.batch && !work.stopped(); ++i) eigenvalues<T>(m, i, memory, true);
     });
 }
 CUresult run(xsyevd& m, Type, Work& work) {
