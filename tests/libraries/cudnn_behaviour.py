@@ -134,6 +134,21 @@ def endless() -> dict[str, int]:
     return {"status": status, "after": int(error)}
 
 
+def full() -> dict[str, int]:
+    """A convolution of a large image in a full slice is refused; a small one after it is not."""
+    x, w, y = operands()
+    image, point = packed(1, 1, 4096, 2048), Filter(dnn, random(FLOAT, 1, 1, 1, 1), FLOAT)
+    _, free, _ = driver.cuMemGetInfo()
+    _, memory = driver.cuMemAlloc(free - (16 << 20))
+    at = ctypes.c_void_p(int(memory))
+    to = ctypes.c_void_p(int(memory) + 4 * 4096 * 2048)
+    by = dnn.convolution((0, 0), (1, 1), (1, 1))
+    status = dnn.status("cudnnConvolutionForward", one, image, at, point, by, 1, None, 0, zero, image, to)
+    (error,) = driver.cuCtxSynchronize()
+    again = dnn.status("cudnnConvolutionForward", one, x, w, convolution(), 1, None, 0, zero, y)
+    return {"status": status, "after": int(error), "again": again or int(driver.cuCtxSynchronize()[0])}
+
+
 def foreign_workspace() -> dict[str, int]:
     x, w, y = operands()
     wild = ctypes.c_void_p(1 << 40)

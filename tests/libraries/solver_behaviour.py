@@ -6,7 +6,6 @@ import ctypes
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -19,6 +18,7 @@ what, path = sys.argv[1:]
 start()
 lib = Solver(path)
 N = 4
+NOT_READY = 600
 room, info = lib.room, lib.info
 
 
@@ -240,19 +240,9 @@ def freed() -> dict[str, object]:
         return {"status": status, "told": sorted(map(int, answers)), "free": free > before}
 
 
-def beside_a_call() -> dict[str, bool]:
-    """Memory that a call works in keeps no allocation waiting."""
-    n, (_, stream) = 2400, driver.cuStreamCreate(1)
-    on = OnDevice(4 * np.asfortranarray(np.eye(n)))
-    fill_but(60 << 20)
+def on_stream(stream: driver.CUstream, name: str, *arguments: object) -> None:
     assert lib.library.cusolverDnSetStream(lib.handle, ctypes.c_void_p(int(stream))) == 0
-    for _ in range(3):
-        assert lib.status("Dpotrf", 0, n, on, n, room, 1, info) == 0
-    time.sleep(0.1)
-    error, _ = driver.cuMemAlloc(50 << 20)
-    (running,) = driver.cuStreamQuery(stream)
-    driver.cuCtxSynchronize()
-    return {"allocated": int(error) == 0, "meanwhile": int(running) == 600}
+    assert lib.status(name, *arguments) == 0
 
 
 def too_long() -> dict[str, int]:
@@ -283,17 +273,55 @@ def thin() -> dict[str, int]:
     return {"asked": asked, **after(lib.status("Sgeqrf", 1, n, a, 1, tau, room, 1, info))}
 
 
-def in_line() -> dict[str, int]:
-    """Two streams, with room for one call's copies: both are done, one after the other."""
-    n, streams = 2400, [driver.cuStreamCreate(1)[1] for _ in range(3)]
+def in_line() -> dict[str, object]:
+    """Room for one call's copies: others begin when it has ended, and more of them than the driver has
+    threads keep no other stream waiting. Theirs is a matrix of zeros: without a line they would end first."""
+    (n, few), waiting = (2600, 2100), 24
     identity = np.asfortranarray(np.eye(n))
-    on = [OnDevice(4 * identity) for _ in streams]
+    long_one, zeros = OnDevice(4 * identity), OnDevice(np.zeros((few, few), order="F"))
+    _, stream = driver.cuStreamCreate(1)
+    _, end = driver.cuEventCreate(0)
+    others = [(driver.cuStreamCreate(1)[1], driver.cuEventCreate(0)[1]) for _ in range(waiting)]
+    small, codes = OnDevice(np.zeros(4, "int32")), [OnDevice(np.zeros(1, "int32")) for _ in others]
+    _, beside = driver.cuStreamCreate(1)
     fill_but(60 << 20)
-    for stream, a in zip(streams, on, strict=True):
-        assert lib.library.cusolverDnSetStream(lib.handle, ctypes.c_void_p(int(stream))) == 0
-        assert lib.status("Dpotrf", 0, n, a, n, room, 1, info) == 0
+    on_stream(stream, "Dpotrf", 0, n, long_one, n, room, 1, info)
+    driver.cuEventRecord(end, stream)
+    for (other, other_end), code in zip(others, codes, strict=True):
+        on_stream(other, "Dpotrf", 0, few, zeros, few, room, 1, code)
+        driver.cuEventRecord(other_end, other)
+    driver.cuMemsetD32Async(small.address, 7, 4, beside)
+    driver.cuStreamSynchronize(beside)
+    (running,) = driver.cuEventQuery(end)
     (error,) = driver.cuCtxSynchronize()
-    return {"after": int(error), "right": sum(bool((a.get() == 2 * identity).all()) for a in on)}
+    apart = [driver.cuEventElapsedTime(end, other_end)[1] for _, other_end in others]
+    return {
+        "after": int(error),
+        "beside": [int(running), *map(int, set(small.get()))],
+        "in order": min(apart) >= 0,
+        "right": bool((long_one.get() == 2 * identity).all()),
+        "codes": sorted({int(code.get()[0]) for code in codes}),
+    }
+
+
+def polled() -> dict[str, list[int]]:
+    """Who polls is told of a refusal as who waits is: once, and the work behind it is done."""
+    large = OnDevice(np.zeros((3000, 3000), "float64", order="F"))
+    _, stream = driver.cuStreamCreate(1)
+    _, event = driver.cuEventCreate(0)
+    fill_but(16 << 20)
+    told = {}
+    for name, poll in {
+        "stream": lambda: driver.cuStreamQuery(stream),
+        "event": lambda: driver.cuEventQuery(event),
+    }.items():
+        on_stream(stream, "Dpotrf", 0, 3000, large, 3000, room, 1, info)
+        driver.cuEventRecord(event, stream)
+        answers = [int(poll()[0])]
+        while answers[-1] == NOT_READY:
+            answers[:] = [int(poll()[0])]
+        told[name] = [*answers, int(poll()[0]), int(driver.cuStreamSynchronize(stream)[0])]
+    return told
 
 
 def handles() -> dict[str, int]:

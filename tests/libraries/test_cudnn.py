@@ -19,7 +19,7 @@ LIBRARY = native_build({}).libraries / "libcudnn.so.9"
 CALLS = (ROOT / "remoting/native/libraries/cudnn/calls.txt").read_text().splitlines()
 ROLES = {name: role for name, *role in (line.split() for line in CALLS if not line.startswith("#"))}
 BAD_PARAMETER, NOT_SUPPORTED = 2000, 3000
-ILLEGAL_ADDRESS = 700
+OUT_OF_MEMORY, ILLEGAL_ADDRESS = 2, 700
 pytestmark = [pytest.mark.native, pytest.mark.timeout(600)]
 run = runner_of("cudnn", 9)
 
@@ -78,6 +78,12 @@ def test_losses_and_grids_are_pytorchs_on_the_cpu() -> None:
     worst = json.loads(done.stdout)
     assert len(worst) == 13
     assert {name: far for name, far in worst.items() if not far < tolerance(name)} == {}
+
+
+def test_a_convolution_that_finds_no_room_is_refused_and_others_go_on(environment) -> None:
+    said, told = run(environment, "cudnn_behaviour.py", "full")
+    assert said == {"status": 0, "after": OUT_OF_MEMORY, "again": 0}
+    assert "cudnnConvolutionForward: it takes " in told
 
 
 def test_what_does_not_go_together_is_refused(environment) -> None:

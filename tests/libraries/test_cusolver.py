@@ -10,7 +10,7 @@ from tests.libraries.programs import runner_of
 from tests.native_build import python_path
 
 NOT_INITIALIZED, INVALID_VALUE, NOT_SUPPORTED = 1, 3, 9
-OUT_OF_MEMORY, ILLEGAL_ADDRESS, UNSUPPORTED_WORK = 2, 700, 801
+OUT_OF_MEMORY, NOT_READY, ILLEGAL_ADDRESS, UNSUPPORTED_WORK = 2, 600, 700, 801
 pytestmark = [pytest.mark.native, pytest.mark.timeout(600)]
 run = runner_of("cusolver", 12)
 
@@ -109,8 +109,14 @@ def test_what_is_freed_after_a_refusal_is_free_and_the_refusal_is_told(environme
     assert behaviour(environment, "freed")[0] == {"status": 0, "told": [0, OUT_OF_MEMORY], "free": True}
 
 
-def test_an_allocation_waits_for_no_call_that_has_room(environment) -> None:
-    assert behaviour(environment, "beside_a_call")[0] == {"allocated": True, "meanwhile": True}
+def test_calls_in_line_begin_one_after_the_other_and_keep_no_other_stream_waiting(environment) -> None:
+    assert behaviour(environment, "in_line")[0] == {
+        "after": 0,
+        "beside": [NOT_READY, 7],
+        "in order": True,
+        "right": True,
+        "codes": [1],
+    }
 
 
 @pytest.mark.parametrize("place", ["straight", "forwarded"])
@@ -131,8 +137,9 @@ def test_thin_matrices_take_little_to_work_in(environment) -> None:
     assert behaviour(environment, "thin")[0] == {"asked": 0, "status": 0, "after": 0}
 
 
-def test_calls_wait_for_each_others_room(environment) -> None:
-    assert behaviour(environment, "in_line")[0] == {"after": 0, "right": 3}
+def test_who_polls_is_told_of_a_refusal_once(environment) -> None:
+    told, _ = behaviour(environment, "polled")
+    assert told == {"stream": [OUT_OF_MEMORY, 0, 0], "event": [OUT_OF_MEMORY, 0, 0]}
 
 
 def test_a_handle_that_is_none_is_found_out(environment) -> None:

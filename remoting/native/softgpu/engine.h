@@ -137,7 +137,7 @@ class DeviceMemory {
     // rest of the (several times larger) range has been.
     bool free(uint64_t base) noexcept;
     // Memory of the process, without an address: what works for the device takes it of what is not allocated.
-    // False when less than `bytes` is left. Allocations do not wait for it, and may come into it.
+    // False when less than `bytes` is left.
     bool take(uint64_t bytes) noexcept;
     void give_back(uint64_t bytes) noexcept;
     // Makes host memory accessible to kernels under its own address (pinned and managed memory). The caller

@@ -53,10 +53,10 @@ void EndingFrees::record(const Key& key, Stream& stream) {
 // With mutex_ held. Whether the mark's frees have been executed.
 bool EndingFrees::come_to(Stream& stream) {
     const Driver& driver = worker_.driver;
+    const NewsKept kept(driver);
     if (!stream.mark || invoke(driver.cuEventQuery, stream.mark) != CUDA_SUCCESS) return false;
-    // Returns at once; a driver takes it for the moment to give freed memory back. The software GPU needs
-    // none, and would tell an interrupt's error here, which is for the program.
-    if (!driver.software) invoke(driver.cuEventSynchronize, stream.mark);
+    // Returns at once; a driver takes it for the moment to give freed memory back.
+    invoke(driver.cuEventSynchronize, stream.mark);
     for (const auto& [device, bytes] : stream.marked) worker_.memory.give_back(device, bytes.charged);
     stream.marked.clear();
     spare_.push_back(std::exchange(stream.mark, nullptr));

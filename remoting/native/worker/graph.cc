@@ -340,6 +340,7 @@ CUresult BuiltGraph::point_to(GraphImage& image) {
 }
 
 void BuiltGraph::reap() {
+    const NewsKept kept(worker_.driver);
     while (!runs_.empty() && runs_.front().end &&
            invoke(worker_.driver.cuEventQuery, runs_.front().end) == CUDA_SUCCESS) {
         spare_events_.push_back(runs_.front().end);

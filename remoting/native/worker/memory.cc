@@ -117,16 +117,11 @@ CUresult run_cuMemFree_v2(Context& context, uint8_t, const wire::cuMemFree_v2_me
     // The driver's call waits for the whole context, whose other sessions may run kernels that never end.
     OwnWork& own_work = context.session().own_work;
     const bool alone = context.worker().status.sessions.load() == 1;
-    CUresult error = alone ? CUDA_SUCCESS : own_work.wait(allocation->device);
-    // That a library's call was refused stands in no free's way: the work has been waited for.
-    const bool is_refusal = error == CUDA_ERROR_OUT_OF_MEMORY || error == CUDA_ERROR_NOT_SUPPORTED ||
-                            error == CUDA_ERROR_INVALID_VALUE;
-    if (error != CUDA_SUCCESS && !is_refusal) return free(context, *allocation, error);
-    const auto address = static_cast<CUdeviceptr>(message.dptr);
-    const CUresult freed = free(context, *allocation,
-                                alone ? invoke(context.driver().cuMemFree_v2, address)
-                                      : own_work.free(allocation->device, message.dptr, error));
-    return freed != CUDA_SUCCESS ? freed : error;
+    const CUresult error = alone ? CUDA_SUCCESS : own_work.wait(allocation->device);
+    if (error != CUDA_SUCCESS) return free(context, *allocation, error);
+    return free(context, *allocation,
+                alone ? invoke(context.driver().cuMemFree_v2, static_cast<CUdeviceptr>(message.dptr))
+                      : own_work.free(allocation->device, message.dptr));
 }
 
 // The bytes are the slice's until the stream has come here.

@@ -13,6 +13,7 @@ Lane::~Lane() {
 
 CUresult Lane::look(const wire::MemoryLook& look, std::span<const std::byte> given) {
     const Driver& driver = worker_.driver;
+    const NewsKept kept(driver);
     CUstream& stream = look_streams_[static_cast<size_t>(current_device_)];
     if (!stream) {
         const CUresult made =

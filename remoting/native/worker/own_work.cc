@@ -27,6 +27,7 @@ CUresult OwnWork::record(Mark& mark, CUstream stream) {
 
 // With mutex_ held. Lets go of what has come to its end.
 void OwnWork::reap() {
+    const NewsKept kept(worker_.driver);
     std::erase_if(left_, [this](const Mark& mark) {
         return invoke(worker_.driver.cuEventQuery, mark.get()) != CUDA_ERROR_NOT_READY;
     });
@@ -61,6 +62,7 @@ void OwnWork::thread_ends() {
 }
 
 void OwnWork::stream_ends(CUstream stream) {
+    const NewsKept kept(worker_.driver);
     if (invoke(worker_.driver.cuStreamQuery, stream) != CUDA_ERROR_NOT_READY) return;
     const std::lock_guard lock(mutex_);
     reap();
@@ -70,6 +72,7 @@ void OwnWork::stream_ends(CUstream stream) {
 }
 
 CUresult OwnWork::wait(uint8_t device) {
+    const NewsKept kept(worker_.driver);
     std::vector<CUstream> streams;
     session_.streams.each([&](const OnDevice<CUstream>& stream) {
         if (stream.device == device) streams.push_back(stream.handle);
@@ -99,7 +102,8 @@ CUresult OwnWork::wait(uint8_t device) {
 
 // cuMemFree waits for the whole context. A free in the order of a stream waits for that stream alone, and
 // CUDA lets it free memory of cuMemAlloc too.
-CUresult OwnWork::free(uint8_t device, uint64_t address, CUresult& error) {
+CUresult OwnWork::free(uint8_t device, uint64_t address) {
+    const NewsKept kept(worker_.driver);
     const Driver& driver = worker_.driver;
     const auto memory = static_cast<CUdeviceptr>(address);
     const std::lock_guard lock(mutex_);
@@ -107,11 +111,8 @@ CUresult OwnWork::free(uint8_t device, uint64_t address, CUresult& error) {
     constexpr unsigned kFlags = CU_STREAM_NON_BLOCKING;
     if (!stream && invoke(driver.cuStreamCreateWithPriority, &stream, kFlags, 0) != CUDA_SUCCESS)
         stream = nullptr;
-    if (stream && invoke(driver.cuMemFreeAsync, memory, stream) == CUDA_SUCCESS) {
-        const CUresult waited = invoke(driver.cuStreamSynchronize, stream);
-        if (error == CUDA_SUCCESS) error = waited;
-        return CUDA_SUCCESS;
-    }
+    if (stream && invoke(driver.cuMemFreeAsync, memory, stream) == CUDA_SUCCESS)
+        return invoke(driver.cuStreamSynchronize, stream);
     return invoke(driver.cuMemFree_v2, memory);
 }
 

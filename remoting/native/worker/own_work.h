@@ -41,15 +41,14 @@ class OwnWork {
     void stream_ends(CUstream stream);
     // Another session is about to submit.
     void mark_default(uint8_t device);
-    // Waits; the first error of the work.
+    // Waits; the first error of the work. What is the program's to be told stays (NewsKept).
     CUresult wait(uint8_t device);
 
     // A lane's thread ends.
     void thread_ends();
 
-    // Frees an allocation that no work of the session uses any more. `error`, if there is none yet: what work
-    // has answered that was waited for here.
-    CUresult free(uint8_t device, uint64_t address, CUresult& error);
+    // Frees an allocation that no work of the session uses any more.
+    CUresult free(uint8_t device, uint64_t address);
 
   private:
     // An event; whoever waits for it keeps it.

@@ -87,8 +87,7 @@ void Session::end() {
 
 void Session::free(const Allocation& allocation) {
     if (allocation.charged == 0) return;
-    CUresult nobodys = CUDA_SUCCESS;
-    own_work.free(allocation.device, allocation.base, nobodys);
+    own_work.free(allocation.device, allocation.base);
     worker_.freed(allocation);
 }
 
@@ -111,7 +110,8 @@ void Session::reset(uint8_t device) {
 
 void Session::stream_ends(CUstream stream) {
     own_work.stream_ends(stream);
-    if (const uint64_t workspace = NvidiaLibraries::get().take_workspace(*this, stream)) free_in(stream, workspace);
+    if (const uint64_t workspace = NvidiaLibraries::get().take_workspace(*this, stream))
+        free_in(stream, workspace);
     worker_.ending_frees.stream_ends(stream);
 }
 

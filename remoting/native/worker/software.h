@@ -11,6 +11,24 @@ namespace worker {
 
 class Session;
 
+// While it lives, what the calling thread waits for takes no news that is the program's: that an interrupt
+// has cost work, or that work was refused. For waits of the worker's own.
+class NewsKept {
+  public:
+    explicit NewsKept(const Driver& driver) : extension_(driver.software) {
+        if (extension_) before_ = extension_->keep_news(1);
+    }
+    ~NewsKept() {
+        if (extension_) extension_->keep_news(before_);
+    }
+    NewsKept(const NewsKept&) = delete;
+    NewsKept& operator=(const NewsKept&) = delete;
+
+  private:
+    const GkSoftgpuExtension* const extension_;
+    int before_ = 0;
+};
+
 class SoftwareSession {
   public:
     explicit SoftwareSession(const Driver& driver) : extension_(driver.software) {}

@@ -1,13 +1,14 @@
-// The budget of the CPU end (libraries/cpu/budget.h) for a test in Python.
-#include "budget.h"
-
+// The budget of library calls (softgpu/driver/call_budget.h) for a test in Python.
 #include <atomic>
 
-using maths::Budget;
+#include "call_budget.h"
+
+using softgpu::driver::Account;
+using softgpu::driver::CallBudget;
 
 namespace {
 
-class Slice final : public maths::Source {
+class Slice final : public Account {
   public:
     explicit Slice(uint64_t all) : all_(all), left_(all) {}
     uint64_t all() const override { return all_; }
@@ -26,41 +27,60 @@ class Slice final : public maths::Source {
     std::atomic<uint64_t> left_;
 };
 
-struct Tried {
-    Slice slice;
-    Budget budget;
+struct Call {
+    Call(CallBudget& budget, Slice& slice, const void* session)
+        : place(budget, slice, session, [this] { ++woken; }) {}
+    std::atomic<unsigned> woken{0};
+    CallBudget::Place place;
 };
 
 }  // namespace
 
 #define BUDGET extern "C" __attribute__((visibility("default")))
 
-BUDGET Tried* budget_of(uint64_t slice) {
-    return new Tried{Slice(slice), {}};
+BUDGET CallBudget* budget_make() {
+    return new CallBudget;
 }
-BUDGET void budget_end(Tried* tried) {
-    delete tried;
+BUDGET void budget_end(CallBudget* budget) {
+    delete budget;
 }
-BUDGET Budget::Room* budget_room() {
-    return new Budget::Room;
+BUDGET uint64_t budget_waiting(const CallBudget* budget) {
+    return budget->waiting();
 }
-BUDGET int budget_reserve(Tried* tried, uint64_t bytes, const std::atomic<int>* stop, Budget::Room* room) {
-    const auto stopped = [stop] { return stop->load() != 0; };
-    return static_cast<int>(tried->budget.reserve(bytes, tried->slice, stopped, *room));
+BUDGET void budget_wake(CallBudget* budget, const void* session) {
+    budget->wake(session);
 }
-BUDGET void budget_give_back(Budget::Room* room) {
-    delete room;
+// An allocation of the program's that finds no room at first.
+BUDGET int budget_allocate_and_wait(CallBudget* budget, Slice* slice, const void* session, uint64_t bytes) {
+    return budget->wait_for_own(*slice, session, [&] { return slice->take(bytes); });
+}
+
+BUDGET Slice* slice_make(uint64_t bytes) {
+    return new Slice(bytes);
+}
+BUDGET void slice_end(Slice* slice) {
+    delete slice;
+}
+BUDGET uint64_t slice_left(const Slice* slice) {
+    return slice->left();
 }
 // What the program has of the slice.
-BUDGET int budget_allocate(Tried* tried, uint64_t bytes) {
-    return tried->slice.take(bytes);
+BUDGET int slice_allocate(Slice* slice, uint64_t bytes) {
+    return slice->take(bytes);
 }
-BUDGET void budget_free(Tried* tried, uint64_t bytes) {
-    tried->slice.give_back(bytes);
+BUDGET void slice_free(Slice* slice, uint64_t bytes) {
+    slice->give_back(bytes);
 }
-BUDGET uint64_t budget_left(const Tried* tried) {
-    return tried->slice.left();
+
+BUDGET Call* call_make(CallBudget* budget, Slice* slice, const void* session) {
+    return new Call(*budget, *slice, session);
 }
-BUDGET uint64_t budget_waiting(const Tried* tried) {
-    return tried->budget.waiting();
+BUDGET void call_end(Call* call) {
+    delete call;
+}
+BUDGET int call_reserve(Call* call, uint64_t bytes) {
+    return static_cast<int>(call->place.reserve(bytes));
+}
+BUDGET unsigned call_woken(const Call* call) {
+    return call->woken;
 }

@@ -19,8 +19,8 @@
 namespace maths {
 namespace {
 
-// Each operand is looked up in the slice, at the moment when the call runs. Arrays of addresses are copied first: what
-// is looked up is what is used, whatever is written to the slice meanwhile.
+// Each operand is looked up in the slice, at the moment when the call runs. Arrays of addresses are copied
+// first: what is looked up is what is used, whatever is written to the slice meanwhile.
 class LookUp final : public Look {
   public:
     LookUp(const GkLibraryCall& head, const Work& work)
@@ -49,7 +49,8 @@ class LookUp final : public Look {
         if (operand.bytes == 0) {
             operand.address = 0;  // it need not be there, and nobody looks
         } else if (operand.count == 0) {
-            require(operand.name, operand.address, operand.bytes, operand.align, operand.access != Access::kRead);
+            require(operand.name, operand.address, operand.bytes, operand.align,
+                    operand.access != Access::kRead);
         } else {
             operand.address = copied(operand);
         }
@@ -81,13 +82,8 @@ class LookUp final : public Look {
 
 // By GkLibrary.
 constexpr CUresult (*kRun[])(uint16_t, void*, Work&) = {
-    cublas::run_function,
-    cublasLt::run_function,
-    cusolver::run_function,
-    cudnn::run_function,
-    cusparse::run_function,
-    cufft::run_function,
-    curand::run_function,
+    cublas::run_function,   cublasLt::run_function, cusolver::run_function, cudnn::run_function,
+    cusparse::run_function, cufft::run_function,    curand::run_function,
 };
 static_assert(std::size(kRun) == kGkLibraries);
 
@@ -130,6 +126,8 @@ extern "C" __attribute__((visibility("default"))) int gk_cpu_end(const void* cal
     } catch (const Fault& fault) {
         slice->tell(slice->user, fault.line.c_str());
         return fault.result;
+    } catch (const PutBack&) {
+        return kGkPutBack;
     } catch (const Stopped&) {
         return CUDA_SUCCESS;
     } catch (const std::exception&) {  // no memory, or a length that no memory has

@@ -1,13 +1,9 @@
 #include "work.h"
 
+#include <stdexcept>
+
 namespace maths {
 namespace {
-
-// Each device has its own.
-Budget& budget_of(unsigned device) {
-    static auto* const all = new Budget[kGkMostDevices];  // never destroyed: calls may run at exit
-    return all[device % kGkMostDevices];
-}
 
 std::string mib(uint64_t bytes) {
     constexpr uint64_t kMib = 1 << 20;
@@ -17,18 +13,20 @@ std::string mib(uint64_t bytes) {
 }  // namespace
 
 void Work::reserve(uint64_t bytes) {
-    room_ = {};  // nothing is held while it waits
-    const auto stops = [this] { return stopped(); };
-    switch (budget_of(slice_.device).reserve(bytes, source_, stops, room_)) {
-        case Budget::Answer::reserved:
+    if (has_room_) throw std::logic_error("a call reserves once");
+    switch (slice_.reserve(slice_.user, bytes)) {
+        case kGkRoomIsThere:
+            has_room_ = true;
             return;
-        case Budget::Answer::stopped:
+        case kGkRoomLater:
+            throw PutBack{};
+        case kGkRoomStopped:
             throw Stopped{};
-        case Budget::Answer::too_large:
+        case kGkRoomTooLarge:
             fail(CUDA_ERROR_OUT_OF_MEMORY, "it takes " + mib(bytes) +
                                                " to work in, beside its operands, and the device has " +
                                                mib(slice_.memory) + " in all");
-        case Budget::Answer::none_left:
+        default:
             fail(CUDA_ERROR_OUT_OF_MEMORY, "it takes " + mib(bytes) +
                                                " to work in, beside its operands, and of the device's " +
                                                mib(slice_.memory) + " so much is not free");

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "budget.h"
 #include "end.h"
 #include "operands.h"
 
@@ -20,11 +19,13 @@ struct Fault {
 };
 // Ends a call that was interrupted.
 struct Stopped {};
+// Ends a call that has changed nothing, and will be done anew when there is room for it.
+struct PutBack {};
 
 class Work {
   public:
     Work(const GkSlice& slice, const char* function, bool wide)
-        : slice_(slice), source_(slice), function_(function), wide_(wide) {}
+        : slice_(slice), function_(function), wide_(wide) {}
 
     unsigned threads() const { return slice_.threads; }
     bool wide() const { return wide_; }  // integers that a result has are of 64 bits
@@ -33,31 +34,19 @@ class Work {
     }
     // Asked between pieces of long work, which is then left.
     bool stopped() const { return slice_.stopped(slice_.user); }
-    // What the call takes to work in, beside its operands, until it ends or reserves anew: all of it, and
-    // before anything is changed. Waits for other calls; throws where it was interrupted meanwhile, or cannot
-    // have as much.
+    // What the call takes to work in, beside its operands, until it ends: all of it, once, and before
+    // anything is changed or much is computed, since a call without room is ended and begins anew. Throws
+    // where it is, was interrupted, or cannot have as much.
     void reserve(uint64_t bytes);
     [[noreturn]] void fail(CUresult result, const std::string& why) const {
         throw Fault{result, std::string(function_) + ": " + why};
     }
 
   private:
-    class SliceAccount final : public Source {
-      public:
-        explicit SliceAccount(const GkSlice& slice) : slice_(slice) {}
-        uint64_t all() const override { return slice_.memory; }
-        bool take(uint64_t bytes) override { return slice_.take(slice_.user, bytes); }
-        void give_back(uint64_t bytes) override { slice_.give_back(slice_.user, bytes); }
-
-      private:
-        const GkSlice& slice_;
-    };
-
     const GkSlice& slice_;
-    SliceAccount source_;
     const char* const function_;
     const bool wide_;
-    Budget::Room room_;
+    bool has_room_ = false;
 };
 
 template <typename T>
@@ -129,7 +118,8 @@ CUresult of_complex_type(Type type, Body body) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-// A vector that is walked in steps, backwards too: its first element. A step that is never made may be any number.
+// A vector that is walked in steps, backwards too: its first element. A step that is never made may be any
+// number.
 inline int64_t step_of(int64_t n, int64_t step) {
     return n > 1 ? step : 1;
 }
@@ -141,6 +131,5 @@ T* first(uint64_t address, int64_t n, int64_t step) {
 inline std::byte* first(uint64_t address, int64_t n, int64_t step, uint32_t bytes) {
     return first<std::byte>(address, n, step_of(n, step) * static_cast<int64_t>(bytes));
 }
-
 
 }  // namespace maths

@@ -70,7 +70,8 @@ CUresult cuEventQuery(CUevent hEvent) {
         require_not_captured(event);
         require_safe_in_captures();
         const auto completion = event.record().completion;
-        return completion && !completion->done() ? CUDA_ERROR_NOT_READY : event.context->status();
+        if (completion && !completion->done()) return CUDA_ERROR_NOT_READY;
+        return answer_of_wait(event.context->status());
     });
 }
 

@@ -64,7 +64,7 @@ CUresult cuStreamQuery(CUstream hStream) {
         require_safe_in_captures();
         Scheduler& scheduler = context.driver.scheduler;
         const bool busy = scheduler.last(stream.queue) || !scheduler.before_legacy(stream.queue).empty();
-        return busy ? CUDA_ERROR_NOT_READY : context.status();
+        return busy ? CUDA_ERROR_NOT_READY : answer_of_wait(context.status());
     });
 }
 

@@ -51,8 +51,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CU
     return driver_call([&](Driver& driver) {
         require(handle != nullptr && flags == 0 && size > 0 && size % VirtualMemory::kGranularity == 0);
         check_properties(prop);
-        const auto physical =
-            Physical::create(driver.memory.space(prop->location.id), prop->location.id, size);
+        const auto physical = Physical::create(driver.memory, prop->location.id, size);
         *handle = driver.memory.addresses().add_handle(driver.handles, physical);
     });
 }

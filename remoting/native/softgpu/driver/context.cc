@@ -103,7 +103,7 @@ void Context::set_limit(CUlimit limit, size_t value) {
     uint64_t& taken = limit_memory_[limit];
     const auto take = [&](size_t wanted) {
         const uint64_t bytes = bytes_of_limit(driver.config, limit, wanted);
-        taken = bytes == 0 || bytes > memory.total_bytes() ? 0 : memory.allocate(bytes);
+        taken = bytes == 0 || bytes > memory.total_bytes() ? 0 : driver.memory.place_at(device, bytes);
         return taken != 0 || bytes == 0;
     };
     if (taken) memory.free(taken);
@@ -128,6 +128,8 @@ void Context::destroy() {
         of_limits.swap(limit_memory_);
     }
     driver.handles.remove(handle, this);  // a new primary context may have the handle already
+    group->fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    driver.memory.call_budget().wake(nullptr);  // its calls in line are not done any more
     driver.scheduler.close(group);
     for (const uint64_t other : owned) {
         if (const auto object = driver.handles.find_any(other)) object->context_ended();

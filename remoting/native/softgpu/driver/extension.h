@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 inline constexpr char kGkSoftgpuExtension[] = "gk_softgpu_extension";
-inline constexpr uint32_t kGkSoftgpuExtensionVersion = 5;
+inline constexpr uint32_t kGkSoftgpuExtensionVersion = 6;
 
 enum GkText : uint32_t {
     kGkTextOutput = 0,   // device printf, a whole call at a time: for standard output
@@ -65,6 +65,10 @@ struct GkSoftgpuExtension {
     uint64_t (*file_bytes)(void);
     // Empties what others have written to where nothing lies.
     void (*sweep_file)(void);
+    // With 1, what the calling thread waits for from now on answers nothing that is the session's to be told:
+    // that an interrupt has cost work, or that work was refused. It stays for the next call without. Returns
+    // what was.
+    int (*keep_news)(int keep);
 };
 
 // Null when the version is not there.

@@ -3,9 +3,12 @@
 #include <dlfcn.h>
 
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "call_budget.h"
 #include "capture.h"
 #include "driver.h"
 #include "exec/check/unwritten.h"
@@ -40,10 +43,51 @@ GkCpuEnd cpu_end() {
     return opened;
 }
 
+// A call's room to work in, from when it is submitted to its end. While it is in line for that, its operation
+// starts again after `woken`.
+class Room {
+  public:
+    explicit Room(Context& context)
+        : waker_(std::make_shared<Waker>(context.driver.scheduler)),
+          place_(context.driver.memory.call_budget(), context.driver.memory.account(context.device),
+                 current_session().get(), [waker = waker_] { waker->wake(); }) {}
+
+    CallBudget::Answer reserve(uint64_t bytes) {
+        waker_->renew();  // before anybody may wake it
+        return place_.reserve(bytes);
+    }
+    void leave() { place_.leave(); }
+    CompletionRef woken() const { return waker_->woken(); }
+
+  private:
+    class Waker {
+      public:
+        explicit Waker(Scheduler& scheduler) : scheduler_(scheduler) {}
+        void renew() {
+            const std::lock_guard lock(mutex_);
+            woken_ = std::make_shared<Completion>();
+        }
+        CompletionRef woken() const {
+            const std::lock_guard lock(mutex_);
+            return woken_;
+        }
+        void wake() const { scheduler_.end(woken()); }
+
+      private:
+        Scheduler& scheduler_;
+        mutable std::mutex mutex_;
+        CompletionRef woken_;
+    };
+
+    const std::shared_ptr<Waker> waker_;  // outlives the place: somebody may be about to wake it
+    CallBudget::Place place_;
+};
+
 // A call while it runs.
 struct Running {
     Context& context;
     Session& session;
+    Room& room;
     uint64_t interrupts_before;
 
     static Running& of(void* user) { return *static_cast<Running*>(user); }
@@ -62,22 +106,26 @@ bool reach(void* user, uint64_t address, uint64_t bytes, bool written) {
     return true;
 }
 
-DeviceMemory& memory_of(void* user) {
-    const Context& context = Running::of(user).context;
-    return context.driver.memory.space(context.device);
-}
-
-bool take(void* user, uint64_t bytes) {
-    return memory_of(user).take(bytes);
-}
-
-void give_back(void* user, uint64_t bytes) {
-    memory_of(user).give_back(bytes);
-}
-
 bool stopped(void* user) {
     const Running& running = Running::of(user);
     return running.is_interrupted() || running.context.group->cancel.load(std::memory_order_relaxed);
+}
+
+int reserve(void* user, uint64_t bytes) {
+    Room& room = Running::of(user).room;
+    switch (room.reserve(bytes)) {
+        case CallBudget::Answer::reserved:
+            return kGkRoomIsThere;
+        case CallBudget::Answer::in_line:
+            // An interrupt before it stood in line has not woken it.
+            if (!stopped(user)) return kGkRoomLater;
+            room.leave();
+            return kGkRoomStopped;
+        case CallBudget::Answer::too_large:
+            return kGkRoomTooLarge;
+        default:
+            return kGkRoomNoneLeft;
+    }
 }
 
 void tell(void* user, const char* line) {
@@ -85,18 +133,17 @@ void tell(void* user, const char* line) {
 }
 
 CUresult run(Running running, const std::vector<std::byte>& call) {
-    static_assert(kGkMostDevices == Config::kMaxDevices);
     const GkSlice slice{.user = &running,
-                        .device = static_cast<unsigned>(running.context.device),
-                        .memory = memory_of(&running).total_bytes(),
+                        .memory = running.context.driver.memory.space(running.context.device).total_bytes(),
                         .threads = running.context.driver.config.threads,
                         .reach = reach,
-                        .take = take,
-                        .give_back = give_back,
+                        .reserve = reserve,
                         .stopped = stopped,
                         .tell = tell};
     if (!running.is_interrupted()) {
-        const auto result = static_cast<CUresult>(cpu_end()(call.data(), call.size(), &slice));
+        const int answer = cpu_end()(call.data(), call.size(), &slice);
+        if (answer == kGkPutBack) throw PutBack{running.room.woken()};
+        const auto result = static_cast<CUresult>(answer);
         // An error that ends no context, such as no room to work in, is the session's own: others of the
         // context, and its later work, go on.
         if (wire::is_sticky(result)) {
@@ -126,8 +173,8 @@ std::function<CUresult()> prepare_library_call(Context& context, const void* cal
     require(cpu_end() != nullptr, CUDA_ERROR_NOT_SUPPORTED);
     const auto* begin = static_cast<const std::byte*>(call);
     return [context = context.shared_from_this(), session = current_session(),
-            copy = std::vector(begin, begin + bytes)] {
-        return run({*context, *session, Scheduler::interrupts_before()}, copy);
+            room = std::make_shared<Room>(context), copy = std::vector(begin, begin + bytes)] {
+        return run({*context, *session, *room, Scheduler::interrupts_before()}, copy);
     };
 }
 

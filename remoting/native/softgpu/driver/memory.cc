@@ -14,7 +14,6 @@
 namespace softgpu::driver {
 namespace {
 
-constexpr uint64_t kAlign = 256;
 // Managed memory has its pages to itself, so that a forwarded program can have them too.
 constexpr uint64_t kManagedAlign = 4096;
 
@@ -34,6 +33,13 @@ void* map_pinned(uint64_t bytes) {
     refuse(gk_no_pinned_memory(bytes));
 }
 
+void tell_of_calls(uint64_t bytes) {
+    current_session()->tell(
+        kGkTextFault, "an allocation of " + std::to_string((bytes + (1 << 20) - 1) >> 20) +
+                          " MiB finds no room while library calls of other programs work in what is left of "
+                          "the slice; it may when they are done\n");
+}
+
 }  // namespace
 
 Memory::Memory(std::span<const DeviceConfig> devices, Scheduler& scheduler)
@@ -42,6 +48,7 @@ Memory::Memory(std::span<const DeviceConfig> devices, Scheduler& scheduler)
     for (const DeviceConfig& device : devices) {
         spaces_.push_back(DeviceMemory::create(device.memory_bytes));
         require(spaces_.back() != nullptr, CUDA_ERROR_OUT_OF_MEMORY);
+        accounts_.emplace_back(*spaces_.back());
         total += device.memory_bytes;
     }
     check::Budget::get().set_device_bytes(total);
@@ -80,17 +87,33 @@ uint64_t Memory::add(const Context& context, Block block) {
     return base;
 }
 
+bool Memory::find_room(int device, const std::function<bool()>& again) {
+    if (again()) return true;
+    if (Scheduler::in_callback()) return false;  // which must not wait
+    return call_budget_.wait_for_own(account(device), current_session().get(), again);
+}
+
+uint64_t Memory::place_at(int device, uint64_t bytes, uint64_t align) {
+    DeviceMemory& memory = space(device);
+    uint64_t base = 0;
+    find_room(device, [&] { return (base = memory.allocate(bytes, align)) != 0; });
+    return base;
+}
+
 uint64_t Memory::allocate(Context& context, uint64_t bytes, Place place, std::shared_ptr<Pool> pool) {
     require(bytes > 0);
     const int device = pool ? pool->settings.device : context.device;
     DeviceMemory& memory = space(device);
     if (bytes > memory.total_bytes() || (pool && !pool->take(bytes))) refuse(CUDA_ERROR_OUT_OF_MEMORY);
     const uint64_t align = place == Place::managed ? kManagedAlign : kAlign;
-    uint64_t base = memory.allocate(bytes, align);
-    if (base == 0 && !Scheduler::in_callback()) {
+    uint64_t base = place_at(device, bytes, align);
+    // Work of others need not end, and what their calls have is theirs until then.
+    const bool is_worked_in = bytes <= memory.total_bytes() - memory.used_bytes();
+    if (base == 0 && !is_worked_in && !Scheduler::in_callback()) {
         scheduler_.drain(context.group);
         base = memory.allocate(bytes, align);
     }
+    if (base == 0 && is_worked_in) tell_of_calls(bytes);
     if (base == 0) {
         if (pool) pool->give_back(bytes);
         refuse(CUDA_ERROR_OUT_OF_MEMORY);
@@ -115,7 +138,7 @@ uint64_t Memory::allocate_in_file(Context& context, uint64_t bytes, uint64_t& pl
     SliceFile* const file = file_in_use_.load(std::memory_order_acquire);
     require(file && bytes > 0, CUDA_ERROR_OUT_OF_MEMORY);
     DeviceMemory& memory = space(context.device);
-    const uint64_t base = memory.allocate(bytes, SliceFile::kPage);  // its pages are its own
+    const uint64_t base = place_at(context.device, bytes, SliceFile::kPage);  // its pages are its own
     require(base != 0, CUDA_ERROR_OUT_OF_MEMORY);
     const auto in_file = file->lay(base, bytes);
     if (!in_file) {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "call_budget.h"
 #include "config.h"
 #include "engine.h"
 #include "failure.h"
@@ -49,14 +52,23 @@ struct Block {
 
 class Memory {
   public:
+    static constexpr uint64_t kAlign = 256;
     Memory(std::span<const DeviceConfig> devices, Scheduler& scheduler);
 
+    // What library calls may take to work in.
+    CallBudget& call_budget() { return call_budget_; }
+    Account& account(int device) { return accounts_[static_cast<size_t>(device)]; }
     DeviceMemory& space(int device) { return *spaces_[static_cast<size_t>(device)]; }
     VirtualMemory& addresses() { return addresses_; }
     // What kernels may touch at `address`: an allocation, or a global of a module.
     std::optional<Allocation> allocation_at(uint64_t address) const;
     int device_at(uint64_t address) const;  // whose memory that is
 
+    // Memory of the device's, without a block. What the session's own calls work in is waited for. 0 where
+    // there is none.
+    uint64_t place_at(int device, uint64_t bytes, uint64_t align = kAlign);
+    // Calls `again` until it finds memory of the device's, as place_at() does.
+    bool find_room(int device, const std::function<bool()>& again);
     // Device memory, zeroed. When none is left, waits for the context's work, which may free some, before it
     // throws OUT_OF_MEMORY.
     uint64_t allocate(Context& context, uint64_t bytes, Place place, std::shared_ptr<Pool> pool = nullptr);
@@ -90,11 +102,24 @@ class Memory {
     bool map_host(void* memory, uint64_t bytes);
     Block take(uint64_t base, bool (*fits)(const Block&));
 
+    class SpaceAccount final : public Account {
+      public:
+        explicit SpaceAccount(DeviceMemory& memory) : memory_(memory) {}
+        uint64_t all() const override { return memory_.total_bytes(); }
+        bool take(uint64_t bytes) override { return memory_.take(bytes); }
+        void give_back(uint64_t bytes) override { memory_.give_back(bytes); }
+
+      private:
+        DeviceMemory& memory_;
+    };
+
     Scheduler& scheduler_;
     std::once_flag file_given_;
     std::unique_ptr<SliceFile> file_;  // outlives the spaces
     std::atomic<SliceFile*> file_in_use_{nullptr};
     std::vector<std::unique_ptr<DeviceMemory>> spaces_;
+    CallBudget call_budget_;
+    std::deque<SpaceAccount> accounts_;
     VirtualMemory addresses_;
     mutable std::mutex mutex_;
     std::map<uint64_t, Block> blocks_;  // by base

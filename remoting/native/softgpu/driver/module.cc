@@ -39,8 +39,13 @@ Module::Module(std::shared_ptr<Context> owner, std::shared_ptr<const Program> co
       program(std::move(code)),
       of_library(library != nullptr),
       library_(library) {
-    LoadResult result = LoadedModule::load(program, context->driver.memory.space(context->device));
-    require(result.module != nullptr, CUDA_ERROR_OUT_OF_MEMORY);
+    Memory& memory = context->driver.memory;
+    LoadResult result;
+    const auto load = [&] {
+        result = LoadedModule::load(program, memory.space(context->device));
+        return result.module != nullptr;
+    };
+    require(memory.find_room(context->device, load), CUDA_ERROR_OUT_OF_MEMORY);
     loaded_ = std::move(result.module);
     if (library) {
         for (uint32_t i = 0; i < program->kernels().size(); ++i) settings_.push_back(library->settings(i));

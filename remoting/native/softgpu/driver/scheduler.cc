@@ -24,7 +24,12 @@ uint64_t now() {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(since).count();
 }
 
-CUresult execute(Operation& operation, QueueGroup& group) noexcept {
+struct Outcome {
+    CUresult result = CUDA_SUCCESS;
+    CompletionRef put_back = nullptr;  // until then
+};
+
+Outcome execute(Operation& operation, QueueGroup& group) noexcept {
     CUresult result = CUDA_SUCCESS;
     inside_callback = operation.calls_program;
     interrupts_at_submission = operation.interrupts;
@@ -32,6 +37,9 @@ CUresult execute(Operation& operation, QueueGroup& group) noexcept {
         if (operation.body && (operation.always || group.status() == CUDA_SUCCESS)) {
             result = operation.body();
         }
+    } catch (const PutBack& put_back) {
+        inside_callback = false;
+        return {.put_back = put_back.until};
     } catch (const Failure& failure) {
         result = failure.code;
     } catch (const std::bad_alloc&) {
@@ -42,7 +50,7 @@ CUresult execute(Operation& operation, QueueGroup& group) noexcept {
     inside_callback = false;
     // What the body holds goes before the operation counts as done: who waited for it finds it gone.
     operation.body = nullptr;
-    return result;
+    return {result};
 }
 
 }  // namespace
@@ -204,10 +212,15 @@ void Scheduler::run(Lock& lock, const QueueRef& queue, const Completion* until) 
             wake_for_ready();
         }
         lock.unlock();
-        const CUresult result = execute(entry.operation, *queue->group);
-        if (result != CUDA_SUCCESS) queue->group->fail(result);
+        const Outcome outcome = execute(entry.operation, *queue->group);
+        if (outcome.result != CUDA_SUCCESS) queue->group->fail(outcome.result);
         lock.lock();
-        finish(*entry.completion);
+        if (outcome.put_back) {
+            entry.operation.after.push_back(outcome.put_back);
+            queue->entries.push_front(std::move(entry));
+        } else {
+            finish(*entry.completion);
+        }
         if (in_program) {
             --in_program_;
             if (working() > kMaxDispatchers) break;

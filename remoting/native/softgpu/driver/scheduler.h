@@ -46,6 +46,12 @@ class Completion {
 };
 using CompletionRef = std::shared_ptr<Completion>;
 
+// Thrown by an operation that has changed nothing and cannot go on yet: it is put back to the head of its
+// queue, and starts again after `until`. So what waits holds no thread.
+struct PutBack {
+    CompletionRef until;
+};
+
 struct Operation {
     std::function<CUresult()> body = {};    // none: a marker. What it returns but success fails the group
     std::vector<CompletionRef> after = {};  // besides the order of the queue
@@ -142,7 +148,8 @@ class Scheduler {
 
     // The completion of all that was submitted so far; null when nothing is under way.
     CompletionRef last(const std::shared_ptr<Queue>& queue);
-    // The same of the group's blocking queues, if `queue` is its legacy default stream: that comes after them.
+    // The same of the group's blocking queues, if `queue` is its legacy default stream: that comes after
+    // them.
     std::vector<CompletionRef> before_legacy(const std::shared_ptr<Queue>& queue);
     // The ends of all that is under way in the group.
     std::vector<CompletionRef> pending(const std::shared_ptr<QueueGroup>& group);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <new>
+#include <utility>
 
 #include "capture.h"
 #include "config.h"
@@ -69,6 +70,11 @@ void set_checks(GkSession* session, uint32_t checks) {
 
 void interrupt(GkSession* session) {
     session->session->interrupts.fetch_add(1, std::memory_order_release);
+    if (Driver* driver = Driver::live()) driver->memory.call_budget().wake(session->session.get());
+}
+
+int keep_news(int keep) {
+    return std::exchange(thread_state().keeps_news, keep != 0);
 }
 
 void end_session(GkSession* session) {
@@ -126,7 +132,8 @@ constexpr GkSoftgpuExtension kExtension{kGkSoftgpuExtensionVersion,
                                         use_file,
                                         allocate_in_file,
                                         file_bytes,
-                                        sweep_file};
+                                        sweep_file,
+                                        keep_news};
 
 }  // namespace
 
@@ -153,7 +160,7 @@ const std::shared_ptr<Session>& current_session() {
 }
 
 CUresult answer_of_wait(CUresult status) {
-    if (status != CUDA_SUCCESS) return status;
+    if (status != CUDA_SUCCESS || thread_state().keeps_news) return status;
     Session& session = *current_session();
     return session.take_lost_work() ? CUDA_ERROR_LAUNCH_TIMEOUT : session.take_refused_work();
 }

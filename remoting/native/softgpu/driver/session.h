@@ -53,7 +53,7 @@ class Session {
 // The calling thread's, or the process's own. Never null.
 const std::shared_ptr<Session>& current_session();
 
-// What a call that has waited for work answers when nothing else is wrong.
+// What a call answers that has waited for work, or found it done, when nothing else is wrong.
 CUresult answer_of_wait(CUresult status);
 
 }  // namespace softgpu::driver

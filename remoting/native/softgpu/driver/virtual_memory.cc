@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "memory.h"
 #include "scheduler.h"
 
 namespace softgpu::driver {
@@ -24,8 +25,9 @@ bool overlaps(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) {
 
 }  // namespace
 
-std::shared_ptr<Physical> Physical::create(DeviceMemory& space, int device, uint64_t bytes) {
-    const uint64_t charge = space.allocate(bytes);
+std::shared_ptr<Physical> Physical::create(Memory& memory, int device, uint64_t bytes) {
+    DeviceMemory& space = memory.space(device);
+    const uint64_t charge = memory.place_at(device, bytes);
     require(charge != 0, CUDA_ERROR_OUT_OF_MEMORY);
     const int file = memfd_create("gpu-kernels device memory", MFD_CLOEXEC);
     if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) {

@@ -12,6 +12,7 @@
 
 namespace softgpu::driver {
 
+class Memory;
 class Scheduler;
 
 // Memory of the device that has no address of its own. A file without a name holds it, so that it can be
@@ -21,7 +22,7 @@ class Physical : public Object {
   public:
     static constexpr Kind kKind = Kind::physical;
     // Throws OUT_OF_MEMORY.
-    static std::shared_ptr<Physical> create(DeviceMemory& space, int device, uint64_t bytes);
+    static std::shared_ptr<Physical> create(Memory& memory, int device, uint64_t bytes);
     ~Physical() override;
 
     const int device;

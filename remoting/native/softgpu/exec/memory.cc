@@ -141,10 +141,12 @@ uint64_t DeviceMemory::allocate(uint64_t bytes, uint64_t align) noexcept try {
     State& state = *state_;
     if (bytes == 0 || align == 0 || (align & (align - 1)) != 0 || align > kMaxAlign) return 0;
     const std::unique_lock lock(state.mutex);
-    if (bytes > state.total - state.used) return 0;
+    // What is taken is not handed out.
+    const uint64_t left = state.total - state.used - state.taken;
+    if (bytes > left) return 0;
     // What begins a page has its pages to itself.
     const uint64_t reserved = round_up(bytes, align >= kPage ? kPage : kGranule);
-    if (reserved > state.total - state.used) return 0;
+    if (reserved > left) return 0;
     align = std::max(align, kGranule);
     auto found = state.unused.take(state.cursor, reserved + kGap, align);
     if (!found) found = state.unused.take(0, reserved + kGap, align);
@@ -179,8 +181,7 @@ bool DeviceMemory::free(uint64_t base) noexcept try {
 bool DeviceMemory::take(uint64_t bytes) noexcept {
     State& state = *state_;
     const std::unique_lock lock(state.mutex);
-    const uint64_t left = state.total - state.used;  // allocations may have come into what is taken
-    if (state.taken > left || bytes > left - state.taken) return false;
+    if (bytes > state.total - state.used - state.taken) return false;
     state.taken += bytes;
     return true;
 }
