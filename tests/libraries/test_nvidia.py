@@ -27,7 +27,13 @@ pytestmark = [pytest.mark.native, pytest.mark.timeout(300)]
 def native() -> Build:
     return build_of_make(
         *("client_cuda", "gpu_worker", "recording_driver"),
-        *("recording_cublas", "recording_cublaslt", "recording_cusolver", "recording_cusparse"),
+        *(
+            "recording_cublas",
+            "recording_cublas_of_12",
+            "recording_cublaslt",
+            "recording_cusolver",
+            "recording_cusparse",
+        ),
         *("cublas13", "cublasLt13", "cusolver12", "cusparse12"),
         *("recording_cufft", "cufft12"),
         *("recording_curand", "curand10"),
@@ -114,20 +120,43 @@ def test_nvidias_cublaslt_is_given_what_the_program_passed(native, agent, tmp_pa
     assert words(recorded, "Live") == [["4"]]
 
 
-def test_a_server_without_the_library_says_so_at_the_start(native, tmp_path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(
-        "import ctypes, sys\n"
-        "from cuda.bindings import driver\n"
-        "driver.cuInit(0)\n"
-        "driver.cuCtxPushCurrent(driver.cuDevicePrimaryCtxRetain(0)[1])\n"
-        "handle = ctypes.c_void_p()\n"
-        "print(ctypes.CDLL(sys.argv[1]).cublasCreate_v2(ctypes.byref(handle)), handle.value)\n"
-    )
-    with MinimalAgent(tmp_path, native.worker, native.recording_driver) as agent:
-        done = run(agent, native, program)
-    assert done.stdout == "1 None\n", done.stderr
-    assert "this GPU server has no libcublas.so.13" in done.stderr
+BEGIN = """
+import ctypes, sys
+from cuda.bindings import driver
+driver.cuInit(0)
+driver.cuCtxPushCurrent(driver.cuDevicePrimaryCtxRetain(0)[1])
+library, handle = ctypes.CDLL(sys.argv[1]), ctypes.c_void_p()
+status = library.cublasCreate_v2(ctypes.byref(handle))
+if status:
+    sys.exit(print(status, handle.value))
+_, memory = driver.cuMemAlloc(64)
+for _ in range(2):
+    half = ctypes.byref(ctypes.c_float(0.5))
+    assert library.cublasSscal_v2(handle, 4, half, ctypes.c_void_p(int(memory)), 1) == 0
+    print(int(driver.cuCtxSynchronize()[0]))
+"""
+LINES = {
+    "nothing": "this GPU server has no libcublas.so.13: its admin installs NVIDIA's wheel of it, and names",
+    "no library": "has a libcublas.so.13 that cannot be loaded: its admin installs NVIDIA's wheel of it anew",
+    "recording_cublas_of_12": "libcublas.so.13 is another major version, 12.4.2: its admin installs",
+    "recording_cublas": "libcublas.so.13 (13.4.2) has no cublasSscal_v2: its admin installs a newer one",
+}
+
+
+@pytest.mark.parametrize("there", LINES)
+def test_a_server_whose_library_does_not_serve_says_why_and_what_to_do(native, tmp_path, there) -> None:
+    (tmp_path / "program.py").write_text(BEGIN)
+    (tmp_path / "libcublas.so.13").write_text("no library")
+    folder = native.folder / there if there.startswith("recording") else tmp_path
+    options = () if there == "nothing" else ("--libraries", str(folder))
+    log = os.environ | {"RECORDING_CUBLAS_LOG": str(tmp_path / "log")}
+    with MinimalAgent(
+        tmp_path, native.worker, native.recording_driver, environment=log, options=options
+    ) as agent:
+        done = run(agent, native, tmp_path / "program.py")
+    # A function that is missing is told at the first call that waits; the program goes on.
+    assert done.stdout == ("801\n801\n" if there == "recording_cublas" else "1 None\n"), done.stderr
+    assert done.stderr.count(LINES[there]) == 1, done.stderr
 
 
 def test_nvidias_cusolver_is_given_what_the_program_passed_and_room_of_the_slice(

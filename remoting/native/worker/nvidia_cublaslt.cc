@@ -1,13 +1,12 @@
 #include "nvidia_cublaslt.h"
 
-#include <dlfcn.h>
-
 #include <cstring>
 #include <memory>
 #include <string>
 
 #include "cublasLt_messages.h"
 #include "libraries/cublas/status.h"
+#include "nvidia_function.h"
 
 namespace worker {
 namespace {
@@ -17,7 +16,7 @@ using cublas::Status;
 
 template <typename... Arguments>
 int invoke_named(void* library, const std::string& name, Arguments... arguments) {
-    const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name.c_str()));
+    const auto function = reinterpret_cast<int (*)(Arguments...)>(function_of(library, name));
     return function ? function(arguments...) : static_cast<int>(cublas::kNotSupported);
 }
 

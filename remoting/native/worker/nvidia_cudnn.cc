@@ -1,7 +1,5 @@
 #include "nvidia_cudnn.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -9,6 +7,7 @@
 
 #include "cudnn_messages.h"
 #include "libraries/cudnn/status.h"
+#include "nvidia_function.h"
 
 namespace worker {
 namespace {
@@ -118,7 +117,7 @@ class Calling {
     template <typename Signature, typename... Arguments>
     int invoke(const char* name, Arguments... arguments) const {
         if (status_ != ::cudnn::kSuccess) return status_;
-        const auto function = reinterpret_cast<Signature*>(dlsym(call_.library, name));
+        const auto function = reinterpret_cast<Signature*>(function_of(call_.library, name));
         return function ? function(arguments...) : static_cast<int>(::cudnn::kNotSupported);
     }
 
@@ -232,7 +231,7 @@ class Calling {
 
     template <typename... Arguments>
     int plain(const char* name, Arguments... arguments) const {
-        const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(call_.library, name));
+        const auto function = reinterpret_cast<int (*)(Arguments...)>(function_of(call_.library, name));
         return function ? function(arguments...) : static_cast<int>(::cudnn::kNotSupported);
     }
     template <typename... Arguments>

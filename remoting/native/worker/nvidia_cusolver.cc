@@ -1,7 +1,5 @@
 #include "nvidia_cusolver.h"
 
-#include <dlfcn.h>
-
 #include <cctype>
 #include <optional>
 #include <string>
@@ -10,6 +8,7 @@
 #include "cusolver_messages.h"
 #include "host_memory.h"
 #include "libraries/cusolver/status.h"
+#include "nvidia_function.h"
 
 namespace worker {
 namespace {
@@ -30,7 +29,7 @@ class Calling {
 
     template <typename Signature, typename... Arguments>
     int invoke(const char* name, Arguments... arguments) const {
-        const auto function = reinterpret_cast<Signature*>(dlsym(library_, name));
+        const auto function = reinterpret_cast<Signature*>(function_of(library_, name));
         return function ? function(arguments...) : static_cast<int>(cusolver::kNotSupported);
     }
 

@@ -1,12 +1,11 @@
 #include "nvidia_cusparse.h"
 
-#include <dlfcn.h>
-
 #include <string>
 #include <vector>
 
 #include "cusparse_messages.h"
 #include "libraries/cusparse/status.h"
+#include "nvidia_function.h"
 
 namespace worker {
 namespace {
@@ -155,7 +154,7 @@ class Calling {
 
     template <typename Signature, typename... Arguments>
     int plain(const std::string& name, Arguments... arguments) const {
-        const auto function = reinterpret_cast<Signature*>(dlsym(call_.library, name.c_str()));
+        const auto function = reinterpret_cast<Signature*>(function_of(call_.library, name));
         return function ? function(arguments...) : static_cast<int>(::cusparse::kNotSupported);
     }
     // A call names its operands more than once.

@@ -1,7 +1,5 @@
 #include "nvidia_generators.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -9,6 +7,7 @@
 #include "handlers.h"
 #include "libraries/curand/messages.h"
 #include "libraries/curand/status.h"
+#include "nvidia_function.h"
 
 namespace worker {
 namespace {
@@ -17,7 +16,7 @@ using namespace maths::curand;
 
 template <typename... Arguments>
 CUresult invoke_named(void* library, const char* name, Arguments... arguments) {
-    const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name));
+    const auto function = reinterpret_cast<int (*)(Arguments...)>(function_of(library, name));
     return function ? curand::result_of(function(arguments...)) : CUDA_ERROR_NOT_SUPPORTED;
 }
 

@@ -1,6 +1,7 @@
 #include "nvidia_libraries.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include "nvidia_cudnn.h"
 #include "nvidia_cusolver.h"
 #include "nvidia_cusparse.h"
+#include "nvidia_function.h"
 #include "nvidia_generators.h"
 #include "nvidia_transforms.h"
 #include "sticky.h"
@@ -35,7 +37,7 @@ CUresult fault_of(Context& context, CUstream stream) {
 
 template <typename... Arguments>
 int invoke_named(void* library, const char* name, Arguments... arguments) {
-    const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name));
+    const auto function = reinterpret_cast<int (*)(Arguments...)>(function_of(library, name));
     return function ? function(arguments...) : static_cast<int>(cublas::kNotSupported);
 }
 
@@ -87,7 +89,7 @@ struct Calling {
     }
     template <typename Signature, typename... Arguments>
     int invoke(const char* name, Arguments... arguments) const {
-        const auto function = reinterpret_cast<Signature*>(dlsym(library, name));
+        const auto function = reinterpret_cast<Signature*>(function_of(library, name));
         return function ? function(arguments...) : static_cast<int>(cublas::kNotSupported);
     }
 };
@@ -158,26 +160,86 @@ NvidiaLibraries& NvidiaLibraries::get() {
     return *all;
 }
 
-void* NvidiaLibraries::open(uint16_t library, uint8_t major) {
-    const std::lock_guard lock(mutex_);
-    const auto [place, is_new] = opened_.try_emplace({library, major}, nullptr);
-    if (!is_new) return place->second;
-    const std::string file = file_of(library, major);
-    for (const std::string& folder : folders_) {
-        if (!place->second) place->second = dlopen((folder + "/" + file).c_str(), RTLD_NOW | RTLD_LOCAL);
+// By GkLibrary.
+constexpr const char* kProperty[] = {"cublasGetProperty", "cublasLtGetProperty", "cusolverGetProperty",
+                                     "cudnnGetProperty",  "cusparseGetProperty", "cufftGetProperty",
+                                     "curandGetProperty"};
+static_assert(std::size(kProperty) == kGkLibraries);
+
+// As the library says it itself: major, minor, patch. Nothing where it does not.
+static std::vector<int> version_of(void* opened, uint16_t library) {
+    const auto property = reinterpret_cast<int (*)(int, int*)>(dlsym(opened, kProperty[library]));
+    std::vector<int> version;
+    for (int part = 0, value = 0; property && part < 3 && property(part, &value) == 0; ++part)
+        version.push_back(value);
+    return version;
+}
+
+static std::string words_of(const std::vector<int>& version) {
+    std::string words;
+    for (const int part : version) {
+        if (!words.empty()) words += '.';
+        words += std::to_string(part);
     }
-    if (!place->second) place->second = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!place->second) log_line("library calls: " + std::string(dlerror()));
+    return words;
+}
+
+// With mutex_ held. Opens the first that is there; `refusal` says what to do where none is, or it is not what
+// it is called.
+void NvidiaLibraries::open(Opened& opened, uint16_t library, uint8_t major) {
+    const std::string file = file_of(library, major);
+    const std::string renew = ": its admin installs NVIDIA's wheel of it";
+    opened.refusal =
+        "this GPU server has no " + file + renew + ", and names the folder in worker_libraries\n";
+    void* found = nullptr;
+    for (const std::string& folder : folders_) {
+        const std::string path = folder + "/" + file;
+        if (found || access(path.c_str(), F_OK) != 0) continue;
+        found = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+        if (found) continue;
+        log_line("library calls: " + std::string(dlerror()));
+        opened.refusal = "this GPU server has a " + file + " that cannot be loaded" + renew +
+                         " anew, with all that it needs; the worker's log says why\n";
+    }
+    if (!found) found = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!found) return log_line("library calls: " + std::string(dlerror()));
+    const std::vector<int> version = version_of(found, library);
+    opened.version = words_of(version);
+    if (!version.empty() && version[0] != major) {
+        opened.refusal = "this GPU server's " + file + " is another major version, " + opened.version +
+                         renew + " that belongs to that name\n";
+        return log_line("library calls: " + opened.refusal.substr(0, opened.refusal.size() - 1));
+    }
+    opened.library = found;
+}
+
+NvidiaLibraries::Opened NvidiaLibraries::opened(uint16_t library, uint8_t major) {
+    const std::lock_guard lock(mutex_);
+    const auto [place, is_new] = opened_.try_emplace({library, major});
+    if (is_new) open(place->second, library, major);
     return place->second;
 }
 
 CUresult NvidiaLibraries::look(Session& session, uint16_t library, uint8_t major) {
-    if (open(library, major)) return CUDA_SUCCESS;
-    session.notices.add(
-        wire::NoticeKind::lines,
-        "this GPU server has no " + file_of(library, major) +
-            ": its admin installs NVIDIA's wheel of it, and names the folder in worker_libraries\n");
+    const Opened found = opened(library, major);
+    if (found.library) return CUDA_SUCCESS;
+    session.notices.add(wire::NoticeKind::lines, found.refusal);
     return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+// Once for each.
+void NvidiaLibraries::tell_of_missing(Session& session, uint16_t library, uint8_t major) {
+    const std::string name = take_missing_function();
+    if (name.empty()) return;
+    const std::string version = opened(library, major).version;
+    {
+        const std::lock_guard lock(mutex_);
+        if (!told_[&session].insert(name).second) return;
+    }
+    session.notices.add(wire::NoticeKind::lines,
+                        "this GPU server's " + file_of(library, major) +
+                            (version.empty() ? "" : " (" + version + ")") + " has no " + name +
+                            ": its admin installs a newer one of NVIDIA's wheels of it\n");
 }
 
 // Those of one device serve whoever calls there: nothing that a call has set is left to the next one.
@@ -255,8 +317,16 @@ CUresult NvidiaLibraries::call(Context& context, CUstream stream, const GkLibrar
     const maths::Library* const of = maths::library_of(head.library);
     if (!of || of->look_at(head.function, arguments, bytes, look) != maths::Fit::fits) return kMalformed;
     if (!look.accessible()) return CUDA_ERROR_INVALID_VALUE;
-    void* const library = open(head.library, head.major);
+    void* const library = opened(head.library, head.major).library;
     if (!library) return CUDA_ERROR_NOT_SUPPORTED;
+    take_missing_function();
+    const CUresult result = call_with(context, stream, head, arguments, library);
+    if (result == CUDA_ERROR_NOT_SUPPORTED) tell_of_missing(context.session(), head.library, head.major);
+    return result;
+}
+
+CUresult NvidiaLibraries::call_with(Context& context, CUstream stream, const GkLibraryCall& head,
+                                    void* arguments, void* library) {
     if (head.library == kGkCufft) {
         const CUresult done = NvidiaTransforms::get().call(context, library, stream, head, arguments);
         return done == CUDA_ERROR_LAUNCH_FAILED ? fault_of(context, stream) : done;
@@ -306,7 +376,8 @@ CUresult NvidiaLibraries::invoke_with(Context& context, CUstream stream, const G
         return error;
     if (head.library == kGkCudnn) {
         const auto put = [&](uint64_t address, const void* from, size_t count) {
-            return invoke(context.driver().cuMemcpyHtoDAsync_v2, static_cast<CUdeviceptr>(address), from, count, stream);
+            return invoke(context.driver().cuMemcpyHtoDAsync_v2, static_cast<CUdeviceptr>(address), from,
+                          count, stream);
         };
         return invoke_cudnn(head.function, arguments,
                             {library, handle, stream, workspace.address, workspace.bytes, make_room, put});
@@ -316,7 +387,8 @@ CUresult NvidiaLibraries::invoke_with(Context& context, CUstream stream, const G
             head.function, arguments,
             {library, handle, stream, head.scalars_on_device != 0, workspace.address, workspace.bytes}));
     }
-    if (const int status = set_up_cublas(library, handle, stream, head, workspace)) return cublas::result_of(status);
+    if (const int status = set_up_cublas(library, handle, stream, head, workspace))
+        return cublas::result_of(status);
     const Calling call{library, handle, head.wide != 0, head.scalars_on_device != 0};
     return cublas::result_of(maths::cublas::invoke_function(head.function, arguments, call));
 }
@@ -335,6 +407,10 @@ uint64_t NvidiaLibraries::take_workspace(const Session& session, CUstream stream
 void NvidiaLibraries::forget(const Session& session, uint8_t device) {
     NvidiaTransforms::get().forget(session, device);
     NvidiaGenerators::get().forget(session, device);
+    {
+        const std::lock_guard told(mutex_);
+        told_.erase(&session);
+    }
     const std::lock_guard lock(workspaces_mutex_);
     std::erase_if(workspaces_, [&](const auto& entry) {
         return std::get<0>(entry.first) == &session && std::get<1>(entry.first) == device;

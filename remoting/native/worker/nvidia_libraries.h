@@ -1,11 +1,12 @@
-// The other end of library calls: NVIDIA's own library, of the GPU server, for a real GPU. It is called by the
-// signature that functions.txt gives, with the arguments that the program passed.
+// The other end of library calls: NVIDIA's own library, of the GPU server, for a real GPU. It is called by
+// the signature that functions.txt gives, with the arguments that the program passed.
 #pragma once
 
 #include <condition_variable>
 #include <cstddef>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -32,8 +33,10 @@ class NvidiaLibraries {
     // Whether the library of this major version is here; tells the session's person once where it is not.
     CUresult look(Session& session, uint16_t library, uint8_t major);
     // `arguments` was looked at, and goes together.
-    CUresult call(Context& context, CUstream stream, const GkLibraryCall& head, void* arguments, size_t bytes);
-    // The memory that the stream's calls worked in, which the caller frees; 0 where there is none. The stream ends.
+    CUresult call(Context& context, CUstream stream, const GkLibraryCall& head, void* arguments,
+                  size_t bytes);
+    // The memory that the stream's calls worked in, which the caller frees; 0 where there is none. The stream
+    // ends.
     uint64_t take_workspace(const Session& session, CUstream stream);
     // All that it had on the device; its memory is freed as the session's other.
     void forget(const Session& session, uint8_t device);
@@ -53,17 +56,28 @@ class NvidiaLibraries {
     // few at once, and waits for none but its own.
     static constexpr size_t kMostOfSession = 4;
 
-    void* open(uint16_t library, uint8_t major);
+    struct Opened {
+        void* library = nullptr;
+        std::string refusal;  // where it is null: a line that says what to do
+        std::string version;  // as it says itself; empty where it does not
+    };
+    Opened opened(uint16_t library, uint8_t major);
+    void open(Opened& opened, uint16_t library, uint8_t major);
+    void tell_of_missing(Session& session, uint16_t library, uint8_t major);
+    CUresult call_with(Context& context, CUstream stream, const GkLibraryCall& head, void* arguments,
+                       void* library);
     void* borrow(const Session& session, const Kind& kind, void* library, int& status);
     void give_back(const Session& session, const Kind& kind, void* handle);
     CUresult invoke_with(Context& context, CUstream stream, const GkLibraryCall& head, void* arguments,
                          void* library, void* handle);
     CUresult own_workspace(Context& context, CUstream stream, uint64_t bytes, Workspace& workspace);
-    CUresult workspace_for(Context& context, CUstream stream, const GkLibraryCall& head, Workspace& workspace);
+    CUresult workspace_for(Context& context, CUstream stream, const GkLibraryCall& head,
+                           Workspace& workspace);
 
     std::vector<std::string> folders_;
     std::mutex mutex_;
-    std::map<std::pair<uint16_t, uint8_t>, void*> opened_;  // null: it is not here
+    std::map<std::pair<uint16_t, uint8_t>, Opened> opened_;
+    std::map<const Session*, std::set<std::string>> told_;  // which functions are missing
     std::map<Kind, std::vector<void*>> idle_;
     std::map<std::pair<const Session*, Kind>, size_t> lent_;
     std::condition_variable given_back_;

@@ -1,13 +1,12 @@
 #include "nvidia_transforms.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "handlers.h"
 #include "libraries/cufft/messages.h"
 #include "libraries/cufft/status.h"
+#include "nvidia_function.h"
 #include "nvidia_libraries.h"
 
 namespace worker {
@@ -15,7 +14,7 @@ namespace {
 
 template <typename... Arguments>
 CUresult invoke_named(void* library, const char* name, Arguments... arguments) {
-    const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name));
+    const auto function = reinterpret_cast<int (*)(Arguments...)>(function_of(library, name));
     return function ? cufft::result_of(function(arguments...)) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
