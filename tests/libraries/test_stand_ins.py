@@ -19,8 +19,8 @@ FOLDER = native_build({}).libraries
 REFUSALS = {
     "libcufft.so.11": ("cufftXtSetGPUs", 16, "CUFFT_NOT_SUPPORTED"),
     "libcufft.so.12": ("cufftXtSetGPUs", 16, "CUFFT_NOT_SUPPORTED"),
-    "libcusolver.so.11": ("cusolverDnXgeev", 9, "CUSOLVER_STATUS_NOT_SUPPORTED"),
-    "libcusolver.so.12": ("cusolverDnXgeev", 9, "CUSOLVER_STATUS_NOT_SUPPORTED"),
+    "libcusolver.so.11": ("cusolverDnXgesvdp", 9, "CUSOLVER_STATUS_NOT_SUPPORTED"),
+    "libcusolver.so.12": ("cusolverDnXgesvdp", 9, "CUSOLVER_STATUS_NOT_SUPPORTED"),
     "libcusolverMg.so.11": ("cusolverMgGetrf", 9, "CUSOLVER_STATUS_NOT_SUPPORTED"),
     "libcusolverMg.so.12": ("cusolverMgGetrf", 9, "CUSOLVER_STATUS_NOT_SUPPORTED"),
     "libcusparse.so.12": ("cusparseSpGEMMreuse_copy", 10, "CUSPARSE_STATUS_NOT_SUPPORTED"),
