@@ -59,7 +59,8 @@ class Heartbeat:
 
     def keep(self, holder: LeaseHolder) -> None:
         with self._changed:
-            self._kept.append(holder)
+            if holder not in self._kept:
+                self._kept.append(holder)
             if self._thread is None:
                 thread = threading.Thread(target=self._run, name="gpu-lease-keeper", daemon=True)
                 thread.start()
@@ -101,7 +102,7 @@ class Heartbeat:
     def round(self) -> None:
         """Renew everything that is wanted, once. An outage is logged when it begins and when it ends."""
         for holder in self.holders():
-            if not holder.wanted() or holder.expires():
+            if self._is_over(holder):
                 self.forget(holder)
         began = {holder: holder.tries() for holder in self.holders()}
         if not began:
@@ -124,6 +125,14 @@ class Heartbeat:
                 if _lease(holder).id in gone:
                     self.forget(holder)
                 self._tell(holder, began[holder], answer)
+
+    @staticmethod
+    def _is_over(holder: LeaseHolder) -> bool:
+        try:
+            return not holder.wanted() or holder.expires()
+        except Exception:  # a fault of one holder is no reason to forget it, nor to renew no other
+            log.exception("Who holds GPU lease %s could not be asked whether it is wanted", _lease(holder).id)
+            return False
 
     @staticmethod
     def _tell(holder: LeaseHolder, began: float, answer: Renewal) -> None:
@@ -189,8 +198,9 @@ class KeptLease:
         self._released = threading.Lock()
 
     def keep(self) -> None:
-        """Renew it from now on."""
-        KEEPER.keep(self.client, self.holder)
+        """Renew it from now on. Ignored where that is done already, and once it is given back."""
+        if not self._released.locked():
+            KEEPER.keep(self.client, self.holder)
 
     def still_in_force(self) -> bool:
         """Ask the controller, by renewing. One that does not answer has not taken anything back."""

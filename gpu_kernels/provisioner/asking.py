@@ -53,8 +53,9 @@ class Asking:
         return self.holder.lease
 
     def start(self) -> None:
-        self.started = True
+        """Raises ``RuntimeError`` where no thread can be started."""
         self._thread.start()
+        self.started = True
 
     def withdraw(self) -> None:
         """Leave the line. Returns at once; what is granted meanwhile is given back by the thread."""
@@ -83,9 +84,13 @@ class Asking:
         except Exception as error:
             log.exception("Asking for a GPU slice failed")
             failure = error
-        if failure is not None:
-            self.give_back()
-        self._ended(self, failure)
+        try:
+            if failure is not None:
+                self.give_back()
+        except Exception:
+            log.exception("A GPU slice could not be given back; it expires")
+        finally:
+            self._ended(self, failure)
 
     def _wanted(self) -> bool:
         if self._withdrawn.is_set():

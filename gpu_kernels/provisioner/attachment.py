@@ -226,8 +226,13 @@ class Attachment:
         held = self._held()
         with self._changed:
             asks, wish = self._standing.wanted is not None, self._standing.wish
-        if wish is None or (held is not None and held.still_in_force()):
+        if wish is None:
             return
+        if held is not None:
+            if held.still_in_force():
+                held.keep()  # the keeper forgets what a kernel held that was dead for a while
+                return
+            self._lost(held)
         if not asks:
             self._ask_or_refuse(wish.anew(), if_idle=True)
 
@@ -339,13 +344,14 @@ class Attachment:
 
     def _lost(self, held: HeldLease) -> None:
         """Called by the keeper, or who asked: the controller has ended the lease."""
-        with self._changed:
-            numbers = [number for number, each in self._leases.items() if each is held]
-            for number in numbers:
-                del self._leases[number]
         text = texts.lost(held.lease.size, held.gone or "")
-        for number in numbers:
-            self._happen(partial(Transition.lost, number=number, text=text))
+
+        def event(transition: Transition) -> None:
+            for number in [number for number, each in self._leases.items() if each is held]:
+                del self._leases[number]
+                transition.lost(number, text)
+
+        self._happen(event)
 
     # --- carrying out -----------------------------------------------------------------------------------
 
@@ -370,7 +376,10 @@ class Attachment:
         number = effect.number
         asking = self._requests.get(number)
         if effect.do is Do.START and asking is not None:
-            asking.start()  # before it is to be seen: whoever withdraws it waits for its thread
+            try:
+                asking.start()  # before it is to be seen: whoever withdraws it waits for its thread
+            except RuntimeError as error:
+                return partial(self._over, number, error)
         elif effect.do is Do.LEAVE and asking is not None:
             asking.withdraw()
             if not asking.started:

@@ -7,8 +7,10 @@ import threading
 import pytest
 
 from gpu_kernels.client import PoolClient, Slot
+from gpu_kernels.client.keeper import KEEPER
 from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.provisioner import leasing
+from gpu_kernels.provisioner.asking import Asking
 from gpu_kernels.provisioner.attachment import Attachment
 from tests.provisioner.pool import settled, wait_until
 
@@ -110,3 +112,45 @@ def test_who_listens_hears_of_a_refusal_though_who_waited_has_left_before(pool):
     wait_until(lambda: attachment.view().state == "released")
     wait_until(lambda: [error for state, error in told if state == "refused" and error is not None])
     attachment.end()
+
+
+def test_a_request_that_gets_no_thread_is_refused_and_the_next_one_is_asked_for(asking, pool, monkeypatch):
+    attachment = asking(pool.student, "0.02 V100")
+    assert settled(attachment, 60).state == "attached"
+
+    def no_thread(_) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Asking, "start", no_thread)
+        attachment.attach("0.05 V100")
+    view = attachment.view()
+    assert (view.state, view.place) == ("attached", None)
+    assert "fault of this installation" in view.declined
+    attachment.attach("0.05 V100")
+    assert settled(attachment, 60).size == "0.05 V100"
+    attachment.end()
+
+
+def test_a_kernel_that_was_dead_for_a_while_has_its_slice_renewed_again(asking, pool):
+    attachment = asking(pool.student, "0.02 V100")
+    lease = settled(attachment, 60).lease
+    for holder in KEEPER.holders():  # as the keeper does when the kernel has no process for too long
+        KEEPER.forget(holder)
+    attachment.restarting()
+    assert KEEPER.keeps() == [lease.id]
+    attachment.release()
+    assert KEEPER.keeps() == []
+
+
+def test_a_kernel_asks_anew_though_its_loss_is_just_being_told(asking, pool, monkeypatch):
+    attachment = asking(pool.student, "0.02 V100")
+    lease = settled(attachment, 60).lease
+    held = attachment._held()
+    held.on_lost = lambda held: None  # it is on its way to us
+    pool.admin.revoke(lease.id, "the test says so")
+    KEEPER.round()
+    attachment.want()
+    view = settled(attachment, 60)
+    assert view.state == "attached"
+    assert view.lease.id != lease.id

@@ -251,3 +251,13 @@ def test_who_comes_to_hold_a_lease_while_its_end_is_told_hears_of_it_in_the_next
     keeper.round()
     assert second.losses == [("revoked", "maintenance")]
     assert len(pool.calls) == 2
+
+
+def test_who_cannot_be_asked_whether_it_is_wanted_is_renewed_as_the_others_are(keeper):
+    pool = PoolThatRenews()
+    broken, b = Needed("a"), Needed("b")
+    broken.wanted = lambda: 1 / 0
+    keeper.keep(pool, broken)
+    keeper.keep(pool, b)
+    keeper.round()
+    assert pool.calls == [[("a", 1), ("b", 1)]]
