@@ -28,14 +28,14 @@ class Extension(c.Structure):
         ("use_file", c.CFUNCTYPE(c.c_bool, c.c_int, c.c_uint64)),
         ("allocate_in_file", c.CFUNCTYPE(c.c_bool, c.POINTER(c.c_uint64), c.c_size_t, c.POINTER(c.c_uint64))),
         ("file_bytes", c.CFUNCTYPE(c.c_uint64)),
-        ("sweep_file", c.CFUNCTYPE(None)),
+        ("sweep_file", c.CFUNCTYPE(None)), ("keep_news", c.CFUNCTYPE(c.c_int, c.c_int)),
     ]
 
 find = c.CDLL("libcuda.so.1").gk_softgpu_extension
 find.restype = c.POINTER(Extension)
 assert not find(99)
-extension = find(5).contents
-assert (extension.version, extension.bytes) == (5, c.sizeof(Extension))
+extension = find(6).contents
+assert (extension.version, extension.bytes) == (6, c.sizeof(Extension))
 told = []
 Sink = c.CFUNCTYPE(None, c.c_void_p, c.c_uint32, c.c_void_p, c.c_size_t)
 sink = Sink(lambda user, kind, text, size: told.append((kind, c.string_at(text, size).decode())))
