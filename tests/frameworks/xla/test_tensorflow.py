@@ -39,7 +39,7 @@ def test_single_layers_of_cudnn_are_as_on_the_cpu(python, environment, cpu_envir
         run(python, "tensorflow_layers.py", environment),
         run(python, "tensorflow_layers.py", cpu_environment),
     )
-    assert len(here) == 14  # with what it said
+    assert len(here) == 16  # with what it said
     assert_close(here, cpu)
 
 

@@ -28,6 +28,11 @@ for name, layer in layers.items():
         total = tf.reduce_sum(result * result * tf.sin(result))
     said[name] = [float(number) for number in tf.reshape(result, [-1])[:40]]
     said[f"{name} back"] = [float(number) for number in tf.reshape(tape.gradient(total, images), [-1])[:40]]
+# XLA swaps the two where the filter is the larger one.
+larger = tf.constant(np.random.default_rng(5).normal(size=(5, 5, 4, 3)).astype("float32"))
+for name, compiled in (("larger filter", False), ("larger filter compiled", True)):
+    convolve = tf.function(lambda x: tf.nn.conv2d(x, larger, 1, "SAME"), jit_compile=compiled)
+    said[name] = [float(number) for number in tf.reshape(convolve(images[:, :4, :4]), [-1])[:40]]
 inference = tf.compat.v1.nn.fused_batch_norm(
     images, scale, shift, mean=shift, variance=tf.abs(scale), is_training=False
 )[0]
