@@ -59,6 +59,9 @@ class PoolError(GPUKernelsError):
     code = "internal"
     status = 500
 
+    never_sent = False
+    """Whether the request surely reached nobody."""
+
 
 class InvalidRequest(PoolError):
     """The request itself is wrong; asking again will not help."""
@@ -286,9 +289,6 @@ class PoolUnavailable(PoolError):
 
     code = "pool_unavailable"
     status = 503
-
-    never_sent = False
-    """Whether the request surely reached nobody."""
 
 
 class NotActive(PoolUnavailable):

@@ -19,12 +19,11 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from gpu_kernels.client.lease_holder import State
+from gpu_kernels.client.lease_holder import LeaseHolder, State
 from gpu_kernels.errors import PoolError
 
 if TYPE_CHECKING:
     from gpu_kernels.client.answers import Lease, Renewal
-    from gpu_kernels.client.lease_holder import LeaseHolder
     from gpu_kernels.client.requests import Script
 
 log = logging.getLogger("gpu_kernels")
@@ -205,15 +204,12 @@ class KeptLease:
     def still_in_force(self) -> bool:
         """Ask the controller, by renewing. One that does not answer has not taken anything back."""
         if self.holder.state is State.HELD:
-            began = self.holder.tries()
             try:
-                answer = self.client.renew([(self.lease.id, self.lease.epoch)])
+                self.client.run(self.holder.renew())
             except PoolError as error:
                 log.warning("Cannot ask for GPU lease %s: %s", self.lease.id, error.log_message)
-            else:
-                if any(gone.id == self.lease.id for gone in answer.lost):
-                    KEEPER.forget(self.holder)
-                self.holder.renewed(began, answer)
+            if self.holder.loss is not None:
+                KEEPER.forget(self.holder)
         return self.holder.state is State.HELD
 
     def release(self) -> PoolError | None:

@@ -94,11 +94,13 @@ class NotGranted(PoolFull):
         if self.taken_back:
             why = self.lease.reason or self.lease.state
             return f"The {size} was taken back before it could be used: {why}"
+        return f"{self.in_vain}Nothing is reserved. Try again in some minutes, or choose a smaller slice."
+
+    @property
+    def in_vain(self) -> str:
+        """The lines that say what was waited for, how long, and where it stood."""
         place, told = ("", f"{self.told}\n") if self.told else (self.lease.place, "")
-        return (
-            f"No slice of {size} became free within {self.wait:g} seconds{place}.\n{told}"
-            "Nothing is reserved. Try again in some minutes, or choose a smaller slice."
-        )
+        return f"No slice of {self.lease.size} became free within {self.wait:g} seconds{place}.\n{told}"
 
 
 def boot_time() -> float:
@@ -225,7 +227,7 @@ class LeaseHolder:
             try:
                 lease: Lease = yield self.request.call(IN_LINE_S if self._is_endless else self._left())
             except PoolError as error:
-                self._unanswered = isinstance(error, AWAY) and not getattr(error, "never_sent", False)
+                self._unanswered = isinstance(error, AWAY) and not error.never_sent
                 if isinstance(error, AWAY) and self._outlives_outages and self._left() > 0:
                     yield self._be_away(error, pause)
                     pause = min(2 * pause, LONGEST_RETRY_S)
@@ -275,7 +277,7 @@ class LeaseHolder:
         if self.trusted_for >= lease.ttl * (RENEWALS_A_LIFE - 1) / RENEWALS_A_LIFE:
             return True
         try:
-            yield from self._renew()
+            yield from self.renew()
         except PoolError:
             if self._by_trust:
                 raise
@@ -378,12 +380,13 @@ class LeaseHolder:
             return False
         if self.due_in <= 0:
             try:
-                yield from self._renew()
+                yield from self.renew()
             except PoolError:
                 return self.loss is None  # the next try is due soon
         return self.loss is None
 
-    def _renew(self) -> Script[None]:
+    def renew(self) -> Script[None]:
+        """Renew it now, by itself. Raises why that failed."""
         assert self.lease is not None
         began = self.tries()
         self.renewed(began, (yield calls.renew([(self.lease.id, self.lease.epoch)])))

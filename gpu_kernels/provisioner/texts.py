@@ -46,9 +46,8 @@ def not_granted(error: NotGranted) -> str:
             f"({why_ended(lease.state, lease.reason)}).\n"
             f"Nothing is reserved now. Start the kernel again, {WITHOUT_GPU}"
         )
-    place, told = ("", f"{error.told}\n") if error.told else (lease.place, "")
     return (
-        f"No slice of {lease.size} became free within {error.wait:g} seconds{place}.\n{told}"
+        f"{error.in_vain}"
         f"Nothing is reserved. Try again in some minutes, choose a smaller slice,\n{WITHOUT_GPU}"
     )
 
