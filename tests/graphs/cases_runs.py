@@ -6,6 +6,7 @@ import ctypes
 import struct
 
 from tests.memory.cases import Copy3D
+from tests.softgpu.driver.ptx import HEADER
 from tests.softgpu.driver.raw import Cuda
 
 from . import model
@@ -144,6 +145,23 @@ def runs(cuda: Cuda, ops: list[Op], places: list[int], child: int, inputs: list[
         memory.free()
     cuda.cuStreamDestroy_v2(stream)
     return seen
+
+
+def beside_an_error(cuda: Cuda) -> object:
+    """A graph whose input is what it wrote before, launched before and behind a call that is an error."""
+    work, ops = Work(cuda), [Op("in", 0, 0), Op("mix", 1, 0), Op("out", 0, 1)]
+    memory, stream = _Memory(cuda), work.stream()
+    ready = work.instantiate(_by_nodes(work, memory, ops, 0))
+    picky = cuda.kernel(cuda.load(HEADER + ".visible .entry picky() .reqntid 32 { ret; }"), "picky")
+    memory.set_host(0, list(range(WORDS)))
+    cuda.cuGraphLaunch(ready, stream)
+    wrong = [cuda.code("cuLaunchKernel", picky, 1, 1, 1, 16, 1, 1, 0, stream, None, None)]
+    cuda.cuGraphLaunch(ready, stream)
+    wrong += [cuda.code("cuStreamSynchronize", stream) for _ in range(2)]
+    on_host = _words(memory.host[0].raw)
+    cuda.cuGraphExecDestroy(ready)
+    memory.free()
+    return sorted(wrong), on_host
 
 
 def replays(cuda: Cuda, count: int) -> object:

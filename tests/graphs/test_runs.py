@@ -56,6 +56,14 @@ def test_a_captured_step_is_replayed_a_hundred_times_with_changed_inputs(both: B
     assert on_the_way == [on_host[1] for _, on_host in steps[1:]]
 
 
+def test_what_a_graph_wrote_is_there_whatever_error_waits_to_be_told(both: BothWays) -> None:
+    ops, host = [Op("in", 0, 0), Op("mix", 1, 0), Op("out", 0, 1)], [list(range(WORDS))] + [[0] * WORDS] * 2
+    device = [[0] * WORDS for _ in range(model.BUFFERS)]
+    for _ in range(2):
+        model.run(ops, device, host)
+    assert both.run("beside_an_error") == ([0, 0, 1], host[0])
+
+
 def test_what_a_graph_writes_to_the_host_is_what_the_next_graph_reads(both: BothWays) -> None:
     ops = [Op("fill", 0, value=7), Op("out", 0, 0), Op("in", 1, 0), Op("mix", 1, 1), Op("out", 1, 1)]
     assert both.run("outputs_become_inputs") == expected(ops, [[0] * WORDS])[0]

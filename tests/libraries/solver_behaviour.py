@@ -6,6 +6,7 @@ import ctypes
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -321,7 +322,25 @@ def polled() -> dict[str, list[int]]:
         while answers[-1] == NOT_READY:
             answers[:] = [int(poll()[0])]
         told[name] = [*answers, int(poll()[0]), int(driver.cuStreamSynchronize(stream)[0])]
-    return told
+    return told | behind_a_refusal(lambda: on_stream(stream, "Dpotrf", 0, 3000, large, 3000, room, 1, info))
+
+
+def behind_a_refusal(refused_call: Callable[[], None]) -> dict[str, list[int]]:
+    """A graph copies each number to the next one's place. What it wrote is there before it is launched again,
+    and the refusal of other work is told then all the same."""
+    (_, stream), numbers = driver.cuStreamCreate(1), np.array([1, 0, 0, 0], "uint32")
+    place = OnDevice(np.zeros(3, "uint32"))
+    driver.cuStreamBeginCapture(stream, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL)
+    driver.cuMemcpyHtoDAsync(place.address, numbers.ctypes.data, 12, stream)
+    driver.cuMemcpyDtoHAsync(numbers.ctypes.data + 4, place.address, 12, stream)
+    _, graph = driver.cuStreamEndCapture(stream)
+    _, ready = driver.cuGraphInstantiate(graph, 0)
+    driver.cuGraphLaunch(ready, stream)
+    refused_call()
+    time.sleep(0.2)  # until it has been refused
+    driver.cuGraphLaunch(ready, stream)
+    told = [int(driver.cuStreamSynchronize(stream)[0]) for _ in range(2)]
+    return {"graph": told, "copied": numbers.tolist()}
 
 
 def handles() -> dict[str, int]:

@@ -137,9 +137,14 @@ def test_thin_matrices_take_little_to_work_in(environment) -> None:
     assert behaviour(environment, "thin")[0] == {"asked": 0, "status": 0, "after": 0}
 
 
-def test_who_polls_is_told_of_a_refusal_once(environment) -> None:
+def test_who_polls_is_told_of_a_refusal_once_and_a_graphs_copies_come_all_the_same(environment) -> None:
     told, _ = behaviour(environment, "polled")
-    assert told == {"stream": [OUT_OF_MEMORY, 0, 0], "event": [OUT_OF_MEMORY, 0, 0]}
+    assert told == {
+        "stream": [OUT_OF_MEMORY, 0, 0],
+        "event": [OUT_OF_MEMORY, 0, 0],
+        "graph": [OUT_OF_MEMORY, 0],
+        "copied": [1, 1, 1, 0],
+    }
 
 
 def test_a_handle_that_is_none_is_found_out(environment) -> None:

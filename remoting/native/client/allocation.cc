@@ -307,7 +307,7 @@ CUresult cuMemFreeHost(void* p) {
     if (!known || known->base != address || known->kind != Memory::Kind::pinned || known->registered) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    // A graph may have yet to write here.
+    // A graph may have yet to write here. After an error of that nothing comes any more.
     const HostRange range{address, known->bytes};
     Call call;
     if (GraphOutputs::get().any() && call.begin_without_context() == CUDA_SUCCESS)

@@ -111,8 +111,9 @@ CUresult Call::results_visible(bool of_all) {
     CUresult result = CUDA_SUCCESS;
     if (shared.any() && of_all) result = shared.to_host(*this);
     if (shared.any() && !of_all) shared.show(*this);
-    if (GraphOutputs::get().any()) GraphOutputs::get().deliver(*this);
-    return result;
+    if (!GraphOutputs::get().any()) return result;
+    const CUresult delivered = GraphOutputs::get().deliver(*this);
+    return result == CUDA_SUCCESS ? delivered : result;
 }
 
 wire::FrameHeader Call::header(uint16_t opcode, uint8_t flags, size_t bytes, uint64_t order) const {
@@ -180,7 +181,10 @@ CUresult Call::synchronize(uint16_t opcode, uint8_t flags, const void* message, 
     const uint64_t posted = session.posted();
     CUresult result = ask(opcode, flags, message, bytes, out, out_bytes);
     if (result == CUDA_SUCCESS && of_all) session.streams_known().waited_for_device(device_, posted);
-    if (result == CUDA_SUCCESS) result = results_visible(of_all);
+    // Work that was refused or lost is told, and what else was waited for is there.
+    const bool has_waited = result != CUDA_ERROR_NOT_READY && session.error() == CUDA_SUCCESS;
+    const CUresult seen = has_waited ? results_visible(of_all) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS) result = seen;
     // What was to be seen may not have come: the life has ended meanwhile.
     const bool ends = result == CUDA_SUCCESS && Session::get().error() == CUDA_ERROR_CONTEXT_IS_DESTROYED;
     return ends ? CUDA_ERROR_CONTEXT_IS_DESTROYED : result;

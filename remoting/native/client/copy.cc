@@ -61,10 +61,10 @@ CUresult within_host(Call& call, const wire::Box& to, const wire::Box& from, uin
     return CUDA_SUCCESS;
 }
 
-void settle_outputs(Call& call, const CopyPlaces& at) {
+CUresult settle_outputs(Call& call, const CopyPlaces& at) {
     const HostRange ranges[] = {{at.to.address, at.to_device ? 0 : wire::span(at.to)},
                                 {at.from.address, at.from_device ? 0 : wire::span(at.from)}};
-    GraphOutputs::get().settle(call, ranges);
+    return GraphOutputs::get().settle(call, ranges);
 }
 
 CUresult within_device(Call& call, const wire::Box& to, const wire::Box& from, uint64_t stream) {
@@ -130,7 +130,9 @@ CUresult copy(const cuda::CopyRequest& request, CUstream stream, bool per_thread
     } else {
         // What a graph has yet to write to the program's memory is read, or would come over what is written
         // now.
-        if (GraphOutputs::get().any()) settle_outputs(call, at);
+        if (GraphOutputs::get().any()) {
+            if (CUresult error = settle_outputs(call, at)) return error;
+        }
         if (at.to_device) {
             if (CUresult error = HostCalls::get().wait_for(on, call)) return error;
             result = call.copy_box_in(at.to, at.from, on, wait == Wait::yes);

@@ -10,20 +10,25 @@ namespace {
 
 constexpr uint64_t kAlign = 64;
 
-bool fetch(Call& call, uint64_t graph, uint16_t opcode, std::byte* to, uint64_t offset, uint64_t bytes,
-           bool wait) {
+CUresult fetch(Call& call, uint64_t graph, uint16_t opcode, std::byte* to, uint64_t offset, uint64_t bytes,
+               bool wait) {
     for (uint64_t done = 0; done < bytes;) {
         const auto chunk = static_cast<uint32_t>(std::min<uint64_t>(bytes - done, wire::kChunk));
         wire::GraphOutput wanted{graph, offset + done, chunk, wait};
         static_assert(sizeof wanted == sizeof(wire::GraphLook));  // whose `give` is not set
         const iovec part{&wanted, sizeof wanted};
         std::span<const std::byte> payload;
-        if (call.ask_parts(opcode, 0, &part, 1, payload) != CUDA_SUCCESS) return true;
-        if (payload.size() != sizeof(uint32_t) + chunk) return false;
-        std::memcpy(to + done, payload.data() + sizeof(uint32_t), chunk);
+        if (CUresult error = call.ask_parts(opcode, 0, &part, 1, payload)) return error;
+        uint32_t has_ended = 0;
+        if (payload.size() < sizeof has_ended) return CUDA_ERROR_UNKNOWN;
+        std::memcpy(&has_ended, payload.data(), sizeof has_ended);
+        if (!has_ended) return CUDA_ERROR_NOT_READY;
+        if (payload.size() == sizeof has_ended) return CUDA_ERROR_NOT_FOUND;
+        if (payload.size() != sizeof has_ended + chunk) return CUDA_ERROR_UNKNOWN;
+        std::memcpy(to + done, payload.data() + sizeof has_ended, chunk);
         done += chunk;
     }
-    return true;
+    return CUDA_SUCCESS;
 }
 
 void send(Call& call, uint64_t graph, const std::byte* from, uint64_t offset, uint64_t bytes) {
@@ -39,18 +44,18 @@ void send(Call& call, uint64_t graph, const std::byte* from, uint64_t offset, ui
 
 }  // namespace
 
-bool bring(Call& call, uint64_t graph, uint16_t opcode, const wire::Box& to, uint64_t offset, bool wait) {
+CUresult bring(Call& call, uint64_t graph, uint16_t opcode, const wire::Box& to, uint64_t offset, bool wait) {
     auto* start = reinterpret_cast<std::byte*>(to.address);
     if (wire::is_flat(to)) return fetch(call, graph, opcode, start, offset, to.width, wait);
     std::vector<std::byte> rows(wire::span(to));
-    if (!fetch(call, graph, opcode, rows.data(), offset, rows.size(), wait)) return false;
+    if (CUresult error = fetch(call, graph, opcode, rows.data(), offset, rows.size(), wait)) return error;
     for (uint64_t z = 0; z < to.depth; ++z) {
         for (uint64_t y = 0; y < to.height; ++y) {
             const uint64_t at = (z * to.rows + y) * to.pitch;
             std::memcpy(start + at, rows.data() + at, to.width);
         }
     }
-    return true;
+    return CUDA_SUCCESS;
 }
 
 void give(Call& call, uint64_t graph, const wire::Box& from, uint64_t offset) {

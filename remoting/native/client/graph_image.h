@@ -31,9 +31,9 @@ class ImageLayout {
 };
 
 // From the image of a launch, as `opcode` has it, to its place in the program's memory: a box. What lies
-// between its rows stays the program's. False when the launch has not ended; what cannot be had is left as it
-// is, and the error is the session's.
-bool bring(Call& call, uint64_t graph, uint16_t opcode, const wire::Box& to, uint64_t offset, bool wait);
+// between its rows stays the program's. NOT_READY when the launch has not ended, NOT_FOUND when it has
+// failed; what cannot be had is left as it is.
+CUresult bring(Call& call, uint64_t graph, uint16_t opcode, const wire::Box& to, uint64_t offset, bool wait);
 // The other way, to the image of the launch that waits for a function.
 void give(Call& call, uint64_t graph, const wire::Box& from, uint64_t offset);
 

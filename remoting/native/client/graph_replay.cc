@@ -191,7 +191,7 @@ void ForwardedGraph::set(uint32_t step, const graphs::Node& node) {
         send(step, payload.bytes().data(), payload.size());
         return;
     }
-    deliver_locked(call, true);  // to where the launches before have it
+    graphs::check(deliver_locked(call, true));  // to where the launches before have it
     steps_[step] = work;
     try {
         if (work.host) lay_out();
@@ -240,7 +240,7 @@ void ForwardedGraph::launch(const graphs::Stream& stream, std::shared_ptr<void> 
     graphs::check(call.begin_for(reinterpret_cast<CUstream>(stream.wire)));
     call.uses_memory();
     if (!inputs_.empty()) {
-        GraphOutputs::get().settle(call, inputs_);
+        graphs::check(GraphOutputs::get().settle(call, inputs_));
         graphs::check(HostCalls::get().wait_for(stream.wire, call));
     }
     {
@@ -280,20 +280,22 @@ bool ForwardedGraph::writes_to(uint64_t start, uint64_t bytes) {
     });
 }
 
-bool ForwardedGraph::deliver_locked(Call& call, bool wait) {
-    if (!undelivered_) return true;
+CUresult ForwardedGraph::deliver_locked(Call& call, bool wait) {
+    if (!undelivered_) return CUDA_SUCCESS;
     for (const uint32_t step : host_copies_) {
         const wire::GraphCopy& copy = steps_[step].copy;
         if (!copy.to_image) continue;
         const uint64_t offset = layout_.offset_of(copy.to.address);
-        if (!bring(call, handle_, wire::kOpGraphOutput, copy.to, offset, wait)) return false;
+        const CUresult result = bring(call, handle_, wire::kOpGraphOutput, copy.to, offset, wait);
+        if (result == CUDA_ERROR_NOT_FOUND) break;
+        if (result != CUDA_SUCCESS) return result;
     }
     in_flight_ = 0;
     undelivered_ = false;
-    return true;
+    return CUDA_SUCCESS;
 }
 
-bool ForwardedGraph::deliver(Call& call, bool wait) {
+CUresult ForwardedGraph::deliver(Call& call, bool wait) {
     const std::lock_guard lock(mutex_);
     return deliver_locked(call, wait);
 }
@@ -321,22 +323,32 @@ void GraphOutputs::forget() {
     count_.store(0, std::memory_order_release);
 }
 
-void GraphOutputs::deliver(Call& call) {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(graphs_, [&](ForwardedGraph* graph) { return graph->deliver(call, false); });
-    count_.store(graphs_.size(), std::memory_order_release);
-}
-
-void GraphOutputs::settle(Call& call, std::span<const HostRange> ranges) {
-    if (!any()) return;
+// The first error; what has been brought leaves the list.
+template <typename Deliver>
+CUresult GraphOutputs::deliver_each(Deliver deliver) {
+    CUresult first = CUDA_SUCCESS;
     const std::lock_guard lock(mutex_);
     std::erase_if(graphs_, [&](ForwardedGraph* graph) {
-        const bool concerned = std::any_of(ranges.begin(), ranges.end(), [&](const HostRange& range) {
-            return graph->writes_to(range.start, range.bytes);
-        });
-        return concerned && graph->deliver(call, true);
+        const CUresult result = deliver(*graph);
+        if (first == CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) first = result;
+        return result == CUDA_SUCCESS;
     });
     count_.store(graphs_.size(), std::memory_order_release);
+    return first;
+}
+
+CUresult GraphOutputs::deliver(Call& call) {
+    return deliver_each([&](ForwardedGraph& graph) { return graph.deliver(call, false); });
+}
+
+CUresult GraphOutputs::settle(Call& call, std::span<const HostRange> ranges) {
+    if (!any()) return CUDA_SUCCESS;
+    return deliver_each([&](ForwardedGraph& graph) {
+        const bool concerned = std::any_of(ranges.begin(), ranges.end(), [&](const HostRange& range) {
+            return graph.writes_to(range.start, range.bytes);
+        });
+        return concerned ? graph.deliver(call, true) : CUDA_ERROR_NOT_READY;
+    });
 }
 
 }  // namespace client

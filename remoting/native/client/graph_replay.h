@@ -25,9 +25,9 @@ class ForwardedGraph : public graphs::Replay {
     void enable(uint32_t step, bool enabled) override;
     void launch(const graphs::Stream& stream, std::shared_ptr<void> keep) override;
 
-    // Brings what the last launch has written to the program's memory; with `wait`, once it has ended. True
-    // when nothing is left to bring.
-    bool deliver(Call& call, bool wait);
+    // Brings what the last launch has written to the program's memory; with `wait`, once it has ended.
+    // NOT_READY when it has not. After any error it is still to be brought.
+    CUresult deliver(Call& call, bool wait);
     bool writes_to(uint64_t start, uint64_t bytes);
 
   private:
@@ -51,7 +51,7 @@ class ForwardedGraph : public graphs::Replay {
     void release_tickets();
     void send_inputs(Call& call);
     void make_room(Call& call);
-    bool deliver_locked(Call& call, bool wait);
+    CUresult deliver_locked(Call& call, bool wait);
 
     const uint64_t handle_;
     uint8_t device_ = 0;
@@ -78,11 +78,14 @@ class GraphOutputs {
     // Nothing will be brought any more: the life ends.
     void forget();
     // After a call that waited for the device: brings what is complete.
-    void deliver(Call& call);
+    CUresult deliver(Call& call);
     // Before these ranges are read: waits for what earlier launches write to them.
-    void settle(Call& call, std::span<const HostRange> ranges);
+    CUresult settle(Call& call, std::span<const HostRange> ranges);
 
   private:
+    template <typename Deliver>
+    CUresult deliver_each(Deliver deliver);
+
     std::mutex mutex_;
     std::vector<ForwardedGraph*> graphs_;
     std::atomic<size_t> count_{0};

@@ -74,7 +74,7 @@ struct GraphRun {
 };
 
 // kOpGraphOutput, asked: u32 done, and the bytes of the last launch's image when it is; with `wait`, once it
-// is.
+// is. Done without bytes where the launch has failed.
 struct GraphOutput {
     uint64_t graph, offset;
     uint32_t bytes;  // at most kChunk

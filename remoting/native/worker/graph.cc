@@ -394,20 +394,25 @@ CUresult BuiltGraph::run(Session& session, const wire::GraphRun& run, CUstream s
             if (CUresult error = point_to(*image)) return error;
             moved_ = false;
         }
-        last_ = pointed_to_ = std::move(image);
+        pointed_to_ = std::move(image);
     }
     if (CUresult error = invoke(worker_.driver.cuGraphLaunch, exec_, stream)) return error;
+    if (!copies_.empty()) last_ = pointed_to_;
     return copies_.empty() && calls_.empty() ? CUDA_SUCCESS : mark_end(stream);
 }
 
 CUresult BuiltGraph::output(const wire::GraphOutput& wanted, wire::Writer& reply) {
+    const NewsKept kept(worker_.driver);
     CUevent end = nullptr;
     {
         const std::lock_guard lock(mutex_);
         if (wanted.bytes > wire::kChunk) return kMalformed;
-        if (!last_) return CUDA_ERROR_INVALID_VALUE;  // its launches have failed
         if (!runs_.empty()) end = runs_.back().end;
-        if (!runs_.empty() && !end) return CUDA_ERROR_INVALID_VALUE;
+        // Its launch has failed, which the program is told by that.
+        if (!last_ || (!runs_.empty() && !end)) {
+            reply.put(uint32_t{1});
+            return CUDA_SUCCESS;
+        }
     }
     // The event is recorded again by a later launch at the earliest: then that one is waited for.
     if (end && wanted.wait) {

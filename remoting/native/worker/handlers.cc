@@ -51,7 +51,7 @@ const Handler kGraphs[] = {
     {"cuGraphNodeSetEnabled", How::post, handle_graph_enable},
     {"graph input", How::post, handle_graph_input, Keeps::little},
     {"cuGraphLaunch", How::post, handle_graph_run},
-    {"graph output", How::sync, handle_graph_output, Keeps::nothing},
+    {"graph output", How::fetch, handle_graph_output, Keeps::nothing},
     {"cuGraphExecDestroy", How::post, handle_graph_end, Keeps::nothing},
 };
 

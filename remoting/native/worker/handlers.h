@@ -57,7 +57,9 @@ class Context {
     mutable bool used_default_ = false, used_own_ = false;
 };
 
-enum class How : uint8_t { post, ask, sync };
+// post: nobody waits. ask: the caller does. sync: and looks at results. fetch: what a client of ours fetches
+// for itself; an earlier call's error stays for the program's own calls.
+enum class How : uint8_t { post, ask, sync, fetch };
 
 // What the call makes the worker and its driver keep of memory (host_memory.h): `briefly` until work in a
 // stream is done, the others until something is destroyed. `nothing` also for what gives back, which must

@@ -175,7 +175,7 @@ bool Lane::post(const wire::FrameHeader& header, const Handler& handler, wire::R
 bool Lane::ask(const wire::FrameHeader& header, const Handler& handler, wire::Reader& payload) {
     if (!in_turn(header.order)) return false;
     if (const auto poisoned = static_cast<CUresult>(worker_.poisoned.load())) return send_reply(poisoned, {});
-    const CUresult held = session_.take_held();
+    const CUresult held = handler.how == How::fetch ? CUDA_SUCCESS : session_.take_held();
     if (held != CUDA_SUCCESS && handler.how == How::ask) return send_reply(held, {});
     if (!has_room(handler, payload)) return send_reply(CUDA_ERROR_OUT_OF_MEMORY, {});
     Context context(worker_, session_, header.device);
@@ -186,7 +186,7 @@ bool Lane::ask(const wire::FrameHeader& header, const Handler& handler, wire::Re
         result = handler.run(context, header.flags, payload, reply_);
     }
     if (result == kMalformed) return malformed(header, handler.name);
-    if (handler.how == How::sync) worker_.output.drain(worker_, session_);
+    if (handler.how == How::sync || handler.how == How::fetch) worker_.output.drain(worker_, session_);
     worker_.note(result, handler.name);
     if (result == CUDA_SUCCESS && held != CUDA_SUCCESS) return send_reply(held, {});
     // Only loads and links say more than the status when they fail: the compiler's log.
