@@ -14,11 +14,13 @@
 # make sanitizers       the native code under sanitizers
 # make bench            the benchmarks
 # make docs             the documentation as a site, in build/site
+# make wheel            what others install, in build/wheel (WHEELS=build/wheel: another folder)
 # None needs root. The first run sets up .venv (PYTHON=python3: 3.11 or newer), the native code and the proxy.
 # Of quick, test and full: TEST_PROCESSES=2 beside each other, PYTEST_ARGS="-x tests/pool".
 PYTHON ?= python3
 PORT ?= 8000
 STATE ?= state
+WHEELS ?= build/wheel
 PYTEST_ARGS ?=
 TEST_PROCESSES ?= 2
 
@@ -31,7 +33,7 @@ LAB := gpu_kernels/labextension
 READY := .venv/.ready remoting/lib/.built hub_config/proxy/node_modules/.ready $(LAB)/node_modules/.ready
 NATIVE_SOURCES := $(shell find remoting/native -type f -not -name '*.md' 2>/dev/null)
 
-.PHONY: help demo up quick test full ready ready-full conformance frameworks frameworks-all operators gpu-conformance sanitizers bench docs
+.PHONY: help demo up quick test full ready ready-full conformance frameworks frameworks-all operators gpu-conformance sanitizers bench docs wheel
 .DELETE_ON_ERROR:
 
 help:
@@ -53,11 +55,21 @@ test: ready
 full: ready-full
 	@GPU_KERNELS_CONFORMANCE=1 $(TESTS) $(PYTEST_ARGS)
 
-ready: $(READY) build/nbgrader/.ready build/docs/.ready
+ready: $(READY) build/nbgrader/.ready build/docs/.ready build/packaging/.ready
 
 # A warning (a link that leads nowhere, a page that is on no menu) is an error.
 docs: build/docs/.ready
 	@NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build --quiet --strict && echo "build/site/index.html"
+
+# The native code is what `make` has built. auditwheel gives the wheel the tag that its libraries allow here, and puts no
+# other library into it: a driver of NVIDIA's would be a second one in a process, so it is none of ours to bring.
+wheel: $(READY) build/packaging/.ready
+	@rm -rf $(WHEELS)/unrepaired $(WHEELS)/gpu_kernels-*.whl
+	@$(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+	  -C build-dir=$(NATIVE) -w $(WHEELS)/unrepaired .
+	@PATH="$(CURDIR)/build/packaging/bin:$$PATH" auditwheel repair --plat auto --strip --exclude 'libcuda.so*' --exclude 'libnvidia-*.so*' \
+	  -w $(WHEELS) $(WHEELS)/unrepaired/*.whl 2>$(WHEELS)/auditwheel.log || { cat $(WHEELS)/auditwheel.log >&2; exit 1; }
+	@$(PY) -m benchmarks.wheel $(WHEELS)/gpu_kernels-*.whl
 
 # PyTorch comes from the package index and is large: where it cannot be had, its tests skip and say so.
 ready-full: ready
@@ -83,7 +95,7 @@ sanitizers: .venv/.ready
 	@$(PY) -m tests.sanitizers thread
 
 # Those with processes that are killed or attacked take the longest, and come last.
-BENCHMARKS := forwarding kernel_start queue pool lab_pages softgpu softgpu_checks placement simulate lab_load kills siege worker_start frameworks libraries classroom
+BENCHMARKS := forwarding kernel_start kernel_import queue pool lab_pages softgpu softgpu_checks placement simulate lab_load kills siege worker_start frameworks libraries classroom
 
 bench: $(READY)
 	@for name in $(BENCHMARKS); do echo; echo "== $$name"; $(PY) -m benchmarks.$$name || exit 1; done
@@ -104,11 +116,11 @@ build/nbgrader/.ready: requirements/nbgrader.txt .venv/.ready
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target build/nbgrader -r $<
 	@touch $@
 
-# What makes the site, in an environment of its own: nothing else here needs it.
-build/docs/.ready: requirements/docs.txt .venv/.ready
-	@rm -rf build/docs
-	@$(PY) -m venv build/docs
-	@build/docs/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/docs.txt
+# What makes the site, and what makes the wheel fit other machines, in environments of their own: nothing else needs it.
+build/docs/.ready build/packaging/.ready: build/%/.ready: requirements/%.txt .venv/.ready
+	@rm -rf $(@D)
+	@$(PY) -m venv $(@D)
+	@$(@D)/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
 	@touch $@
 
 # Frameworks for tests/frameworks, each in an environment of its own: what they want excludes what others want.

@@ -29,8 +29,16 @@ OWN = ("GPU_KERNELS_", "JUPYTERHUB_", "JPY_", "LD_")
 class Lab:
     """``env`` is a student's environment; ``ada`` and ``admin`` are clients of the pool."""
 
-    def __init__(self, folder: Path, lease_ttl: float, *, worker: str = "echo-worker") -> None:
-        self.folder = folder
+    def __init__(
+        self,
+        folder: Path,
+        lease_ttl: float,
+        *,
+        worker: str = "echo-worker",
+        python: str | Path = sys.executable,
+    ) -> None:
+        """``python`` runs the services, with the package that it has."""
+        self.folder, self._python = folder, python
         folder.mkdir(mode=0o700, exist_ok=True)
         tokens = {hashlib.sha256(token.encode()).hexdigest(): who for token, who in TOKENS.items()}
         (folder / "tokens.json").write_text(json.dumps(tokens))
@@ -56,7 +64,12 @@ class Lab:
     def _start(self, command: list[str], env: Mapping[str, str]) -> None:
         with (self.folder / "log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env
+                [self._python, "-m", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=env,
+                cwd=self.folder,
             )
         self._processes.append(process)
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
+from tests.repository.installed import asked_for, brought, link
 from tests.repository.test_repository import PYPROJECT, ROOT
 
 pytestmark = pytest.mark.timeout(600)
@@ -46,41 +44,11 @@ ROLES: dict[str, tuple[tuple[str, ...], set[str]]] = {
 """By role: what it runs of the package, and what it must not bring."""
 
 
-def brought(requirements: Iterable[str], seen: dict[tuple[str, str], Distribution]) -> None:
-    """What pip would install for these, of the distributions that are here; by name and extra."""
-    for line in requirements:
-        wanted = Requirement(line)
-        name = canonicalize_name(wanted.name)
-        for extra in ("", *wanted.extras):
-            if (name, extra) in seen:
-                continue
-            try:
-                seen[name, extra] = found = distribution(name)
-            except PackageNotFoundError:
-                pytest.skip(f"{name} is not installed here")
-            inner = map(Requirement, found.requires or ())
-            brought([str(r) for r in inner if r.marker is None or r.marker.evaluate({"extra": extra})], seen)
-
-
-def files(distributions: Iterable[Distribution]) -> Iterator[tuple[Path, Path]]:
-    """Each file that they install beside others in site-packages: its place there, and where it is."""
-    for found in distributions:
-        for file in found.files or ():
-            if ".." not in file.parts and "__pycache__" not in file.parts:
-                yield Path(file), Path(str(found.locate_file(file)))
-
-
 @pytest.fixture(scope="module", params=sorted(ROLES))
 def environment(request, wheel, tmp_path_factory):
     """A role, and the folder that is its site-packages."""
-    site = tmp_path_factory.mktemp(request.param)
-    project = PYPROJECT["project"]
-    found: dict[tuple[str, str], Distribution] = {}
-    brought([*project["dependencies"], *project["optional-dependencies"][request.param]], found)
-    for place, at in files({found.name: found for found in found.values()}.values()):
-        if at.is_file():
-            (site / place).parent.mkdir(parents=True, exist_ok=True)
-            (site / place).symlink_to(at)
+    site = tmp_path_factory.mktemp(request.param) / "lib" / "python3" / "site-packages"
+    link(brought(asked_for(wheel, request.param)), site)
     wheel.extractall(site)
     return request.param, site
 
