@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import threading
 import time
 from collections.abc import Callable
@@ -84,6 +85,90 @@ def a_function_goes_on_while_others_use_the_memory(cuda: Cuda, kind: str) -> obj
     used.set()
     cuda.cuCtxSynchronize()
     return seen, words[:3], words[COUNT + 1], words[-2 * COUNT], words[-1]
+
+
+def a_function_goes_on_while_its_memory_goes_to_the_device(cuda: Cuda, kind: str) -> object:
+    """It began before any kernel was launched."""
+    size = 600_000
+    address, stream = shared(cuda, kind, size), cuda.new("cuStreamCreate", NON_BLOCKING)
+    words: Words = (c_uint * (size // 4)).from_address(address)
+    words[:] = list(range(size // 4))
+    add, begun, used = adder(cuda, address), threading.Event(), threading.Event()
+
+    def look(_: int) -> None:
+        words[COUNT] = 77
+        begun.set()
+        used.wait(60)
+        words[-1] += 7
+
+    function = HOST_FUNCTION(look)
+    cuda.cuLaunchHostFunc(stream, function, None)
+    assert begun.wait(60)
+    add(cuda.new("cuStreamCreate", NON_BLOCKING))
+    used.set()
+    cuda.cuCtxSynchronize()
+    return words[: COUNT + 2], words[-1]
+
+
+def functions_come_and_go_while_all_is_waited_for(cuda: Cuda, turns: int) -> int:
+    """Another thread gives a stream functions that count in shared memory: how many counts are lost."""
+    size = 1 << 18
+    address = shared(cuda, "mapped", size)
+    words: Words = (c_uint * (size // 4)).from_address(address)
+    add, context = adder(cuda, address), cuda.new("cuCtxGetCurrent")
+    stream, called, ends = cuda.new("cuStreamCreate", NON_BLOCKING), threading.Semaphore(0), threading.Event()
+
+    def count(_: int) -> None:
+        words[-1] += 1
+        called.release()
+
+    function, given = HOST_FUNCTION(count), 0
+
+    def gives() -> None:
+        nonlocal given
+        cuda.cuCtxSetCurrent(context)
+        while not ends.is_set():
+            cuda.cuLaunchHostFunc(stream, function, None)
+            assert called.acquire(timeout=60)
+            given += 1
+
+    thread = threading.Thread(target=gives)
+    thread.start()
+    for _ in range(turns):
+        add(0)
+        cuda.cuCtxSynchronize()
+    ends.set()
+    thread.join()
+    cuda.cuCtxSynchronize()
+    lost = given - words[-1]
+    assert words[:COUNT] == [turns] * COUNT
+    cuda.cuMemFreeHost(address)
+    return lost
+
+
+def waits_behind_a_thread_that_looked(cuda: Cuda) -> list[int]:
+    """Of the program for replies, when all that was shared is the host's again."""
+    address, context = shared(cuda, "mapped", 4096), cuda.new("cuCtxGetCurrent")
+    add, traffic = adder(cuda, address), (c_uint64 * 3)()
+    stream, busy, flag = *(cuda.new("cuStreamCreate", NON_BLOCKING) for _ in range(2)), cuda.alloc(64)
+    cuda.write(flag, bytes(64))
+    cuda.cuStreamWaitValue32_v2(busy, flag, 1, EQUAL)
+    add(stream)
+
+    def looks() -> None:
+        cuda.cuCtxSetCurrent(context)
+        cuda.cuStreamSynchronize(stream)
+
+    thread = threading.Thread(target=looks)
+    thread.start()
+    thread.join()
+    cuda.cuStreamWriteValue32_v2(stream, flag, 1, 0)
+    waits = []
+    for _ in range(4):
+        cuda.cuCtxSynchronize()
+        cuda.library.gkTraffic(traffic)
+        waits.append(traffic[2])
+    return [after - before for before, after in itertools.pairwise(waits)]
 
 
 def a_wait_for_one_stream_shows_its_work(cuda: Cuda, kind: str) -> object:

@@ -34,6 +34,24 @@ def test_nothing_that_a_function_changes_is_lost_while_others_use_the_memory(
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_nothing_that_a_function_changes_is_lost_while_its_memory_goes_to_the_device(
+    both: BothWays, kind: str
+) -> None:
+    words, end = both.run("a_function_goes_on_while_its_memory_goes_to_the_device", kind)
+    assert words == [*range(1, 17), 77, 17]
+    assert end == 600_000 // 4 - 1 + 7
+
+
+def test_nothing_is_lost_of_functions_that_come_and_go_while_all_is_waited_for(both: BothWays) -> None:
+    assert both.run("functions_come_and_go_while_all_is_waited_for", 20) == 0
+
+
+def test_a_thread_that_has_ended_keeps_no_memory_from_the_host(both: BothWays) -> None:
+    """Nothing has to be asked for beyond the wait itself."""
+    assert both.forwarded.run("waits_behind_a_thread_that_looked") == [1, 1, 1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_wait_for_one_stream_shows_its_work_while_another_goes_on(both: BothWays, kind: str) -> None:
     *waits, after, words, end = both.run("a_wait_for_one_stream_shows_its_work", kind)
     assert waits == [

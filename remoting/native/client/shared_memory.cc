@@ -6,6 +6,7 @@
 
 #include "call.h"
 #include "calls_wire.h"
+#include "session.h"
 #include "thread.h"
 
 namespace client {
@@ -104,10 +105,34 @@ void SharedMemory::to_device(Call& call) {
             continue;
         }
         // A failure is the session's, and is returned by the call that follows.
-        if (call.copy_in(region.device_address, region.host, region.bytes, 0, true) != CUDA_SUCCESS) return;
-        const std::lock_guard lock(mutex_);
-        region.on_device = true;
+        while (!send(call, region)) {
+            if (Session::get().error() != CUDA_SUCCESS) return;
+        }
     }
+}
+
+// A region of the host goes to the device. A function that is using it will change more: what is sent is
+// kept. False when it is to be sent again, since a function has come meanwhile, or cannot be sent.
+bool SharedMemory::send(Call& call, Region& region) {
+    const auto* const host = static_cast<const std::byte*>(region.host);
+    std::vector<std::byte> sent;
+    {
+        const std::lock_guard lock(mutex_);
+        forget_ended(region);
+        if (!region.seen_by.empty()) sent.assign(host, host + region.bytes);
+    }
+    const std::byte* const from = sent.empty() ? host : sent.data();
+    if (call.copy_in(region.device_address, from, region.bytes, 0, true) != CUDA_SUCCESS) return false;
+    const std::lock_guard lock(mutex_);
+    if (sent.empty() && !region.seen_by.empty()) return false;
+    region.on_device = true;
+    region.shown = std::move(sent);
+    return true;
+}
+
+// With mutex_ held. Nothing more comes from threads that have ended; what they changed is sent with the rest.
+void SharedMemory::forget_ended(Region& region) {
+    std::erase_if(region.seen_by, [](uint64_t thread) { return !Thread::lives(thread); });
 }
 
 void SharedMemory::to_device_for(Call& call, uint64_t device_address) {
@@ -132,15 +157,18 @@ CUresult SharedMemory::to_host(Call& call) {
     if (CUresult error = call.ask(wire::kOp_cuCtxSynchronize, 0, nullptr, 0, nullptr, 0)) return error;
     for (Region& region : regions_) {
         if (!theirs(region)) continue;
+        uint64_t version = 0;
         {
             const std::lock_guard lock(mutex_);
             send_changes(call, region);
+            version = region.version;
         }
         std::vector<std::byte> now(region.bytes);
         if (CUresult error = call.copy_out(now.data(), region.device_address, region.bytes, 0)) return error;
         const std::lock_guard lock(mutex_);
         region.seen_by.erase(Thread::current().number);
-        if (!at_rest || !region.seen_by.empty()) {
+        // A function may have come and gone: what it changed is not in `now`.
+        if (!at_rest || !region.seen_by.empty() || region.version != version) {
             show(call, region);
             continue;
         }
@@ -165,11 +193,13 @@ void SharedMemory::show(Call& call, Region& region) {
     }
     region.shown = std::move(now);
     region.seen_by.insert(Thread::current().number);
+    ++region.version;
 }
 
 // With mutex_ held. What is sent was copied before: the host may change it meanwhile, and that is sent
 // another time.
 void SharedMemory::send_changes(Call& call, Region& region) {
+    forget_ended(region);
     const auto* host = static_cast<const std::byte*>(region.host);
     std::byte* const shown = region.shown.data();
     for (uint64_t at = 0; at < region.shown.size();) {
@@ -185,12 +215,16 @@ void SharedMemory::hide(Call& call, Region& region) {
     send_changes(call, region);
     region.seen_by.erase(Thread::current().number);
     if (region.seen_by.empty()) region.shown = {};
+    ++region.version;
 }
 
+// A function uses what the host has, too.
 void SharedMemory::show(Call& call, bool everywhere) {
     const std::lock_guard lock(mutex_);
     for (Region& region : regions_) {
-        if (!region.on_device || (!everywhere && region.device != call.device())) continue;
+        if (!everywhere && region.device != call.device()) continue;
+        if (everywhere) region.seen_by.insert(Thread::current().number);
+        if (!region.on_device) continue;
         call.use_device(region.device);
         show(call, region);
     }

@@ -10,9 +10,10 @@
 // Where other work may still be running, a region stays with the device and is *shown*: after a call that
 // waited for a stream or an event, and before a function of the program that a stream waits for. The host has
 // its bytes then, and what it changes of them is sent, and nothing else: before the device's next call, or
-// when the function has returned. Several threads may see a region at once, that of a function and one that
-// submits work: what it was as it was shown is kept until the last of them has made its next call, or
-// returned. A region that is shown again takes from the device what the host has not changed. A program that
+// when the function has returned. Several threads may see a region at once, that of a function (which uses
+// what is the host's, too) and one that submits work: what it was as it was shown, or sent, is kept until the
+// last of them has made its next call, or returned. A region that is shown again takes from the device what
+// the host has not changed. A program that
 // touches such memory on the host while a kernel may use it has a race in CUDA too, on the devices that this
 // library serves (no concurrent managed access). So the host sees what CUDA shows it. It costs the whole
 // region each way; large data is better copied.
@@ -59,8 +60,11 @@ class SharedMemory {
         uint8_t device;
         bool on_device = false;
         std::vector<std::byte> shown{};  // of one that is shown: what the device had then, and was sent since
-        std::set<uint64_t> seen_by{};    // the threads to which it is shown
+        std::set<uint64_t> seen_by{};    // the threads to which it is shown, and those of functions
+        uint64_t version = 0;            // grows when it is shown, and when that is over
     };
+    bool send(Call& call, Region& region);
+    void forget_ended(Region& region);
     void show(Call& call, Region& region);
     void send_changes(Call& call, Region& region);
     void hide(Call& call, Region& region);

@@ -83,6 +83,14 @@ Thread& Thread::current() {
     return *current_thread;
 }
 
+bool Thread::lives(uint64_t number) {
+    const std::lock_guard lock(all().mutex);
+    for (const Thread* thread = all().first; thread; thread = thread->next_) {
+        if (thread->number == number) return true;
+    }
+    return false;
+}
+
 bool Thread::any_inside() {
     const std::lock_guard lock(all().mutex);
     for (const Thread* thread = all().first; thread; thread = thread->next_) {

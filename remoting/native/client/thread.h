@@ -28,6 +28,8 @@ struct Thread {
     static void forget_after_fork();
     // Calls what is to be told. A function that lasts holds up neither a life's end nor other threads' calls.
     void tell();
+    // Whether the thread with this number has not ended.
+    static bool lives(uint64_t number);
     // Whether any is within (life.h).
     static bool any_inside();
     // None has a lane or a context any more; nobody is within.
