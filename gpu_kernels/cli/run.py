@@ -12,7 +12,7 @@ from pathlib import Path
 from gpu_kernels.cli.foreground import run_in_foreground, unwinding
 from gpu_kernels.client import PoolClient
 from gpu_kernels.client.keeper import KeptLease, given_back
-from gpu_kernels.client.lease_holder import LeaseHolder, NotGranted
+from gpu_kernels.client.lease_holder import Changes, LeaseHolder, NotGranted
 from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.errors import GPUKernelsError, InvalidSize, PoolError, PoolFull
 from gpu_kernels.exits import Exit
@@ -168,7 +168,7 @@ class HeldByCommand(KeptLease):
         """Raises the refusal, or ``PoolFull`` if nothing became free in time; then nothing is held."""
         course = course or os.environ.get(COURSE) or None
         request = LeaseRequest.of_its_own("run", size, wait, course, preemptible=preemptible)
-        holder = LeaseHolder(request, on_moved=Outages().tell, on_lost=_tell_loss)
+        holder = LeaseHolder(request, on_moved=each_outage(), on_lost=_tell_loss)
         try:
             client.run(holder.acquire())
         except NotGranted as error:
@@ -185,16 +185,13 @@ class HeldByCommand(KeptLease):
         return error
 
 
-class Outages:
+def each_outage() -> Changes:
     """Tells once of each outage of the controller while the command waits for its slice."""
 
-    def __init__(self) -> None:
-        self._told: str | None = None
+    def tell(holder: LeaseHolder) -> None:
+        print(f"jupyter gpu run: {holder.trouble} It is asked again until it answers.", file=sys.stderr)
 
-    def tell(self, holder: LeaseHolder) -> None:
-        if holder.trouble is not None and holder.trouble != self._told:
-            print(f"jupyter gpu run: {holder.trouble} It is asked again until it answers.", file=sys.stderr)
-        self._told = holder.trouble
+    return Changes(lambda holder: holder.trouble, tell)
 
 
 def _tell_kept(holder: LeaseHolder, error: PoolError | None) -> None:

@@ -13,7 +13,7 @@ from gpu_kernels.client.answers import Lease
 from gpu_kernels.client.lease_holder import LeaseHolder
 from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.client.leased import Leased
-from gpu_kernels.client.reservation import Positions
+from gpu_kernels.client.reservation import each_position
 from gpu_kernels.errors import PoolError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class AsyncReservation:
         self._client = client
         self._on_lost = on_lost or self._interrupt
         self._holder = LeaseHolder(
-            request, by_trust=True, on_moved=Positions(on_position).moved, on_lost=self._lost
+            request, by_trust=True, on_moved=each_position(on_position), on_lost=self._lost
         )
         self._body: asyncio.Task[object] | None = None
         self._cancelling = 0

@@ -222,10 +222,10 @@ class KeptLease:
         return given_back(self.client, self.holder)
 
 
-def given_back(client: Client, holder: LeaseHolder) -> PoolError | None:
-    """Release what ``holder`` has or waits for; why that failed."""
+def given_back(client: Client, holder: LeaseHolder, *, everything: bool = False) -> PoolError | None:
+    """Release what ``holder`` has or waits for; why that failed. ``everything``: see its ``release``."""
     try:
-        client.run(holder.release())
+        client.run(holder.release(everything=everything))
     except PoolError as error:
         return error
     return None

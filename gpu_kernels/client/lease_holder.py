@@ -108,6 +108,21 @@ def boot_time() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+class Changes:
+    """For ``on_moved``: calls ``tell`` each time that ``look`` finds another thing in the holder than before;
+    None is nothing to tell.
+    """
+
+    def __init__(self, look: Callable[[LeaseHolder], object], tell: Callable[[LeaseHolder], object]) -> None:
+        self._look, self._tell = look, tell
+        self._found: object = None
+
+    def __call__(self, holder: LeaseHolder) -> None:
+        before, self._found = self._found, self._look(holder)
+        if self._found is not None and self._found != before:
+            self._tell(holder)
+
+
 class LeaseHolder:
     """``wanted`` says whether anybody still wants the lease; it may not block. ``on_moved`` is called when
     more is known of the place in the queue, ``on_lost`` once when a lease that was held is lost; by whoever
@@ -410,13 +425,14 @@ class LeaseHolder:
 
     # --- giving back ------------------------------------------------------------------------------------
 
-    def release(self) -> Script[None]:
-        """Give back what was got, and also what may have been got without our knowing.
+    def release(self, everything: bool = False) -> Script[None]:
+        """Give back what was got, and also what may have been got without our knowing; that is found by its
+        holder, where nothing else is the holder's: ``everything`` of his may go.
 
         Raises why that failed; then it expires, since it is renewed no longer.
         """
         self.state, lease = State.OVER, self.lease
-        if self._unanswered and self.request.holds_nothing_else:
+        if self._unanswered and (everything or self.request.holds_nothing_else):
             yield from calls.release_holder(self.request.holder)
         elif self.loss is not None and self.loss.by_controller:
             return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpu_kernels.client.answers import Lease
 from gpu_kernels.client.keeper import KEEPER, KeptLease, given_back
-from gpu_kernels.client.lease_holder import LeaseHolder
+from gpu_kernels.client.lease_holder import Changes, LeaseHolder
 from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.client.leased import Leased
 
@@ -17,19 +17,14 @@ if TYPE_CHECKING:
     from gpu_kernels.client.threads import PoolClient
 
 
-class Positions:
+def each_position(tell: Callable[[Lease], object] | None) -> Changes:
     """Calls back with the queued lease each time its position has changed."""
 
-    def __init__(self, tell: Callable[[Lease], object] | None) -> None:
-        self._tell = tell
-        self._told: int | None = None
+    def told(holder: LeaseHolder) -> None:
+        if tell is not None and holder.lease is not None:
+            tell(holder.lease)
 
-    def moved(self, holder: LeaseHolder) -> None:
-        lease = holder.lease
-        if self._tell is None or lease is None or not lease.queued or lease.position == self._told:
-            return
-        self._told = lease.position
-        self._tell(lease)
+    return Changes(lambda holder: holder.position, told)
 
 
 class Reservation:
@@ -45,7 +40,7 @@ class Reservation:
         self._client = client
         self._on_lost = on_lost
         self._holder = LeaseHolder(
-            request, by_trust=True, on_moved=Positions(on_position).moved, on_lost=self._lost
+            request, by_trust=True, on_moved=each_position(on_position), on_lost=self._lost
         )
         self._kept: KeptLease | None = None
 

@@ -69,7 +69,7 @@ class Asking:
 
     def give_back(self) -> None:
         """What it got or waits for. Never raises; blocks for a call."""
-        give_back(self.client, self.holder)
+        give_back(self.client, self.holder, self._life)
 
     def _run(self) -> None:
         failure: Exception | None = None

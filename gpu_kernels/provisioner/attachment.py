@@ -309,6 +309,7 @@ class Attachment:
         Never raises.
         """
         with self._changed:
+            self.life.ended = True
             asked = list(self._requests.values())
         self._happen(Transition.end)
         end = time.monotonic() + WITHDRAWN_WITHIN_S
@@ -366,10 +367,12 @@ class Attachment:
             self._standing = transition.now
             later = [act for effect in transition.effects if (act := self._begin(effect)) is not None]
             view = self._view()
-        for act in later:
-            act()
-        if changed:
-            self._note_change(view)
+        try:
+            if changed:
+                self._note_change(view)  # first: who waits for it need not wait for the calls too
+        finally:
+            for act in later:
+                act()
 
     def _begin(self, effect: Effect) -> Callable[[], object] | None:
         """The part of an effect that asks nobody; the rest of it, for when the lock is not held."""

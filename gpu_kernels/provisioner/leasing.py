@@ -37,6 +37,8 @@ class Life:
     def __init__(self, alive: Callable[[], bool]) -> None:
         self._alive = alive
         self._dead_since: float | None = None
+        self.ended = False
+        """Its user has ended it: nothing that is the kernel's is needed any longer."""
 
     def lasts(self) -> bool:
         """False once there has been no process for the grace."""
@@ -99,9 +101,9 @@ class HeldLease(KeptLease):
         self.on_lost(self)
 
 
-def give_back(client: PoolClient, holder: LeaseHolder) -> None:
+def give_back(client: PoolClient, holder: LeaseHolder, life: Life) -> None:
     """Release; a failure is logged, and the lease then expires."""
-    error = given_back(client, holder)
+    error = given_back(client, holder, everything=life.ended)
     if error is not None and holder.lease is not None:
         _note_not_released(holder.lease, error)
 

@@ -14,7 +14,7 @@ from gpu_kernels.client.answers import Lost
 from gpu_kernels.client.calls import Request
 from gpu_kernels.client.lease_holder import LeaseHolder
 from gpu_kernels.client.lease_request import LeaseRequest
-from gpu_kernels.client.reservation import Positions
+from gpu_kernels.client.reservation import each_position
 from gpu_kernels.errors import CourseLimit, LeaseLost, PoolFull, PoolUnavailable
 from tests.pool.controller import Agent, ThreadedController, reserve, token
 
@@ -36,7 +36,7 @@ class Played:
         self.holder = LeaseHolder(
             LeaseRequest.of_its_own("test", "0.1 V100", 30.0, slot=Slot("", "a")),
             by_trust=True,
-            on_moved=Positions(lambda lease: self.positions.append(lease.position)).moved,
+            on_moved=each_position(lambda lease: self.positions.append(lease.position)),
             on_lost=lambda holder: self.losses.append(holder.loss.reason),
             clock=lambda: self.now,
         )

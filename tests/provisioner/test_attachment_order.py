@@ -9,6 +9,7 @@ import pytest
 from gpu_kernels.client import PoolClient, Slot
 from gpu_kernels.client.keeper import KEEPER
 from gpu_kernels.client.lease_request import LeaseRequest
+from gpu_kernels.errors import PoolUnavailable
 from gpu_kernels.provisioner import leasing
 from gpu_kernels.provisioner.asking import Asking
 from gpu_kernels.provisioner.attachment import Attachment
@@ -45,6 +46,32 @@ class SlowOnTheWayBack(PoolClient):
         if request.path == "/leases" and request.body["size"] == self._size:
             self.through.wait(60)
         return answer
+
+
+class LosesAnswers(PoolClient):
+    """A student's client whose requests reach the controller, and whose answers never come."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, "student-token")
+
+    def send(self, request):
+        answer = super().send(request)
+        if (request.method, request.path) == ("POST", "/leases"):
+            raise PoolUnavailable("the connection was lost")
+        return answer
+
+
+class SlowToGiveBack(PoolClient):
+    """A student's client whose releases are held up until they are let through."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, "student-token")
+        self.through = threading.Event()
+
+    def send(self, request):
+        if request.path.endswith("/release"):
+            self.through.wait(60)
+        return super().send(request)
 
 
 @pytest.fixture
@@ -154,3 +181,29 @@ def test_a_kernel_asks_anew_though_its_loss_is_just_being_told(asking, pool, mon
     view = settled(attachment, 60)
     assert view.state == "attached"
     assert view.lease.id != lease.id
+
+
+def test_a_kernel_that_ends_while_the_answer_to_its_request_is_lost_leaves_no_place_in_the_line(asking, pool):
+    pool.limit(50)
+    other = pool.student.ask("0.05 V100", key="other", slot=Slot("", "other"), holder="other")
+    attachment = asking(LosesAnswers(pool.url), "0.02 V100")
+    wait_until(lambda: "kernel-1" in [lease.holder for lease in pool.leases()])
+    request = attachment.asking
+    attachment.end()
+    assert request.finished(60)
+    assert [lease.id for lease in pool.leases()] == [other.id]
+
+
+def test_who_listens_hears_of_a_change_before_the_controller_has_answered_to_what_it_gives_back(asking, pool):
+    slow = SlowToGiveBack(pool.url)
+    attachment = asking(slow, "0.02 V100")
+    lease = settled(attachment, 60).lease
+    changes = attachment.changes
+    releasing = threading.Thread(target=attachment.release)
+    releasing.start()
+    attachment.wait(changes, 60)
+    assert attachment.changes > changes
+    assert [each.id for each in pool.in_force()] == [lease.id]
+    slow.through.set()
+    releasing.join(60)
+    assert pool.in_force() == []
