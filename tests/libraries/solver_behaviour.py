@@ -6,6 +6,7 @@ import ctypes
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 
@@ -291,6 +292,7 @@ def in_line() -> dict[str, object]:
     for (other, other_end), code in zip(others, codes, strict=True):
         on_stream(other, "Dpotrf", 0, few, zeros, few, room, 1, code)
         driver.cuEventRecord(other_end, other)
+    limit = limit_that_waits(end)
     driver.cuMemsetD32Async(small.address, 7, 4, beside)
     driver.cuStreamSynchronize(beside)
     (running,) = driver.cuEventQuery(end)
@@ -298,11 +300,75 @@ def in_line() -> dict[str, object]:
     apart = [driver.cuEventElapsedTime(end, other_end)[1] for _, other_end in others]
     return {
         "after": int(error),
+        "limit": limit(),
         "beside": [int(running), *map(int, set(small.get()))],
         "in order": min(apart) >= 0,
         "right": bool((long_one.get() == 2 * identity).all()),
         "codes": sorted({int(code.get()[0]) for code in codes}),
     }
+
+
+def limit_that_waits(end: driver.CUevent) -> Callable[[], list[int]]:
+    """A larger heap, which finds room when the call before `end` has ended. Who uses the context meanwhile
+    does not wait for that."""
+    _, context = driver.cuCtxGetCurrent()
+    heap, answers = driver.CUlimit.CU_LIMIT_MALLOC_HEAP_SIZE, []
+
+    def sets() -> None:
+        driver.cuCtxSetCurrent(context)
+        answers.append(int(driver.cuCtxSetLimit(heap, 18 << 20)[0]))
+
+    thread = threading.Thread(target=sets)
+    thread.start()
+    thread.join(0.1)
+    asked = [int(driver.cuStreamQuery(driver.CUstream(0))[0]), int(driver.cuEventQuery(end)[0])]
+
+    def ended() -> list[int]:
+        thread.join()
+        return asked + answers
+
+    return ended
+
+
+class Extension(ctypes.Structure):
+    """The first of what the software GPU offers beyond CUDA (softgpu/driver/extension.h)."""
+
+    _fields_ = (
+        ("version", ctypes.c_uint32),
+        ("bytes", ctypes.c_uint32),
+        ("begin", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)),
+        ("enter", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
+    )
+
+
+def frees_beside_anothers_call() -> dict[str, list[int]]:
+    """What another session's call works in is not waited for, but what was freed in a stream is."""
+    find = ctypes.CDLL("libcuda.so.1").gk_softgpu_extension
+    find.restype = ctypes.POINTER(Extension)
+    extension = find(6).contents
+    n, flag = 2600, OnDevice(np.zeros(1, "uint32"))
+    large = OnDevice(np.asfortranarray(np.eye(n)))
+    (_, stream), (_, end) = driver.cuStreamCreate(1), driver.cuEventCreate(0)
+    (_, waits), (_, writes) = driver.cuStreamCreate(1), driver.cuStreamCreate(1)
+    (_, freed), (_, context) = driver.cuMemAlloc(20 << 20), driver.cuCtxGetCurrent()
+    fill_but(60 << 20)
+    extension.enter(extension.begin(None, None))
+    on_stream(stream, "Dpotrf", 0, n, large, n, room, 1, info)
+    driver.cuEventRecord(end, stream)
+    extension.enter(None)
+    driver.cuStreamWaitValue32(waits, flag.address, 1, 1)
+    driver.cuMemFreeAsync(freed, waits)
+
+    def write() -> None:
+        driver.cuCtxSetCurrent(context)
+        driver.cuStreamWriteValue32(writes, flag.address, 1, 0)
+
+    timer = threading.Timer(0.2, write)
+    timer.start()
+    answers = [int(driver.cuMemAlloc(30 << 20)[0]), int(driver.cuMemAlloc(24 << 20)[0])]
+    told = [*answers, int(driver.cuEventQuery(end)[0])]
+    timer.join()
+    return {"told": told}
 
 
 def polled() -> dict[str, list[int]]:

@@ -34,11 +34,10 @@ class Slice:
 class Call:
     """One that asks for room, and has it until it ends."""
 
-    def __init__(self, budget: Budget, slice_: Slice, session: int) -> None:
+    def __init__(self, budget: Budget, slice_: Slice, session: int, context: int) -> None:
         self.library = budget.library
-        self.handle = ctypes.c_void_p(
-            self.library.call_make(budget.handle, slice_.handle, ctypes.c_void_p(session))
-        )
+        owner = ctypes.c_void_p(session), ctypes.c_void_p(context)
+        self.handle = ctypes.c_void_p(self.library.call_make(budget.handle, slice_.handle, *owner))
 
     def reserve(self, bytes_: int) -> int:
         return self.library.call_reserve(self.handle, ctypes.c_uint64(bytes_))
@@ -56,8 +55,10 @@ class Budget:
         self.handle = ctypes.c_void_p(library.budget_make())
         self.slice = Slice(library)
 
-    def call(self, bytes_: int, session: int = 1, slice_: Slice | None = None) -> tuple[int, Call]:
-        call = Call(self, slice_ or self.slice, session)
+    def call(
+        self, bytes_: int, session: int = 1, slice_: Slice | None = None, context: int = 1
+    ) -> tuple[int, Call]:
+        call = Call(self, slice_ or self.slice, session, context)
         return call.reserve(bytes_), call
 
     def waiting(self) -> int:
@@ -179,6 +180,27 @@ def test_a_session_with_many_calls_in_line_is_not_before_one_with_few(budget) ->
         call.end()
 
 
+def test_what_a_session_gets_elsewhere_puts_none_of_its_calls_back(budget) -> None:
+    """Its small calls have what is beside the slice, others another slice: its large one keeps its turn."""
+    other_slice = Slice(budget.library)
+    _, first = budget.call(200 * MIB, session=3)
+    _, there = budget.call(200 * MIB, session=3, slice_=other_slice)
+    _, large = budget.call(150 * MIB)
+    _, others = budget.call(150 * MIB, session=2)
+    _, elsewhere = budget.call(150 * MIB, slice_=other_slice)
+    there.end()
+    assert elsewhere.woken()
+    for _ in range(3):
+        answer, small = budget.call(MIB)
+        assert answer == RESERVED
+        small.end()
+    first.end()
+    assert (large.woken(), others.woken()) == (True, False)
+    for call in (elsewhere, large, others):
+        call.end()
+    budget.library.slice_end(other_slice.handle)
+
+
 def test_small_calls_overtake_those_that_wait_for_the_slice(budget) -> None:
     _, first = budget.call(200 * MIB)
     _, second = budget.call(150 * MIB)
@@ -207,6 +229,17 @@ def test_an_interrupt_wakes_the_calls_of_its_session_alone(budget) -> None:
     budget.library.budget_wake(budget.handle, ctypes.c_void_p(2))
     assert (second.woken(), third.woken(), budget.waiting()) == (True, False, 1)
     for call in (second, third, first):
+        call.end()
+
+
+def test_a_context_that_ends_wakes_its_calls_alone_and_others_keep_their_turn(budget) -> None:
+    _, first = budget.call(200 * MIB)
+    calls = [budget.call(150 * MIB, session=i, context=context)[1] for i, context in enumerate((2, 3, 2, 3))]
+    budget.library.budget_wake_context(budget.handle, ctypes.c_void_p(3))
+    assert ([call.woken() for call in calls], budget.waiting()) == ([False, True, False, True], 2)
+    first.end()
+    assert (calls[0].woken(), calls[2].woken()) == (True, False)
+    for call in calls:
         call.end()
 
 

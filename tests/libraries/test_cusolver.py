@@ -112,11 +112,18 @@ def test_what_is_freed_after_a_refusal_is_free_and_the_refusal_is_told(environme
 def test_calls_in_line_begin_one_after_the_other_and_keep_no_other_stream_waiting(environment) -> None:
     assert behaviour(environment, "in_line")[0] == {
         "after": 0,
+        "limit": [0, NOT_READY, 0],
         "beside": [NOT_READY, 7],
         "in order": True,
         "right": True,
         "codes": [1],
     }
+
+
+def test_an_allocation_waits_for_what_its_session_has_freed_and_for_no_others_call() -> None:
+    with PLACES["straight"](1) as process, process() as env:
+        said, _ = behaviour(env | {"PYTHONPATH": python_path()}, "frees_beside_anothers_call")
+    assert said == {"told": [OUT_OF_MEMORY, 0, NOT_READY]}
 
 
 @pytest.mark.parametrize("place", ["straight", "forwarded"])

@@ -28,8 +28,8 @@ class Slice final : public Account {
 };
 
 struct Call {
-    Call(CallBudget& budget, Slice& slice, const void* session)
-        : place(budget, slice, session, [this] { ++woken; }) {}
+    Call(CallBudget& budget, Slice& slice, const void* session, const void* context)
+        : place(budget, slice, session, context, [this] { ++woken; }) {}
     std::atomic<unsigned> woken{0};
     CallBudget::Place place;
 };
@@ -48,7 +48,10 @@ BUDGET uint64_t budget_waiting(const CallBudget* budget) {
     return budget->waiting();
 }
 BUDGET void budget_wake(CallBudget* budget, const void* session) {
-    budget->wake(session);
+    budget->wake_session(session);
+}
+BUDGET void budget_wake_context(CallBudget* budget, const void* context) {
+    budget->wake_context(context);
 }
 // An allocation of the program's that finds no room at first.
 BUDGET int budget_allocate_and_wait(CallBudget* budget, Slice* slice, const void* session, uint64_t bytes) {
@@ -72,8 +75,8 @@ BUDGET void slice_free(Slice* slice, uint64_t bytes) {
     slice->give_back(bytes);
 }
 
-BUDGET Call* call_make(CallBudget* budget, Slice* slice, const void* session) {
-    return new Call(*budget, *slice, session);
+BUDGET Call* call_make(CallBudget* budget, Slice* slice, const void* session, const void* context) {
+    return new Call(*budget, *slice, session, context);
 }
 BUDGET void call_end(Call* call) {
     delete call;

@@ -65,11 +65,14 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
         // Managed memory belongs to the host as well, which keeps no order of streams.
         const auto block = memory.find(dptr);
         require(block && block->place != Place::managed);
+        const int device = block->device;
         auto free = [&memory, block = memory.take_device(dptr)] {
             memory.release(block);
             return CUDA_SUCCESS;
         };
-        context.driver.scheduler.submit(stream->queue, {.body = std::move(free), .always = true});
+        const auto& queue = stream->queue;
+        memory.freed_later(
+            device, context.driver.scheduler.submit(queue, {.body = std::move(free), .always = true}), queue);
     });
 }
 

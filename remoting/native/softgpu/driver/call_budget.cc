@@ -51,18 +51,34 @@ void CallBudget::leave(Place& place) {
     call_all(woken);
 }
 
-void CallBudget::wake(const void* session) {
+void CallBudget::wake_session(const void* session) {
+    wake([session](const Place& place) { return place.session_ == session; });
+}
+
+void CallBudget::wake_context(const void* context) {
+    wake([context](const Place& place) { return place.context_ == context; });
+}
+
+template <typename Concerned>
+void CallBudget::wake(Concerned concerned) {
     Woken woken;
     {
         const std::lock_guard lock(mutex_);
         for (Place* const place : std::deque<Place*>(line_)) {
-            if (session && place->session_ != session) continue;
+            if (!concerned(*place)) continue;
             give_back(*place);
             woken.push_back(place->wake_);
         }
         for (auto& wake : settle()) woken.push_back(std::move(wake));
     }
     call_all(woken);
+}
+
+// Whether `other` waits for what its session has just got: in the slice, or beside it.
+bool CallBudget::compete(const Place& place, const Place& other) {
+    if (place.session_ != other.session_) return false;
+    return place.state_ == Place::State::beside ? other.bytes_ <= kBeside
+                                                : &place.account_ == &other.account_;
 }
 
 // With mutex_ held. Gives out what there is.
@@ -90,7 +106,7 @@ bool CallBudget::serve_one(Woken& woken) {
         if (has) {
             rooms_.push_back(place);
             std::stable_partition(line_.begin(), line_.end(),
-                                  [place](const Place* other) { return other->session_ != place->session_; });
+                                  [place](const Place* other) { return !compete(*place, *other); });
         } else {
             place->state_ = Place::State::refused;
         }

@@ -5,7 +5,7 @@
 //
 // The line is that of the process. Each device's account is given out in the order in which calls came, and
 // so is what is beside the slices; who waits for one keeps nobody from the other. When a session has got
-// room, what else it waits for goes behind the others.
+// room, what else of it waits for the same goes behind the others.
 #pragma once
 
 #include <condition_variable>
@@ -39,8 +39,13 @@ class CallBudget {
       public:
         // `wake` is called once each time the call was in line and is to ask again; by any thread, which
         // holds no lock of the budget's.
-        Place(CallBudget& budget, Account& account, const void* session, std::function<void()> wake)
-            : budget_(budget), account_(account), session_(session), wake_(std::move(wake)) {}
+        Place(CallBudget& budget, Account& account, const void* session, const void* context,
+              std::function<void()> wake)
+            : budget_(budget),
+              account_(account),
+              session_(session),
+              context_(context),
+              wake_(std::move(wake)) {}
         ~Place() { budget_.leave(*this); }
         Place(const Place&) = delete;
         Place& operator=(const Place&) = delete;
@@ -58,13 +63,15 @@ class CallBudget {
         CallBudget& budget_;
         Account& account_;
         const void* const session_;
+        const void* const context_;
         const std::function<void()> wake_;
         uint64_t bytes_ = 0;
         State state_ = State::out;
     };
 
-    // Wakes the session's calls in line, which leave it; null: all.
-    void wake(const void* session);
+    // Wakes the session's calls in line, which leave it; or the context's.
+    void wake_session(const void* session);
+    void wake_context(const void* context);
 
     // For an allocation that finds no room: tries `again` until it does, or none of the session's own calls
     // has room in the account. Its other calls that come meanwhile stand in line.
@@ -74,6 +81,9 @@ class CallBudget {
 
   private:
     using Woken = std::vector<std::function<void()>>;
+    template <typename Concerned>
+    void wake(Concerned concerned);
+    static bool compete(const Place& place, const Place& other);
     Answer reserve(uint64_t bytes, Place& place);
     void leave(Place& place);
     void give_back(Place& place);

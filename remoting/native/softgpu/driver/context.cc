@@ -1,5 +1,7 @@
 #include "context.h"
 
+#include <utility>
+
 #include "driver.h"
 #include "thread_state.h"
 
@@ -97,21 +99,31 @@ size_t Context::limit(CUlimit limit) const {
 
 void Context::set_limit(CUlimit limit, size_t value) {
     require(limit >= 0 && limit < CU_LIMIT_MAX, CUDA_ERROR_UNSUPPORTED_LIMIT);
-    const std::lock_guard lock(mutex_);
-    require(!destroyed_, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    const std::lock_guard one(setting_limit_);
+    size_t before;
+    uint64_t taken;
+    {
+        const std::lock_guard lock(mutex_);
+        require(!destroyed_, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+        before = limits_[limit];
+        taken = std::exchange(limit_memory_[limit], 0);
+    }
     DeviceMemory& memory = driver.memory.space(device);
-    uint64_t& taken = limit_memory_[limit];
     const auto take = [&](size_t wanted) {
         const uint64_t bytes = bytes_of_limit(driver.config, limit, wanted);
         taken = bytes == 0 || bytes > memory.total_bytes() ? 0 : driver.memory.place_at(device, bytes);
         return taken != 0 || bytes == 0;
     };
     if (taken) memory.free(taken);
-    if (!take(value)) {
-        take(limits_[limit]);
-        refuse(CUDA_ERROR_OUT_OF_MEMORY);
+    const bool enough = take(value);  // which may wait
+    if (!enough) take(before);
+    {
+        const std::lock_guard lock(mutex_);
+        if (!destroyed_) limit_memory_[limit] = std::exchange(taken, 0);
+        if (enough) limits_[limit] = value;
     }
-    limits_[limit] = value;
+    if (taken) memory.free(taken);  // the context has ended meanwhile
+    require(enough, CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 void Context::destroy() {
@@ -129,7 +141,9 @@ void Context::destroy() {
     }
     driver.handles.remove(handle, this);  // a new primary context may have the handle already
     group->fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
-    driver.memory.call_budget().wake(nullptr);  // its calls in line are not done any more
+    // Its calls in line are not done any more, and none that runs gets in line after that (library_call.cc).
+    group->cancel.store(true, std::memory_order_relaxed);
+    driver.memory.call_budget().wake_context(group.get());
     driver.scheduler.close(group);
     for (const uint64_t other : owned) {
         if (const auto object = driver.handles.find_any(other)) object->context_ended();

@@ -49,6 +49,7 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
   private:
     Context(Driver& driver, CUdevice device, unsigned flags, bool primary);
 
+    std::mutex setting_limit_;  // which may wait for work; with it, mutex_ may be taken
     mutable std::mutex mutex_;
     std::shared_ptr<Stream> legacy_;
     std::set<uint64_t> owned_;

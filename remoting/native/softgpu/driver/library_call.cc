@@ -50,7 +50,7 @@ class Room {
     explicit Room(Context& context)
         : waker_(std::make_shared<Waker>(context.driver.scheduler)),
           place_(context.driver.memory.call_budget(), context.driver.memory.account(context.device),
-                 current_session().get(), [waker = waker_] { waker->wake(); }) {}
+                 current_session().get(), context.group.get(), [waker = waker_] { waker->wake(); }) {}
 
     CallBudget::Answer reserve(uint64_t bytes) {
         waker_->renew();  // before anybody may wake it

@@ -90,7 +90,32 @@ uint64_t Memory::add(const Context& context, Block block) {
 bool Memory::find_room(int device, const std::function<bool()>& again) {
     if (again()) return true;
     if (Scheduler::in_callback()) return false;  // which must not wait
-    return call_budget_.wait_for_own(account(device), current_session().get(), again);
+    if (call_budget_.wait_for_own(account(device), current_session().get(), again)) return true;
+    return wait_for_frees(device, again);
+}
+
+void Memory::freed_later(int device, CompletionRef end, std::shared_ptr<Queue> queue) {
+    const std::lock_guard lock(frees_mutex_);
+    if (frees_.size() >= frees_full_) {
+        std::erase_if(frees_, [](const LaterFree& free) { return free.end->done(); });
+        frees_full_ = std::max(kFreesLeast, 2 * frees_.size());
+    }
+    frees_.push_back({current_session().get(), device, std::move(end), std::move(queue)});
+}
+
+// Those of others need not end.
+bool Memory::wait_for_frees(int device, const std::function<bool()>& again) {
+    std::vector<LaterFree> own;
+    {
+        const std::lock_guard lock(frees_mutex_);
+        std::copy_if(frees_.begin(), frees_.end(), std::back_inserter(own), [&](const LaterFree& free) {
+            return free.session == current_session().get() && free.device == device && !free.end->done();
+        });
+    }
+    return std::any_of(own.begin(), own.end(), [&](const LaterFree& free) {
+        scheduler_.wait(free.end, free.queue);
+        return again();
+    });
 }
 
 uint64_t Memory::place_at(int device, uint64_t bytes, uint64_t align) {

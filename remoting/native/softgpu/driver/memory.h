@@ -16,6 +16,7 @@
 #include "config.h"
 #include "engine.h"
 #include "failure.h"
+#include "scheduler.h"
 #include "slice_file.h"
 #include "virtual_memory.h"
 
@@ -23,7 +24,6 @@ namespace softgpu::driver {
 
 class Context;
 class Pool;
-class Scheduler;
 
 enum class Place {
     device,      // cuMemAlloc
@@ -64,8 +64,8 @@ class Memory {
     std::optional<Allocation> allocation_at(uint64_t address) const;
     int device_at(uint64_t address) const;  // whose memory that is
 
-    // Memory of the device's, without a block. What the session's own calls work in is waited for. 0 where
-    // there is none.
+    // Memory of the device's, without a block. What the session's own calls work in is waited for, and what
+    // it has freed in the order of a stream. 0 where there is none.
     uint64_t place_at(int device, uint64_t bytes, uint64_t align = kAlign);
     // Calls `again` until it finds memory of the device's, as place_at() does.
     bool find_room(int device, const std::function<bool()>& again);
@@ -93,6 +93,9 @@ class Memory {
     // Of all contexts.
     void release_context(const Context& context);
 
+    // The end of a free of the calling session's, in the order of a stream.
+    void freed_later(int device, CompletionRef end, std::shared_ptr<Queue> queue);
+
     // Throws INVALID_VALUE unless all of [address, address + bytes) is memory that kernels may touch, in one
     // piece: an allocation, or a global of a module.
     std::byte* checked(uint64_t address, uint64_t bytes) const;
@@ -100,6 +103,7 @@ class Memory {
   private:
     uint64_t add(const Context& context, Block block);
     bool map_host(void* memory, uint64_t bytes);
+    bool wait_for_frees(int device, const std::function<bool()>& again);
     Block take(uint64_t base, bool (*fits)(const Block&));
 
     class SpaceAccount final : public Account {
@@ -124,6 +128,16 @@ class Memory {
     mutable std::mutex mutex_;
     std::map<uint64_t, Block> blocks_;  // by base
     uint64_t next_id_ = 1;
+    struct LaterFree {
+        const void* session;
+        int device;
+        CompletionRef end;
+        std::shared_ptr<Queue> queue;
+    };
+    std::mutex frees_mutex_;
+    std::vector<LaterFree> frees_;  // those that have ended are dropped when there are twice as many
+    size_t frees_full_ = kFreesLeast;
+    static constexpr size_t kFreesLeast = 64;
 };
 
 }  // namespace softgpu::driver

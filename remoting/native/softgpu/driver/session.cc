@@ -70,7 +70,7 @@ void set_checks(GkSession* session, uint32_t checks) {
 
 void interrupt(GkSession* session) {
     session->session->interrupts.fetch_add(1, std::memory_order_release);
-    if (Driver* driver = Driver::live()) driver->memory.call_budget().wake(session->session.get());
+    if (Driver* driver = Driver::live()) driver->memory.call_budget().wake_session(session->session.get());
 }
 
 int keep_news(int keep) {
