@@ -1,6 +1,6 @@
 # make help      these lines
 # make demo      a student's path against everything, as a table with times
-# make up        the same services for your browser (PORT=8000: of 6 in a row; STATE=state: their folder)
+# make up        the same services for your browser, by `jupyter gpu lab` (PORT=8000: of 6 in a row; STATE=state: their folder)
 # make test      the tests but those that take long: says whether a change is good
 # make quick     the tests that start no process, in a minute
 # make full      all tests, and all of `make conformance`; its first run installs PyTorch (5.5 GiB)
@@ -40,10 +40,10 @@ help:
 	@sed -n '/^[^#]/q; s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 
 demo: $(READY)
-	@$(PY) -m gpu_kernels.hub_config.lab demo
+	@$(PY) -m gpu_kernels.hub_config.lab
 
 up: $(READY)
-	@$(PY) -m gpu_kernels.hub_config.lab up --state "$(STATE)" --port "$(PORT)"
+	@$(BIN)/jupyter-gpu lab --no-browser --state "$(STATE)" --port "$(PORT)"
 
 # The tiers: see tests/tiers.py.
 quick: .venv/.ready

@@ -1,4 +1,4 @@
-"""A JupyterHub for one machine that gives every kernel its slice of a GPU; `make up` runs it.
+"""A JupyterHub for one machine that gives every kernel its slice of a GPU; `jupyter gpu lab` runs it.
 
 To make it your own, keep the parts "courses and rights" and "GPU slices", and replace the logins and the
 spawner by those of your site: `class Spawner(GPULabMixin, YourSpawner)`.
@@ -17,7 +17,7 @@ import sqlalchemy
 from gpu_kernels.hub_config.lab import accounts, services
 from gpu_kernels.hub_config.lab.authenticator import DemoAuthenticator
 from gpu_kernels.hub_config.lab.log_rate import LOGGING
-from gpu_kernels.hub_config.lab.settings import REPOSITORY, Settings, proxy_command
+from gpu_kernels.hub_config.lab.settings import CONFIGURATION, NOTEBOOKS, Settings, proxy_command
 from gpu_kernels.spawner.budgets import StartPageBudgets
 
 c = get_config()  # type: ignore[name-defined]  # noqa: F821
@@ -151,7 +151,7 @@ c.JupyterHub.services = [
 ]
 
 # The link to the lab pages in the hub's navigation, and one's GPU-hours on the pages that start a server.
-c.JupyterHub.template_paths = [str(REPOSITORY / "hub_config" / "templates")]
+c.JupyterHub.template_paths = [str(CONFIGURATION / "templates")]
 c.JupyterHub.template_vars = {"gpu_budgets": StartPageBudgets(lab.controller_url)}
 
 c.JupyterHub.spawner_class = "gpu-simple"
@@ -178,7 +178,7 @@ async def bring_notebooks(spawner: Any) -> None:
 def put_notebooks(home: Path) -> None:
     """Where theirs does not exist yet."""
     home.mkdir(exist_ok=True)
-    for notebook in (REPOSITORY / "docs" / "notebooks").glob("*.ipynb"):
+    for notebook in NOTEBOOKS.glob("*.ipynb"):
         if not (home / notebook.name).exists():
             shutil.copy(notebook, home)
 

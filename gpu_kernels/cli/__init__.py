@@ -24,6 +24,7 @@ COMMANDS = {
     "class-hours": ("gpu_kernels.cli.class_hours", "reserve seats for a course at the same times each week"),
     "agents": ("gpu_kernels.cli.agents", "show, add, cordon and drain GPU servers (for admins)"),
     "tokens": ("gpu_kernels.cli.tokens", "make people's tokens, for a controller without a hub"),
+    "lab": ("gpu_kernels.cli.lab", "run a whole lab on this machine with a software GPU, to try it"),
     "check": ("gpu_kernels.cli.check", "find out what works here, and what to do about what does not"),
     "kernelspec": ("gpu_kernels.cli.kernelspec", "install, list and remove the GPU kernel specs"),
 }
@@ -35,6 +36,7 @@ SERVICES = {
 
 EPILOG = """\
 examples:
+  jupyter gpu lab                                  a hub, a pool and a software GPU, to try it all
   jupyter gpu run -p 0.1 -- python train.py        a tenth of any GPU
   jupyter gpu run --software -- python train.py    on a software GPU, without any pool
   jupyter gpu status                               what you hold, and what is free

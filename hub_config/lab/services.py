@@ -9,8 +9,8 @@ from pathlib import Path
 from gpu_kernels.hub_config.lab import accounts
 from gpu_kernels.hub_config.lab.die_with_parent import YIELDING
 from gpu_kernels.hub_config.lab.settings import (
+    CONFIGURATION,
     MARKER_VARIABLE,
-    REPOSITORY,
     SETTINGS_VARIABLE,
     Settings,
     python,
@@ -22,7 +22,6 @@ AGENT = "lab"
 RUNNER_SERVICE = "lab-runner"
 PAGES_SERVICE = "gpu-lab"
 PANEL_SERVICE = "gpu-panel"
-CONFIGURATION = REPOSITORY / "hub_config"
 HUB_CONFIGURATION = CONFIGURATION / "jupyterhub_config.py"
 
 

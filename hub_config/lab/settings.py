@@ -17,7 +17,12 @@ SETTINGS_VARIABLE = "GPU_KERNELS_LAB_SETTINGS"
 MARKER_VARIABLE = "GPU_KERNELS_LAB"
 """In the environment of every process of a lab, so that what is left over can be told from all others."""
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+CONFIGURATION = Path(__file__).resolve().parents[1]
+"""`hub_config`, in a checkout or installed."""
+NOTEBOOKS = CONFIGURATION / "notebooks"
+"""Of the first course; in a checkout a link to those of the documentation."""
+LAB_EXTENSION = CONFIGURATION.parent / "gpu_kernels" / "labextension" / "built"
+"""JupyterLab's, as `make` builds it in a checkout. An installed wheel has put it where JupyterLab looks."""
 
 
 class SettingsError(ValueError):
@@ -56,7 +61,7 @@ class Settings:
 
     @classmethod
     def in_a_row(cls, state: Path, first_port: int, **others: object) -> Settings:
-        """Fixed ports, as `make up` uses them: the browser's port and the five after it."""
+        """Fixed ports, as `jupyter gpu lab` uses them: the browser's port and the five after it."""
         ports = range(first_port, first_port + 6)
         return cls(state.resolve(), *ports, **{"servers_yield": True, **others})  # type: ignore[arg-type]
 
@@ -101,7 +106,8 @@ class Settings:
         if taken:
             raise SettingsError(
                 f"Taken on {self.address}: port {', '.join(taken)}.\n"
-                f"Stop what listens there, or choose six other ports: make up PORT={self.port + 1000}"
+                f"Stop what listens there, or choose six other ports: --port {self.port + 1000} "
+                f"(make up PORT={self.port + 1000})"
             )
 
     @property
@@ -164,10 +170,11 @@ def node() -> Path:
 
 
 def proxy_command() -> list[str]:
-    script = REPOSITORY / "hub_config/proxy/node_modules/configurable-http-proxy/bin/configurable-http-proxy"
+    script = CONFIGURATION / "proxy/node_modules/configurable-http-proxy/bin/configurable-http-proxy"
     if not script.exists():
         raise SettingsError(
-            f"JupyterHub's proxy is not installed ({script} is missing). Run `make demo` once."
+            f"JupyterHub's proxy is not installed ({script} is missing). In a checkout `make demo` fetches "
+            "it; a wheel has it if it was made by `make wheel`."
         )
     return [str(node()), str(script)]
 

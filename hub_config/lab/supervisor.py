@@ -193,7 +193,7 @@ class Lab:
             lock.close()
             raise SettingsError(
                 f"Another lab runs with its state in {self.settings.state}. Stop it first (Ctrl-C where it "
-                "runs), or choose another folder: make up STATE=other-folder"
+                "runs), or choose another folder: --state other-folder (make up STATE=other-folder)"
             ) from None
         self._lock = lock
 

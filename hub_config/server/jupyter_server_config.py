@@ -1,6 +1,6 @@
 """Jupyter servers of the lab: the kernels of gpu-kernels, and nothing that needs the internet."""
 
-from gpu_kernels.hub_config.lab.settings import REPOSITORY
+from gpu_kernels.hub_config.lab.settings import LAB_EXTENSION
 
 c = get_config()  # type: ignore[name-defined]  # noqa: F821
 
@@ -26,7 +26,7 @@ c.LanguageServerManager.node_roots = []
 c.ServerApp.terminado_settings = {"shell_command": ["/bin/bash"]}
 
 # The status bar's item, where it was built (`make` does); an installed wheel brings it along.
-c.LabApp.extra_labextensions_path = [str(REPOSITORY / "gpu_kernels" / "labextension" / "built")]
+c.LabApp.extra_labextensions_path = [str(LAB_EXTENSION)]
 
 c.LabApp.extension_manager = "readonly"
 c.LabApp.check_for_updates_class = "jupyterlab.NeverCheckForUpdate"

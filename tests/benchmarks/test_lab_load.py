@@ -17,7 +17,8 @@ from benchmarks.lab_load.loops import read
 from benchmarks.lab_load.plan import Plan
 from benchmarks.lab_load.shares import STUDENTS, Shares
 from benchmarks.lab_load.visits import STAGES, Visit
-from gpu_kernels.hub_config.lab.settings import MARKER_VARIABLE, REPOSITORY
+from gpu_kernels.hub_config.lab.settings import MARKER_VARIABLE
+from tests.native_build import ROOT
 
 BLOCKED = """
 import asyncio, sys, time
@@ -45,7 +46,7 @@ asyncio.run(main())
 
 def test_a_blocked_loop_is_seen_and_whose_doing_it_is(tmp_path):
     subprocess.run(
-        [sys.executable, "-c", BLOCKED, tmp_path], cwd=REPOSITORY, check=True, timeout=100, env=with_tree()
+        [sys.executable, "-c", BLOCKED, tmp_path], cwd=ROOT, check=True, timeout=100, env=with_tree()
     )
     loops = read(tmp_path)["hub"]
     assert loops.processes == 1
@@ -129,4 +130,4 @@ def test_two_students_come_get_slices_compute_and_go(tmp_path):
 
 
 def with_tree():
-    return {**os.environ, "PYTHONPATH": f"{REPOSITORY}:{os.environ.get('PYTHONPATH', '')}"}
+    return {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from gpu_kernels.hub_config.lab import accounts
-from gpu_kernels.hub_config.lab.settings import REPOSITORY
+from gpu_kernels.hub_config.lab.settings import CONFIGURATION, LAB_EXTENSION
 from gpu_kernels.hub_config.lab.student_path import SPEC
 from gpu_kernels.hub_config.lab.supervisor import wait
 from tests.e2e.conftest import SOON, set_limit
@@ -20,8 +20,8 @@ from tests.e2e.test_browser import log_in, page, pytestmark, shoot
 
 __all__ = ["page", "pytestmark"]
 
-BUILT = REPOSITORY / "gpu_kernels" / "labextension" / "built" / "gpu-kernels" / "package.json"
-AXE = REPOSITORY / "hub_config" / "proxy" / "node_modules" / "axe-core" / "axe.min.js"
+BUILT = LAB_EXTENSION / "gpu-kernels" / "package.json"
+AXE = CONFIGURATION / "proxy" / "node_modules" / "axe-core" / "axe.min.js"
 needs_the_extension = pytest.mark.skipif(not BUILT.exists(), reason="JupyterLab's extension is not built")
 SMALL = "Python 3 (0.02 V100)"
 

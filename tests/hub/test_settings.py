@@ -36,7 +36,7 @@ def test_a_taken_port_is_named_with_its_use_and_the_way_out(tmp_path):
         with pytest.raises(SettingsError) as refusal:
             settings.check_ports_free()
     assert f"{settings.controller_port} (the pool controller)" in str(refusal.value)
-    assert "make up PORT=" in str(refusal.value)
+    assert f"--port {settings.port + 1000}" in str(refusal.value)
     settings.check_ports_free()
 
 

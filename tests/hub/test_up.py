@@ -1,4 +1,6 @@
-"""`make up`: what it leaves behind (nothing), what it finds again (everything), what it refuses."""
+"""`jupyter gpu lab`: what it refuses, and what is left when it is killed: nothing. What it leaves when it is
+stopped, and finds again, is in tests/repository/test_installed_wheel.py.
+"""
 
 import os
 import signal
@@ -12,15 +14,16 @@ import pytest
 
 from gpu_kernels.hub_config.lab import accounts
 from gpu_kernels.hub_config.lab.processes import marked
-from gpu_kernels.hub_config.lab.settings import REPOSITORY, SETTINGS_VARIABLE, Settings
+from gpu_kernels.hub_config.lab.settings import CONFIGURATION, SETTINGS_VARIABLE, Settings
 from gpu_kernels.hub_config.lab.student import Student
-from gpu_kernels.hub_config.lab.student_path import SPEC
 from gpu_kernels.hub_config.lab.supervisor import Lab
 from gpu_kernels.spawner.ports import is_free
+from tests.native_build import ROOT
 
 pytestmark = [pytest.mark.hub, pytest.mark.native, pytest.mark.timeout(600)]
 
 SOON = 60.0
+COMMAND = (sys.executable, "-m", "gpu_kernels.cli")
 
 
 def ports_in_a_row():
@@ -31,16 +34,15 @@ def ports_in_a_row():
 
 
 class Up:
-    """`make up`'s command as a child with a terminal's signals."""
+    """The command as a child with a terminal's signals."""
 
-    def __init__(self, state: Path, port: int, *extra: str) -> None:
+    def __init__(self, state: Path, port: int, *extra: str, command=COMMAND, cwd=ROOT) -> None:
         self.settings = Settings.in_a_row(state, port)
         self.popen = subprocess.Popen(
             [
-                sys.executable,
-                "-m",
-                "gpu_kernels.hub_config.lab",
-                "up",
+                *command,
+                "lab",
+                "--no-browser",
                 "--state",
                 state,
                 "--port",
@@ -50,7 +52,7 @@ class Up:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            cwd=REPOSITORY,
+            cwd=cwd,
         )
         self.output = ""
 
@@ -80,39 +82,6 @@ class Up:
 @pytest.fixture
 def state(tmp_path):
     return tmp_path / "state"
-
-
-@pytest.mark.slow
-def test_ctrl_c_leaves_nothing_and_the_next_start_finds_its_state(state):
-    port = ports_in_a_row()
-    with Up(state, port) as up:
-        up.wait_until_it_says("Ctrl-C stops everything")
-        with up.login("iris") as iris:
-            iris.log_in()
-            with iris.pool_client(up.settings.controller_url) as pool:
-                pool.set_limit(accounts.COURSE, {up.settings.gpu_class: 77})
-        with up.login("ana") as ana:
-            ana.log_in()
-            ana.start_server()
-            ana.open_lab()
-            ana.start_kernel(SPEC, "first.ipynb")
-        up.popen.send_signal(signal.SIGINT)
-        assert up.finish() == 0, up.output
-    assert "no process, no port and no lease is left" in up.output
-    assert marked(up.settings.marker) == []
-    up.settings.check_ports_free()
-
-    with Up(state, port) as again:
-        again.wait_until_it_says("Ctrl-C stops everything")
-        with again.login("iris") as iris:
-            iris.log_in()
-            with iris.pool_client(again.settings.controller_url) as pool:
-                course = pool.course(accounts.COURSE)
-                held = pool.list(accounts.COURSE)
-        again.popen.send_signal(signal.SIGTERM)
-        assert again.finish() == 0, again.output
-    assert course["limit"] == {again.settings.gpu_class: {"thousandths": 77}}
-    assert [lease for lease in held if lease.in_force] == []
 
 
 @pytest.mark.slow
@@ -152,7 +121,7 @@ def test_an_address_that_others_reach_is_refused(state, address):
 def test_the_hub_refuses_demo_logins_on_an_address_given_by_hand(state, address):
     settings = Settings.on_free_ports(state)
     settings.make_folders()
-    config = REPOSITORY / "hub_config" / "jupyterhub_config.py"
+    config = CONFIGURATION / "jupyterhub_config.py"
     hub = subprocess.run(
         [
             sys.executable,

@@ -65,7 +65,7 @@ def files(distributions: Iterable[Distribution]) -> Iterator[tuple[Path, Path]]:
         for file in found.files or ():
             place = Path(file)
             beside = place.parts[:4] in (("..", "..", "..", "share"), ("..", "..", "..", "etc"))
-            if (beside or ".." not in place.parts) and "__pycache__" not in place.parts:
+            if beside or ".." not in place.parts:
                 yield place, Path(str(found.locate_file(file)))
 
 

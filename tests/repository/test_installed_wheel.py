@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import re
+import signal
 import subprocess
 import tempfile
 import zipfile
@@ -15,9 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from gpu_kernels.hub_config.lab.kernel_channel import CellResult
+from gpu_kernels.hub_config.lab.processes import marked
+from gpu_kernels.hub_config.lab.student_path import SPEC
 from gpu_kernels.kernelspecs import spec_name
 from gpu_kernels.remoting.paths import native_build
 from tests.cli.lab import COURSE, Lab, outside_environment, wait_until
+from tests.hub.test_up import Up, ports_in_a_row
 from tests.native_build import alone
 from tests.repository.installed import Environment
 from tests.repository.test_repository import ROOT
@@ -142,3 +147,57 @@ def test_an_installed_software_gpu_serves_a_program_without_a_pool(environment, 
     done = subprocess.run(program, env=outside_environment(), cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert os.fspath(environment.folder) in done.stdout
+
+
+@pytest.fixture(scope="module")
+def lab_environment(wheel):
+    with tempfile.TemporaryDirectory(prefix="gpu-kernels-lab-") as folder:
+        Path(folder).chmod(0o755)
+        yield Environment(Path(folder) / "venv", wheel, "lab")
+
+
+def test_the_installed_lab_serves_a_student_leaves_nothing_and_finds_its_state(lab_environment, tmp_path):
+    """``jupyter gpu lab``: hub, proxy, controller, agent, server and kernel out of the wheel alone."""
+    state, port = tmp_path / "state", ports_in_a_row()
+    there = {"command": [lab_environment.command], "cwd": tmp_path}
+    with Up(state, port, "--memory=16384 MiB", **there) as up:
+        up.wait_until_it_says("Ctrl-C stops everything")
+        with up.login("iris") as iris:
+            iris.log_in()
+            with iris.pool_client(up.settings.controller_url) as pool:
+                pool.set_limit(COURSE, {up.settings.gpu_class: 77})
+        result = computed_by_a_student(up)
+        running = {process.exe() for process in marked(up.settings.marker)}
+        up.popen.send_signal(signal.SIGINT)
+        assert up.finish() == 0, up.output
+    assert "no process, no port and no lease is left" in up.output
+    assert marked(up.settings.marker) == []
+    up.settings.check_ports_free()
+    assert (up.settings.homes / "ana" / "first_steps.ipynb").exists()
+    assert result.error is None, result
+    told = json.loads(result.text)
+    assert "327 MiB" in told["device"]
+    assert told["package"] == str(lab_environment.site / "gpu_kernels/__init__.py")
+    assert str(lab_environment.site / NATIVE / "bin/gpu-worker") in running
+
+    with Up(state, port, **there) as again:
+        again.wait_until_it_says("Ctrl-C stops everything")
+        with again.login("iris") as iris:
+            iris.log_in()
+            with iris.pool_client(again.settings.controller_url) as pool:
+                course = pool.course(COURSE)
+                held = pool.list(COURSE)
+        again.popen.send_signal(signal.SIGTERM)
+        assert again.finish() == 0, again.output
+    assert course["limit"] == {again.settings.gpu_class: {"thousandths": 77}}
+    assert [lease for lease in held if lease.in_force] == []
+
+
+def computed_by_a_student(up: Up) -> CellResult:
+    with up.login("ana") as ana:
+        ana.log_in()
+        ana.start_server()
+        ana.open_lab()
+        session = ana.start_kernel(SPEC, "first.ipynb")
+        with ana.channel(session["kernel"]["id"]) as channel:
+            return channel.execute(IN_THE_KERNEL)

@@ -101,9 +101,17 @@ def test_a_service_without_its_extra_says_which_one_it_wants(environment):
     assert done.stderr.count("\n") == 1
 
 
+def test_the_lab_without_its_extra_says_which_one_it_wants(environment):
+    _, site = environment
+    done = run(site, "import gpu_kernels.cli as c; c.main(['lab', '--no-browser', '--state', '/nowhere'])")
+    assert done.returncode == 69, done.stderr
+    assert done.stderr.endswith("pip install 'gpu-kernels[lab]'\n")
+    assert done.stderr.count("\n") == 1
+
+
 def test_the_lab_has_every_roles_part_and_the_version_is_said_in_one_place(wheel):
     lab = Requirement(PYPROJECT["project"]["optional-dependencies"]["lab"][0])
-    assert lab.extras == ROLES.keys()
+    assert lab.extras == {*ROLES, "cuda"}, "the first notebook is numba's"
     import gpu_kernels
 
     assert "version" in PYPROJECT["project"]["dynamic"]

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.timeout(600)
 
 ROOT = Path(__file__).parents[2]
 FETCHED = ROOT / "gpu_kernels" / "labextension" / "node_modules" / ".lock"
+PROXY = ROOT / "hub_config" / "proxy" / "node_modules" / ".ready"
 """There once its packages are: from then on it is built, or something is wrong."""
 
 
@@ -70,7 +71,25 @@ def test_it_brings_no_sources_of_the_lab_extension_and_nothing_beside_it(wheel):
     shared = [path for path in data(wheel) if path.startswith("share/")]
     assert [path for path in shared if not path.startswith("share/jupyter/labextensions/gpu-kernels/")] == []
     assert [name for name in wheel.namelist() if name.startswith("gpu_kernels/labextension")] == []
-    assert not any("node_modules" in name for name in wheel.namelist())
+
+
+@pytest.mark.skipif(not PROXY.exists(), reason="JupyterHub's proxy is not here")
+def test_it_brings_the_labs_proxy_and_notebook_and_of_node_nothing_else(wheel):
+    """With what the proxy's lock names for those who run it, each with its licence."""
+    lab = "gpu_kernels/hub_config/"
+    names = wheel.namelist()
+    assert f"{lab}notebooks/first_steps.ipynb" in names
+    assert [name for name in names if "/notebooks/" in name and not name.endswith("/")] == [
+        f"{lab}notebooks/first_steps.ipynb"
+    ]
+    locked = json.loads((PROXY.parent.parent / "package-lock.json").read_text())["packages"]
+    wanted = {name for name, package in locked.items() if name and not package.get("dev")}
+    described = re.compile(rf"{lab}proxy/(.*)/package\.json")
+    assert wanted <= {found[1] for name in names if (found := described.fullmatch(name))}
+    brought = {name for name in names if "node_modules" in name and not name.endswith("/")}
+    assert {
+        name for name in brought if not any(name.startswith(f"{lab}proxy/{package}/") for package in wanted)
+    } == set()
 
 
 def test_it_brings_what_frameworks_need_at_their_start(wheel):

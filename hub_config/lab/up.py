@@ -1,0 +1,97 @@
+"""A lab in the foreground until Ctrl-C: what `jupyter gpu lab` runs, and `make up` by it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from gpu_kernels.hub_config.lab import accounts
+from gpu_kernels.hub_config.lab.processes import LabError
+from gpu_kernels.hub_config.lab.settings import Settings, SettingsError
+from gpu_kernels.hub_config.lab.supervisor import Lab
+
+GRAPHICAL = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+"""Without one of these a browser would take the terminal."""
+
+
+def run(settings: Settings, *, browser: bool = False) -> int:
+    """Runs the lab until a signal. The exit status is 0 if everything then stopped by itself, 2 if it cannot
+    run like this. `browser`: opens one where there is a screen.
+    """
+    lab = Lab(settings, say=lambda text: print(f"{text} ...", flush=True))
+    try:
+        with stopped_by_signals(lab):
+            try:
+                with lab:
+                    print(welcome(lab), flush=True)
+                    if browser and any(map(os.environ.get, GRAPHICAL)):
+                        webbrowser.open(settings.url)
+                    while True:
+                        lab.check_alive()
+                        time.sleep(0.5)
+            except KeyboardInterrupt:
+                pass
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except LabError as error:
+        return failed(str(error), lab)
+    if lab.problems:
+        return failed("not everything stopped by itself: " + "; ".join(lab.problems), lab)
+    print("\nstopped; no process, no port and no lease is left")
+    return 0
+
+
+def welcome(lab: Lab) -> str:
+    settings = lab.settings
+    logins = accounts.logins(settings.secrets).values()
+    width = max(len(login.password) for login in logins)
+    rows = [f"    {login.name:6} {login.password:{width}}  {login.role}" for login in logins]
+    return "\n".join(
+        [
+            "",
+            f"  {settings.url}",
+            "",
+            f"    {'login':6} {'password':{width}}",
+            *rows,
+            "",
+            "  Open the address, log in as one of them, and open first_steps.ipynb: its kernel has a slice",
+            f"  of a software GPU. What you do is kept in {settings.state}",
+            f"  and found at the next start. Logs are in {settings.logs}. Ctrl-C stops everything.",
+            "",
+        ]
+    )
+
+
+def failed(reason: str, lab: Lab) -> int:
+    print(f"\nFAILED: {reason}\nThe logs are in {lab.settings.logs}", file=sys.stderr)
+    return 1
+
+
+@contextmanager
+def stopped_by_signals(lab: Lab) -> Iterator[None]:
+    """The first SIGINT, SIGTERM or SIGHUP ends the block as a Ctrl-C does; the second ends all at once."""
+    seen = False
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        nonlocal seen
+        if seen:
+            lab.abandon()
+            os._exit(128 + number)
+        seen = True
+        print("\nstopping (once more to stop at once) ...", file=sys.stderr, flush=True)
+        raise KeyboardInterrupt
+
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, on_signal) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
