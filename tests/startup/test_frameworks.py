@@ -15,8 +15,10 @@ from gpu_kernels.remoting.startup import gpu_kernels_frameworks as frameworks
 from gpu_kernels.remoting.startup.gpu_kernels_frameworks import (
     CUDA_ROOT,
     LIBRARIES,
+    OF_PYTORCH,
     SET,
     SETTINGS,
+    add,
     chosen_flags,
     put,
     take_back,
@@ -49,6 +51,21 @@ def test_what_is_put_can_be_taken_back_and_the_users_own_stays(base, installed, 
     assert {name: value for name, value in env.items() if value} == {
         name: value for name, value in before.items() if value
     }
+
+
+@given(own, st.sampled_from(RELEASES))
+def test_what_is_added_for_pytorch_leaves_xlas_and_is_taken_back_with_it(base, installed):
+    env = dict(base)
+    put(env, installed)
+    with_xla = dict(env)
+    add(env, OF_PYTORCH)
+    assert env == with_xla
+    take_back(env)
+    alone = dict(env)
+    add(alone, OF_PYTORCH)
+    assert alone.items() >= (OF_PYTORCH | env).items()
+    take_back(alone)
+    assert alone == env
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,9 @@ ALL = ("straight", "forwarded", "copied")
 """Copied: forwarded on one host as from another, with nothing mapped."""
 
 
-def run(python: str, place: str, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(
+    python: str, place: str, program: str, *arguments: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Run a program of ``PROGRAMS`` (or ``-c``) there: two GPUs, and one core (sums depend on how many)."""
     with PLACES["forwarded" if place == "copied" else place](1) as process, process() as environment:
         environment |= {"OMP_NUM_THREADS": "1", NOTHING_MAPPED: "0" if place == "copied" else "1"}
@@ -26,7 +28,7 @@ def run(python: str, place: str, program: str, *arguments: str) -> subprocess.Co
             environment["GPU_KERNELS_SOFTGPU_MEMORY_MIB"] = ",".join([str(MEMORY_MIB)] * GPUS)
         return subprocess.run(
             [python, str(PROGRAMS / program) if program.endswith(".py") else program, *arguments],
-            env=environment,
+            env=environment | variables,
             capture_output=True,
             text=True,
             timeout=ENDS_WITHIN_S,

@@ -176,6 +176,19 @@ def test_nvidias_own_libraries_beside_ours_are_a_line_each(pytorch: str, place: 
     assert "libcublas.so.13 contains a copy of NVIDIA's CUDA runtime" in ours[1]
 
 
+@pytest.mark.parametrize(
+    ("variables", "first"),
+    [({}, "FLASH_ATTENTION"), ({"TORCH_CUDNN_SDPA_DEPRIORITIZED": "0"}, "CUDNN_ATTENTION")],
+    ids=["by itself", "as the user says"],
+)
+def test_attention_on_a_newer_gpu_goes_to_a_graph_of_cudnns_only_where_that_is_wanted(
+    pytorch: str, variables: dict[str, str], first: str
+) -> None:
+    """It would be refused, and PyTorch tries no other way then."""
+    done = places.run(pytorch, "straight", "attention.py", "9", GPU_KERNELS_PYTORCH="0", **variables)
+    assert done.stdout.splitlines() == [first, "CUDNN_ATTENTION"], done.stderr
+
+
 def test_the_guides_program_learns(pytorch: str) -> None:
     guide = (ROOT / "docs" / "how-to" / "teach-with-pytorch.md").read_text(encoding="utf-8")
     program = re.search(r"```python\n(.*?)```", guide, re.S)
