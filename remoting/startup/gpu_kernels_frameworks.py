@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
+    from typing import Any
 
 CUDA_ROOT = "GPU_KERNELS_CUDA_ROOT"
 """A folder with the ``bin/ptxas`` that the slice's GPU needs; unset where that is NVIDIA's own."""
@@ -30,7 +31,12 @@ FLAGS = "XLA_FLAGS"
 
 WITH_XLA = ("jaxlib", "tensorflow")
 """The packages that bring an XLA of their own, each of which reads ``XLA_FLAGS``."""
-SETTINGS = {
+OF_PYTORCH = {
+    # Attention goes to graphs of cuDNN's first on GPUs of compute capability 9 and 10. They are refused, and
+    # PyTorch then tries no other way.
+    "TORCH_CUDNN_SDPA_DEPRIORITIZED": "1",
+}
+SETTINGS = OF_PYTORCH | {
     # A slice may be small, and several programs share it: memory is taken as it is needed.
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     "TF_FORCE_GPU_ALLOW_GROWTH": "true",
@@ -76,7 +82,9 @@ def watch() -> None:
 def make_ready(framework: str) -> None:
     """Set what ``framework`` reads at its import. It never fails: a framework may be used without a GPU."""
     try:
-        if framework != "torch":
+        if framework == "torch":
+            add(os.environ, OF_PYTORCH)
+        else:
             put(os.environ, _installed())
         _load_own(os.environ.get(LIBRARIES))
         if framework == "tensorflow":
@@ -104,19 +112,32 @@ def put(environ: MutableMapping[str, str], installed: Mapping[str, str]) -> None
         _tell(untried)
 
 
+def add(environ: MutableMapping[str, str], values: Mapping[str, str]) -> None:
+    """Set these, and leave what is set for XLA: it may be there, and have read it or not."""
+    ours = {name: value for name, value in values.items() if name not in environ}
+    environ.update(ours)
+    environ[SET] = json.dumps(_noted(environ) | ours)
+
+
 def take_back(environ: MutableMapping[str, str]) -> None:
     """Take out what was set here, and leave what the user has added or changed since."""
-    try:
-        ours = json.loads(environ.pop(SET, "{}"))
-    except ValueError:
-        return
-    for name, value in ours.items() if isinstance(ours, dict) else ():
+    ours = _noted(environ)
+    environ.pop(SET, None)
+    for name, value in ours.items():
         now = environ.get(name)
         if now == value:
             del environ[name]
         elif now is not None and name == FLAGS and value in now:  # the user's may stand on either side
             before, _, after = now.partition(value)
             environ[name] = before + after.removeprefix(" ") if after else before.removesuffix(" ")
+
+
+def _noted(environ: Mapping[str, str]) -> dict[str, Any]:
+    try:
+        noted = json.loads(environ.get(SET, "{}"))
+    except ValueError:
+        return {}
+    return noted if isinstance(noted, dict) else {}
 
 
 def chosen_flags(
