@@ -67,6 +67,7 @@ def library() -> c.CDLL:
         "bench_delete": (None, [pointer]),
         "bench_text": (text, [pointer]),
         "bench_executor": (text, []),
+        "bench_handlers": (text, []),
         "bench_cancel": (None, [pointer, c.c_int]),
         "bench_cooperative": (None, [pointer, c.c_int]),
         "bench_allocate": (u64, [pointer, u64, u64]),
@@ -93,6 +94,12 @@ def library() -> c.CDLL:
         function = getattr(lib, name)
         function.restype, function.argtypes = result, arguments
     return lib
+
+
+def handlers() -> dict[str, str]:
+    """By a handler's name, "1" or "0" for whether this machine has it, "?" when no form names it."""
+    lines = library().bench_handlers().decode().splitlines()
+    return dict(line.split() for line in lines)
 
 
 def executor() -> str:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import and_, or_, xor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,7 @@ ORDERED: dict[str, Callable[[float, float], bool]] = {
     "gt": lambda a, b: a > b,
     "ge": lambda a, b: a >= b,
 }
+LOGIC: dict[str, Callable[[bool, bool], bool]] = {"and": and_, "or": or_, "xor": xor}
 SAME_SIGNLESS = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 
 
@@ -208,7 +210,12 @@ def integer_meaning(
         result = wide if part == "wide" else kind
         count = 2 if name == "mul" else 3
         shift = bits if part == "hi" else 0
-        return result, (kind, kind, result)[:count], lambda a, b, c=0: (a * b >> shift) + c
+
+        def product(a: int, b: int, c: int = 0) -> int:
+            value = (a * b >> shift) + c
+            return saturate(value) if clamped else value
+
+        return result, (kind, kind, result)[:count], product
     return table.get(name)
 
 
@@ -281,13 +288,17 @@ def meaning(opcode: str) -> Meaning | None:
         return None
     kind = modifiers.pop()
     if name == "setp" and kind not in PAIRS:
-        flushes = "ftz" in modifiers
-        return Meaning(
-            f"{opcode} %q, %s0, %s1;", "pred", (kind, kind), comparison(modifiers[0], flushes, kind)
-        )
+        compare = comparison(modifiers[0], "ftz" in modifiers, kind)
+        logic = next((LOGIC[m] for m in modifiers if m in LOGIC), None)
+        if logic is None:
+            return Meaning(f"{opcode} %q, %s0, %s1;", "pred", (kind, kind), compare)
+        text = f"setp.ne.u32 %p1, %s2, 0; {opcode} %q, %s0, %s1, %p1;"
+        joined: Callable[..., float] = lambda a, b, c: logic(bool(compare(a, b)), c != 0)  # noqa: E731
+        return Meaning(text, "pred", (kind, kind, "u32"), joined)
     if (
         name == "cvt"
         and modifiers
+        and "pack" not in modifiers
         and modifiers[-1] in TYPES
         and kind not in PAIRS
         and modifiers[-1] not in PAIRS
@@ -299,7 +310,7 @@ def meaning(opcode: str) -> Meaning | None:
     if name == "selp":
         text = f"setp.ne.u32 %p1, %s2, 0; {opcode} %d, %s0, %s1, %p1;"
         return Meaning(text, kind, (kind, kind, "u32"), lambda a, b, c: a if c else b)
-    if "approx" in modifiers or "full" in modifiers or "cc" in modifiers:
+    if "pack" in modifiers or "approx" in modifiers or "full" in modifiers or "cc" in modifiers:
         return None
     if kind in FLOATS or kind in PAIRS:
         found = float_meaning(name, modifiers, kind.removesuffix("x2"))

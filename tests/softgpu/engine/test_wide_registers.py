@@ -211,7 +211,7 @@ def test_the_second_half_of_an_access_is_checked(device: Device) -> None:
         ("mov.b128 %q1, {%r1, %r2};", "register %r1 has 32 bits where mov.b128 wants 64"),
         ("atom.global.add.b128 %q1, [%rd1], %q2;", "unknown instruction atom.global.add.b128"),
         ("red.global.exch.b128 [%rd1], %q2;", "unknown instruction red.global.exch.b128"),
-        ("atom.local.exch.b128 %q1, [%rd1], %q2;", "atomics work on global and shared memory"),
+        ("atom.local.exch.b128 %q1, [%rd1], %q2;", "unknown instruction atom.local.exch.b128"),
         ("cvt.u64.b128 %rd3, %q1;", "unknown instruction cvt.u64.b128"),
         ("shfl.sync.idx.b128 %q1, %q2, 0, 31, -1;", "unknown instruction shfl.sync.idx.b128"),
     ],

@@ -1,5 +1,6 @@
 #include "exec/handlers.h"
 
+#include <array>
 #include <cstdlib>
 #include <unordered_map>
 #include <unordered_set>
@@ -48,7 +49,8 @@ extern const HandlerTable kNarrowHandlers, kPairsHandlers, kTensorHandlers, kVid
 namespace {
 
 struct Tables {
-    std::unordered_map<std::string, Handler> by_name;
+    std::array<Handler, kCodes> by_code{};
+    std::vector<std::string_view> without_code;
     std::unordered_map<Handler, GangHandler> gangs;
     std::unordered_set<Handler> pure;
 };
@@ -59,7 +61,11 @@ Tables gather(const HandlerTable* const (&tables)[count]) {
     auto add = [&all](const HandlerTable& table) {
         for (size_t i = 0; i < table.count; ++i) {
             const HandlerEntry& entry = table.entries[i];
-            all.by_name.emplace(entry.name, entry.fn.one);
+            const Code code = code_named(entry.name);
+            if (code == kNoCode)
+                all.without_code.emplace_back(entry.name);
+            else
+                all.by_code[size_t(code)] = entry.fn.one;
             if (entry.fn.gang != nullptr) all.gangs.emplace(entry.fn.one, entry.fn.gang);
             if (entry.fn.pure) all.pure.insert(entry.fn.one);
         }
@@ -132,9 +138,12 @@ const Tables& tables() {
 
 }  // namespace
 
-Handler find_handler(const std::string& name) {
-    const auto found = tables().by_name.find(name);
-    return found == tables().by_name.end() ? nullptr : found->second;
+Handler find_handler(Code code) {
+    return code == kNoCode ? nullptr : tables().by_code[size_t(code)];
+}
+
+std::vector<std::string_view> handlers_without_code() {
+    return tables().without_code;
 }
 
 GangHandler find_gang_handler(Handler one) {

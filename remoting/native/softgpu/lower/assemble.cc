@@ -30,14 +30,14 @@ class Assembler {
         for (size_t i = 0; i < body_.order.size(); ++i) {
             const uint32_t block = body_.order[i];
             const uint32_t after = i + 1 < body_.order.size() ? body_.order[i + 1] : kNoBlock;
-            if (joins(block)) op("join", body_.blocks[block].line);
+            if (joins(block)) op("join"_op, body_.blocks[block].line);
             entry_[block] = uint32_t(image_.ops.size());
             for (const Inst& inst : body_.blocks[block].code) instruction(inst);
             finish(body_.blocks[block], after);
             falls_into_ = falls_ ? after : kNoBlock;
         }
         // A last op that nothing reaches: a block's end always has a successor in the image.
-        op("unreachable", 0);
+        op("unreachable"_op, 0);
         function_.end = uint32_t(image_.ops.size());
         for (const Fixup& fixup : fixups_) {
             image_.ops[fixup.op].jump = int32_t(entry_[fixup.block]) - int32_t(fixup.op);
@@ -64,9 +64,9 @@ class Assembler {
     // Lanes that come by falling through must look for others that wait here.
     bool joins(uint32_t block) const { return falls_into_ == block && entries_[block] > 1; }
 
-    Op& op(const char* name, unsigned line) {
+    Op& op(Code code, unsigned line) {
         Op made{};
-        made.fn = find_handler(name);
+        made.fn = find_handler(code);
         made.d = made.a = made.b = made.c = made.e = kNoSlot;
         made.line = line;
         made.site = uint32_t(image_.ops.size());
@@ -77,11 +77,11 @@ class Assembler {
 
     void instruction(const Inst& inst) {
         if (inst.guard != kNoValue) {
-            Op& guard = op("guard", inst.line);
+            Op& guard = op("guard"_op, inst.line);
             guard.a = slot(inst.guard);
             guard.imm = inst.guard_negated ? UINT64_MAX : 0;
         }
-        Op& made = op("join", inst.line);
+        Op& made = op("join"_op, inst.line);
         made.fn = inst.fn;
         made.d = slot(inst.values[kD]), made.a = slot(inst.values[kA]), made.b = slot(inst.values[kB]);
         made.c = slot(inst.values[kC]), made.e = slot(inst.values[kE]);
@@ -110,11 +110,11 @@ class Assembler {
     }
 
     void jump(uint32_t to, unsigned line) {
-        op("bra", line);
+        op("bra"_op, line);
         fixups_.push_back({uint32_t(image_.ops.size() - 1), to});
     }
     void branch(uint32_t condition, bool negated, uint32_t to, unsigned line) {
-        Op& made = op("bra.if", line);
+        Op& made = op("bra.if"_op, line);
         made.a = slot(condition);
         made.imm = negated ? UINT64_MAX : 0;
         fixups_.push_back({uint32_t(image_.ops.size() - 1), to});
@@ -140,7 +140,7 @@ class Assembler {
                 }
                 break;
             case End::table: {
-                Op& made = op("brx", block.line);
+                Op& made = op("brx"_op, block.line);
                 made.a = slot(block.condition);
                 made.imm = reinterpret_cast<uint64_t>(table(block.targets));
                 break;

@@ -31,6 +31,11 @@ uint32_t bytes_of(std::string_view type) {
     return bits / 8 * (twice ? 2 : 1);
 }
 
+// What checks a place or an instruction; kNoCode where nothing does.
+Code checked(std::string_view name) {
+    return code_named("check." + std::string(name));
+}
+
 class Instrumenter {
   public:
     Instrumenter(Body& body, Image& image) : body_(body), image_(image) {}
@@ -46,7 +51,7 @@ class Instrumenter {
 
   private:
     void add(std::vector<Inst>& code, Inst& inst) {
-        const std::string name = inst.name;
+        const std::string_view name = inst.name;
         if (starts(name, "ld.") || starts(name, "st.")) {
             access(code, inst);
         } else if (starts(name, "atom.") || starts(name, "red.")) {
@@ -56,23 +61,23 @@ class Instrumenter {
         } else if (inst.moves != 0) {
             matrix_lines(code, inst);
         } else if (name == "fence" && inst.order != 0) {
-            code.push_back(beside("check.fence", inst));
+            code.push_back(beside("check.fence"_op, inst));
         } else if (name == "bar.warp.sync") {
-            code.push_back(beside("check.warp.arrive", inst));
-            Inst leave = beside("check.warp.leave", inst);
+            code.push_back(beside("check.warp.arrive"_op, inst));
+            Inst leave = beside("check.warp.leave"_op, inst);
             leave.values[kA] = inst.values[kA];
             code.push_back(std::move(inst));
             code.push_back(std::move(leave));
             return;
         } else if (name == "exit" || starts(name, "bar.")) {
-            inst.fn = find_handler("check." + name);
+            inst.fn = find_handler(checked(name));
         }
         code.push_back(std::move(inst));
     }
 
-    Inst beside(const std::string& name, const Inst& inst) const {
+    Inst beside(Code code, const Inst& inst) const {
         Inst made;
-        made.fn = find_handler(name);
+        made.fn = find_handler(code);
         made.line = inst.line;
         made.guard = inst.guard;
         made.guard_negated = inst.guard_negated;
@@ -81,9 +86,9 @@ class Instrumenter {
 
     void emit(std::vector<Inst>& code, const Inst& inst, std::string_view where, uint32_t element,
               uint32_t parts, uint32_t access, uint32_t value) {
-        const std::string name = "check." + std::string(where);
-        if (element == 0 || find_handler(name) == nullptr) return;
-        Inst made = beside(name, inst);
+        const Code check = checked(where);
+        if (element == 0 || check == kNoCode) return;
+        Inst made = beside(check, inst);
         made.values[kA] = inst.values[kA];
         made.imm = inst.imm;
         made.raw_b = element | parts << 8;
@@ -101,7 +106,7 @@ class Instrumenter {
 
     // ldmatrix.xN[.trans]
     void matrix_rows(std::vector<Inst>& code, const Inst& inst) {
-        Inst made = beside("check.matrix.rows", inst);
+        Inst made = beside("check.matrix.rows"_op, inst);
         made.values[kA] = inst.values[kA];
         made.imm = inst.imm;
         made.raw_b = uint32_t(inst.name[sizeof "ldmatrix.x" - 1] - '0') * 8;
@@ -111,7 +116,7 @@ class Instrumenter {
     }
 
     void matrix_lines(std::vector<Inst>& code, const Inst& inst) {
-        Inst made = beside("check.matrix.lines", inst);
+        Inst made = beside("check.matrix.lines"_op, inst);
         made.values[kA] = inst.values[kA];
         made.values[kB] = inst.values[kB];
         made.imm = inst.moves;

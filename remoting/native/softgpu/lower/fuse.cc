@@ -9,6 +9,20 @@ namespace {
 
 constexpr uint64_t kMostScaled = 4;  // index.4: elements of 16 bytes
 
+constexpr Code kScaled[] = {"shl.add.0"_op, "shl.add.1"_op, "shl.add.2"_op, "shl.add.3"_op, "shl.add.4"_op};
+constexpr Code kIndex[] = {"index.0"_op, "index.1"_op, "index.2"_op, "index.3"_op, "index.4"_op};
+// Sums whose result nobody reads.
+constexpr std::pair<Code, Code> kQuiet[] = {
+    {"atom.global.add.b32"_op, "red.global.add.b32"_op},
+    {"atom.global.add.b64"_op, "red.global.add.b64"_op},
+    {"atom.generic.add.b32"_op, "red.generic.add.b32"_op},
+    {"atom.generic.add.b64"_op, "red.generic.add.b64"_op},
+    {"atom.shared32.add.b32"_op, "red.shared32.add.b32"_op},
+    {"atom.shared32.add.b64"_op, "red.shared32.add.b64"_op},
+    {"atom.shared64.add.b32"_op, "red.shared64.add.b32"_op},
+    {"atom.shared64.add.b64"_op, "red.shared64.add.b64"_op},
+};
+
 template <class F>
 void each_operand(const Inst& inst, F f) {
     for (uint8_t field = 0; field < kFields; ++field) {
@@ -26,30 +40,25 @@ void each_result(const Inst& inst, F f) {
 }
 
 struct Known {
-    Handler add = find_handler("add.b64"), shl = find_handler("shl.b64"), bits_and = find_handler("and.b64"),
-            shr = find_handler("shr.s64");
+    Handler add = find_handler("add.b64"_op), shl = find_handler("shl.b64"_op),
+            bits_and = find_handler("and.b64"_op), shr = find_handler("shr.s64"_op);
     Handler scaled[kMostScaled + 1], index[kMostScaled + 1];
     struct {
         Handler sum, product, both;
     } products[4] = {
-        {add, find_handler("mul.lo.b64"), find_handler("mad.lo.b64")},
-        {add, find_handler("mul.wide.s32"), find_handler("mad.wide.s32")},
-        {add, find_handler("mul.wide.u32"), find_handler("mad.wide.u32")},
-        {find_handler("add.b32"), find_handler("mul.lo.b32"), find_handler("mad.lo.b32")},
+        {add, find_handler("mul.lo.b64"_op), find_handler("mad.lo.b64"_op)},
+        {add, find_handler("mul.wide.s32"_op), find_handler("mad.wide.s32"_op)},
+        {add, find_handler("mul.wide.u32"_op), find_handler("mad.wide.u32"_op)},
+        {find_handler("add.b32"_op), find_handler("mul.lo.b32"_op), find_handler("mad.lo.b32"_op)},
     };
     std::unordered_map<Handler, Handler> quiet;  // atom to red
 
     Known() {
         for (uint64_t scale = 0; scale <= kMostScaled; ++scale) {
-            scaled[scale] = find_handler("shl.add." + std::to_string(scale));
-            index[scale] = find_handler("index." + std::to_string(scale));
+            scaled[scale] = find_handler(kScaled[scale]);
+            index[scale] = find_handler(kIndex[scale]);
         }
-        for (const char* where : {"global", "generic", "shared32", "shared64"}) {
-            for (const char* width : {"b32", "b64"}) {
-                const std::string tail = std::string(".") + where + ".add." + width;
-                quiet.emplace(find_handler("atom" + tail), find_handler("red" + tail));
-            }
-        }
+        for (const auto& [atom, red] : kQuiet) quiet.emplace(find_handler(atom), find_handler(red));
     }
 };
 const Known& known() {

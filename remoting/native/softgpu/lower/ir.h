@@ -35,11 +35,14 @@ struct Value {
 // Operand fields in the order of Op: d, a, b, c, e, and the jump field where an instruction has six operands.
 enum Field : uint8_t { kD, kA, kB, kC, kE, kJump, kFields };
 
+// Where an access goes, as handlers' names have it (instructions.txt, `let where`).
+enum class Where : uint8_t { global, shared32, shared64, local, generic };
+
 // What kind of memory access an instruction is, for those that may share a survey of their addresses.
 struct Access {
-    std::string where;    // "shared32"; empty for all other instructions
-    std::string handler;  // its name
-    uint32_t bytes = 0;   // of a lane
+    Handler kept = nullptr;  // the handler behind a survey; null for all other instructions
+    Where where = Where::generic;
+    uint32_t bytes = 0;  // of a lane
 };
 
 struct Inst {
@@ -61,7 +64,7 @@ struct Inst {
     bool waits = false;                           // other lanes may join or leave here
     bool adds = false;                            // to memory, what others may see late
     // Only in a program that is to be checked:
-    std::string name;         // of the handler
+    std::string_view name;    // of the handler
     uint32_t order = 0;       // check::Access: what it orders
     uint64_t moves = 0;       // check::Matrix, of wmma.load and wmma.store
     bool slot_table = false;  // imm becomes a table of the slots of extra_defs and extra_uses

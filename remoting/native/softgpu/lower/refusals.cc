@@ -18,7 +18,7 @@ std::string reason(const ptx::Error& error, std::string_view input) {
 
 void emit_refusal(Image& image, Function& function, unsigned line) {
     Op op{};
-    op.fn = find_handler("refused");
+    op.fn = find_handler("refused"_op);
     op.d = op.a = op.b = op.c = op.e = kNoSlot;
     op.line = line;
     op.site = uint32_t(image.ops.size());

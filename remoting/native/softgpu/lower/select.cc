@@ -20,10 +20,6 @@ bool is_signed(ptx::Type type) {
     return type >= ptx::Type::s8 && type <= ptx::Type::s64;
 }
 
-std::string bit_name(ptx::Type type) {
-    return "b" + std::to_string(ptx::traits(type).bytes * 8);
-}
-
 Selector::Selector(const std::vector<ptx::Module>& modules, size_t module, const ptx::Function& source,
                    Symbols& symbols, Image& image, Function& target)
     : modules_(modules),
@@ -81,39 +77,24 @@ void Selector::unknown() const {
     fail("unknown instruction " + full_name());
 }
 
-bool Selector::take(std::string_view modifier) {
-    const auto found = std::find(modifiers_.begin(), modifiers_.end(), modifier);
-    if (found == modifiers_.end()) return false;
-    modifiers_.erase(found);
-    return true;
+bool Selector::has(std::string_view modifier) const {
+    return std::find(now_->mods.begin(), now_->mods.end(), modifier) != now_->mods.end();
 }
 
-std::string_view Selector::take_one(std::initializer_list<std::string_view> modifiers) {
-    for (const auto modifier : modifiers) {
-        if (take(modifier)) return modifier;
+std::optional<size_t> Selector::which(std::initializer_list<std::string_view> modifiers) const {
+    for (size_t i = 0; i < modifiers.size(); ++i) {
+        if (has(modifiers.begin()[i])) return i;
     }
-    return {};
+    return std::nullopt;
 }
 
-ptx::Type Selector::take_type() {
-    if (modifiers_.empty()) unknown();
-    const Type type = ptx::type_named(modifiers_.back());
-    if (type == Type::none) unknown();
-    modifiers_.pop_back();
-    return type;
+ptx::Type Selector::type_from_end(size_t place) const {
+    if (now_->mods.size() <= place) unknown();
+    return ptx::type_named(now_->mods[now_->mods.size() - 1 - place]);
 }
 
-void Selector::all_taken() const {
-    if (!modifiers_.empty()) unknown();
-}
-
-std::string Selector::rounding() {
-    const auto mode = take_one({"rn", "rz", "rm", "rp"});
-    return mode.empty() || mode == "rn" ? "" : "." + std::string(mode);
-}
-
-Handler Selector::handler(const std::string& name) const {
-    const Handler found = find_handler(name);
+Handler Selector::handler(Code code) const {
+    const Handler found = find_handler(code);
     if (found == nullptr) unknown();
     return found;
 }
@@ -177,7 +158,7 @@ void Selector::make_blocks() {
 // A function that gives values has one place to return from: what reads them all stands there once.
 void Selector::emit_return() {
     if (source_.kernel || source_.returns.empty()) {
-        emit_without_result(source_.kernel ? "exit" : "ret");
+        emit_without_result(source_.kernel ? "exit"_op : "ret"_op);
         block_ = kNoBlock;
         return;
     }
@@ -188,7 +169,7 @@ void Selector::emit_return() {
 // The values are read here: they must be in their slots when the caller takes them.
 void Selector::emit_returned_values() {
     block_ = return_block_;
-    Inst& inst = emit_without_result("ret");
+    Inst& inst = emit_without_result("ret"_op);
     inst.waits = true;
     for (size_t i = 0; i < source_.returns.size(); ++i) {
         if (param_storage_[i].value != kNoValue) inst.extra_uses.push_back(param_storage_[i].value);
@@ -196,50 +177,68 @@ void Selector::emit_returned_values() {
     block_ = kNoBlock;
 }
 
-// Instructions that may make a warp wait or end lanes are not executed under a guard: a branch goes around
-// them.
-bool Selector::needs_branch_for_guard() const {
-    static constexpr std::string_view kNames[] = {"ret",     "exit",      "trap",     "brkpt", "call",  "bar",
-                                                  "barrier", "shfl",      "vote",     "match", "redux", "bra",
-                                                  "brx",     "nanosleep", "ldmatrix", "mma"};
-    return std::find(std::begin(kNames), std::end(kNames), now_->opcode) != std::end(kNames);
-}
+const Selector::Lower Selector::kPicks[] = {
+    &Selector::pick_generic,
+#include "pick_functions.inc"
+};
 
+// What may make a warp wait or end lanes is not executed under a guard: a branch goes around it.
 void Selector::instruction(const ptx::Instruction& instruction) {
     now_ = &instruction;
-    modifiers_ = instruction.mods;
-    const auto pick = picks().find(instruction.opcode);
-    if (pick == picks().end()) unknown();
+    match_ = instructions::match(instruction.opcode, instruction.mods);
+    if (!match_) unknown();
     uint32_t after = kNoBlock;
     guarded_ = instruction.guard != ptx::kNone;
-    if (guarded_ && instruction.opcode != "bra" && needs_branch_for_guard()) {
+    if (guarded_ && match_.form->waits) {
         const uint32_t inside = new_block();
         after = new_block();
         end_branch(instruction.guard, instruction.guard_negated, inside, after);
         block_ = inside;
         guarded_ = false;
     }
-    (this->*pick->second)();
+    (this->*kPicks[size_t(match_.form->pick)])();
     finish_dests();
     if (after != kNoBlock) start_block(after);
 }
 
+// Each operand is where the form says, and of the type that it says.
+void Selector::pick_generic() {
+    const auto forms = instructions::operands(*match_.form);
+    expect_operands(forms.size(), forms.size());
+    std::array<uint32_t, kFields> values;
+    values.fill(kNoValue);
+    uint64_t imm = 0;
+    for (size_t i = 0; i < forms.size(); ++i) {
+        const instructions::OperandForm& form = forms[i];
+        if (form.field == instructions::kNumber) {
+            if (operand(i).kind != ptx::OperandKind::integer) fail(full_name() + " wants a number");
+            imm = operand(i).bits & 0xff;
+            continue;
+        }
+        const Type type = match_.type(form);
+        values[form.field] = form.field == kD ? dest(i, type, form.relaxed) : source(i, type, form.relaxed);
+    }
+    Inst& inst = emit(code(), values[kD], values[kA], values[kB], values[kC], values[kE]);
+    inst.imm = imm;
+    inst.crosses = match_.form->crosses;
+}
+
 // ---- emission
 
-Inst& Selector::emit(const std::string& name, uint32_t d, uint32_t a, uint32_t b, uint32_t c, uint32_t e) {
-    Inst& inst = emit_without_result(name, a, b, c, e);
+Inst& Selector::emit(Code code, uint32_t d, uint32_t a, uint32_t b, uint32_t c, uint32_t e) {
+    Inst& inst = emit_without_result(code, a, b, c, e);
     inst.values[kD] = d;
     inst.defs = 1 << kD;
     return inst;
 }
 
-Inst& Selector::emit_without_result(const std::string& name, uint32_t a, uint32_t b, uint32_t c, uint32_t e) {
+Inst& Selector::emit_without_result(Code code, uint32_t a, uint32_t b, uint32_t c, uint32_t e) {
     Inst inst;
-    inst.fn = handler(name);
-    if (image_.checked) inst.name = name;
+    inst.fn = handler(code);
+    if (image_.checked) inst.name = name_of(code);
     inst.values = {kNoValue, a, b, c, e, kNoValue};
     inst.line = now_ ? now_->line : source_.line;
-    inst.waits = now_ != nullptr && needs_branch_for_guard();
+    inst.waits = now_ != nullptr && match_.form->waits;
     if (guarded_) {
         inst.guard = now_->guard;
         inst.guard_negated = now_->guard_negated;
@@ -250,9 +249,9 @@ Inst& Selector::emit_without_result(const std::string& name, uint32_t a, uint32_
 
 void Selector::emit_copy(uint32_t d, uint32_t a) {
     const Width width = body_.values[d].width;
-    emit(width == Width::predicate ? "mov.pred"
-         : width == Width::wide    ? "mov.b64"
-                                   : "mov.b32",
+    emit(width == Width::predicate ? "mov.pred"_op
+         : width == Width::wide    ? "mov.b64"_op
+                                   : "mov.b32"_op,
          d, a)
         .copy = true;
 }

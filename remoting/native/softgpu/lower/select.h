@@ -2,12 +2,14 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
+#include "instructions/form.h"
 #include "lower/ir.h"
 #include "lower/symbols.h"
 
@@ -19,15 +21,17 @@ class Selector {
              Symbols& symbols, Image& image, Function& target);
     Body run();
 
+    struct Shape {
+        unsigned m = 0, n = 0, k = 0;  // of a matrix product
+    };
+
   private:
     using Type = ptx::Type;
     using Space = ptx::Space;
-    using Pick = void (Selector::*)();
-    static const std::unordered_map<std::string_view, Pick>& picks();
 
-    // A memory operand: the handler's name for the space, the slot that holds the address, and what is added.
+    // A memory operand: which handlers reach it, the slot that holds the address, and what is added.
     struct Memory {
-        std::string where;
+        Where where = Where::generic;
         uint32_t address = kNoValue;
         uint64_t offset = 0;
     };
@@ -41,20 +45,17 @@ class Selector {
     void end_jump(uint32_t target);
     void end_branch(uint32_t condition, bool negated, uint32_t target, uint32_t next);
     void instruction(const ptx::Instruction& instruction);
-    bool needs_branch_for_guard() const;
 
     // names, modifiers, errors
     [[noreturn]] void fail(const std::string& what) const;
     [[noreturn]] void unknown() const;
     [[noreturn]] void undefined(const std::string& what) const;
     std::string full_name() const;
-    bool take(std::string_view modifier);
-    std::string_view take_one(std::initializer_list<std::string_view> modifiers);
-    Type take_type();  // the last modifier, which must be a type
-    std::string_view take_last();
-    void all_taken() const;  // fails when a modifier was not understood
-    std::string rounding();  // "", ".rz", ".rm", ".rp"; .rn and .approx are ""
-    Handler handler(const std::string& name) const;
+    bool has(std::string_view modifier) const;
+    std::optional<size_t> which(std::initializer_list<std::string_view> modifiers) const;
+    Type type_from_end(size_t place = 0) const;  // the last modifier's type, the one before, ...
+    Code code(std::initializer_list<unsigned> own = {}) const { return match_.code(own); }
+    Handler handler(Code code) const;
 
     // values
     uint32_t new_value(Width width);
@@ -74,10 +75,10 @@ class Selector {
     }
     uint32_t predicate_source(const ptx::Operand& operand);
     void finish_dests();
-    Inst& emit(const std::string& name, uint32_t d, uint32_t a = kNoValue, uint32_t b = kNoValue,
-               uint32_t c = kNoValue, uint32_t e = kNoValue);
-    Inst& emit_without_result(const std::string& name, uint32_t a = kNoValue, uint32_t b = kNoValue,
-                              uint32_t c = kNoValue, uint32_t e = kNoValue);
+    Inst& emit(Code code, uint32_t d, uint32_t a = kNoValue, uint32_t b = kNoValue, uint32_t c = kNoValue,
+               uint32_t e = kNoValue);
+    Inst& emit_without_result(Code code, uint32_t a = kNoValue, uint32_t b = kNoValue, uint32_t c = kNoValue,
+                              uint32_t e = kNoValue);
     void emit_copy(uint32_t d, uint32_t a);
     void expect_operands(size_t least, size_t most) const;
 
@@ -89,103 +90,57 @@ class Selector {
     const ptx::Variable* variable_of(const ptx::Operand& operand) const;
     Place place_of(const Storage& storage, Inst& inst, bool written);
 
-    // arithmetic
-    void pick_add();
-    void pick_mul();
-    void pick_mul24();
-    void pick_mad();
-    void pick_fma();
-    void pick_divide();
-    void pick_min();
-    void pick_unary_sign();
-    void pick_bitwise();
-    void pick_shift();
-    void pick_funnel();
-    void pick_lop3();
-    void pick_permute();
-    void pick_field();
-    void pick_count();
-    void pick_dot();
-    void pick_sad();
-    void pick_fns();
-    void pick_function();
-    void pick_copysign();
-    void pick_mask();
-    void integer3(const std::string& name, Type type);
-    std::string float_tail(Type type);
-    void mad_with_carry(bool reads, bool writes, std::string_view part, Type type);
+    // How forms become instructions: of their operands, or by hand.
+    using Lower = void (Selector::*)();
+    static const Lower kPicks[];
+    void pick_generic();
+#include "pick_declarations.inc"
 
-    // comparisons, moves, conversions
-    void pick_setp();
-    void pick_set();
-    void pick_selp();
-    void pick_slct();
-    void pick_testp();
-    void pick_mov();
-    void pick_cvt();
-    void pick_cvta();
-    void pick_isspacep();
-    uint32_t compare(Type type, uint32_t a, uint32_t b);
-    uint32_t combine(std::string_view logic, uint32_t test, bool inverted, uint32_t with);
+    uint32_t compare(uint32_t a, uint32_t b);
+    uint32_t combine(uint32_t test, bool inverted, uint32_t with);
+    uint32_t third_predicate();
+    void compare_pairs(uint32_t (&tests)[2]);
+    void write_predicates(uint32_t p, uint32_t q);
+    struct Parts {
+        unsigned bytes, count;
+        Type type;  // of a part
+        Code pack, part[4];
+    };
+    const Parts& parts_of(Type type, size_t count) const;
+    // The lower and the higher half of a pair.
+    static constexpr Code kHalf[] = {"part0.b32.b16"_op, "part1.b32.b16"_op};
     void unpack(const ptx::Operand& to, Type type);
     void pack(const ptx::Operand& from, Type type);
-    void convert_to_float(Type to, Type from, const std::string& round);
-    void convert_to_pair(std::string_view to, std::string_view from);
-    bool convert_unusual();
-    void convert_pack();
-    uint64_t narrowing();
-    void compare_pairs(std::string_view logic, Type type, uint32_t (&tests)[2]);
+    uint64_t narrowing() const;
 
     // memory
-    Space take_space();
-    uint32_t take_memory_modifiers();  // check::Access, what the access orders: volatile, acquire, ...
+    Space space() const;
+    uint32_t orders() const;  // check::Access, what the access orders: volatile, acquire, ...
     Memory memory(const ptx::Operand& operand, Space space);
-    void pick_ld();
-    void pick_st();
-    void pick_atom();
-    void pick_multimem();
-    void pick_prefetch();
-    void pick_policy();
     bool load_param(const ptx::Operand& from, Type type, std::vector<const ptx::Operand*>& parts);
-    void pick_cp();
+    std::vector<const ptx::Operand*> parts_of_access(const ptx::Operand& operand,
+                                                     std::array<ptx::Operand, 2>& both) const;
+    void finish_access(Inst& inst, const Memory& at, unsigned bytes, uint32_t orders);
+    unsigned seen(const Memory& at) const;
+    uint32_t lanes_that_read(const uint32_t* parts, size_t count);
 
     // matrices
-    void pick_ldmatrix();
-    void pick_movmatrix();
-    void pick_mma();
-    void pick_wmma();
-    void wmma_multiply();
     uint32_t generic_address(const ptx::Operand& operand, Space space, uint64_t& offset);
-    Inst tensor_instruction(const std::string& name);
+    Inst tensor_instruction();
+    Shape shape() const;
+    std::vector<std::string_view> matrix_types() const;
     void fragment(Inst& inst, size_t index, Type type, size_t registers, bool written);
 
     // video
-    void pick_video();
-    void pick_video_mad();
-    void pick_video_parts();
     uint32_t video_operand(size_t index, unsigned& part);
+    uint64_t video_types() const;
 
-    // warps, blocks and control
-    void pick_shfl();
-    void pick_vote();
-    void pick_match();
-    void pick_redux();
-    void pick_activemask();
-    void pick_bar();
-    void pick_fence();
-    void pick_nothing();
-    void pick_nanosleep();
-    void pick_stop();
-    void pick_bra();
-    void pick_brx();
     void find_tables();
     Targets resolve(const ptx::BranchTable& table) const;
-    void pick_call();
     // Registers of 128 bits: low half first.
     void split_wide_registers();
     std::array<ptx::Operand, 2> halves(const ptx::Operand& operand) const;
     void move_wide();
-    void pick_wide_atom(Space space, uint32_t orders);
     Place argument(const ptx::Operand& operand, const ptx::Variable* formal, Inst& inst, bool written);
 
     const std::vector<ptx::Module>& modules_;
@@ -215,7 +170,7 @@ class Selector {
     std::vector<Storage> variable_storage_;  // by Function::variables
     std::vector<Symbol> variable_symbols_;
     const ptx::Instruction* now_ = nullptr;
-    std::vector<std::string_view> modifiers_;  // of now_, not yet taken
+    instructions::Match match_;  // of now_
     bool guarded_ = false;
     size_t table_targets_ = 0;
     struct PendingDest {
@@ -228,6 +183,5 @@ class Selector {
 Width width_of(ptx::Type type);
 bool is_float(ptx::Type type);
 bool is_signed(ptx::Type type);
-std::string bit_name(ptx::Type type);  // "b16", "b32", "b64"
 
 }  // namespace softgpu::lower

@@ -11,133 +11,8 @@ constexpr size_t kMaxTableTargets = 1u << 20;
 
 }  // namespace
 
-const std::unordered_map<std::string_view, Selector::Pick>& Selector::picks() {
-    using S = Selector;
-    static const auto* all = new std::unordered_map<std::string_view, Pick>{
-        {"add", &S::pick_add},
-        {"sub", &S::pick_add},
-        {"addc", &S::pick_add},
-        {"subc", &S::pick_add},
-        {"mul", &S::pick_mul},
-        {"mul24", &S::pick_mul24},
-        {"mad24", &S::pick_mul24},
-        {"mad", &S::pick_mad},
-        {"madc", &S::pick_mad},
-        {"fma", &S::pick_fma},
-        {"div", &S::pick_divide},
-        {"rem", &S::pick_divide},
-        {"min", &S::pick_min},
-        {"max", &S::pick_min},
-        {"abs", &S::pick_unary_sign},
-        {"neg", &S::pick_unary_sign},
-        {"and", &S::pick_bitwise},
-        {"or", &S::pick_bitwise},
-        {"xor", &S::pick_bitwise},
-        {"not", &S::pick_bitwise},
-        {"cnot", &S::pick_bitwise},
-        {"shl", &S::pick_shift},
-        {"shr", &S::pick_shift},
-        {"shf", &S::pick_funnel},
-        {"lop3", &S::pick_lop3},
-        {"prmt", &S::pick_permute},
-        {"bfe", &S::pick_field},
-        {"bfi", &S::pick_field},
-        {"popc", &S::pick_count},
-        {"clz", &S::pick_count},
-        {"brev", &S::pick_count},
-        {"bfind", &S::pick_count},
-        {"dp4a", &S::pick_dot},
-        {"dp2a", &S::pick_dot},
-        {"sad", &S::pick_sad},
-        {"fns", &S::pick_fns},
-        {"bmsk", &S::pick_mask},
-        {"szext", &S::pick_mask},
-        {"rcp", &S::pick_function},
-        {"sqrt", &S::pick_function},
-        {"rsqrt", &S::pick_function},
-        {"sin", &S::pick_function},
-        {"cos", &S::pick_function},
-        {"lg2", &S::pick_function},
-        {"ex2", &S::pick_function},
-        {"tanh", &S::pick_function},
-        {"copysign", &S::pick_copysign},
-        {"setp", &S::pick_setp},
-        {"set", &S::pick_set},
-        {"selp", &S::pick_selp},
-        {"slct", &S::pick_slct},
-        {"testp", &S::pick_testp},
-        {"mov", &S::pick_mov},
-        {"cvt", &S::pick_cvt},
-        {"cvta", &S::pick_cvta},
-        {"isspacep", &S::pick_isspacep},
-        {"ld", &S::pick_ld},
-        {"ldu", &S::pick_ld},
-        {"st", &S::pick_st},
-        {"atom", &S::pick_atom},
-        {"red", &S::pick_atom},
-        {"multimem", &S::pick_multimem},
-        {"prefetch", &S::pick_prefetch},
-        {"prefetchu", &S::pick_prefetch},
-        {"applypriority", &S::pick_prefetch},
-        {"discard", &S::pick_prefetch},
-        {"createpolicy", &S::pick_policy},
-        {"cp", &S::pick_cp},
-        {"ldmatrix", &S::pick_ldmatrix},
-        {"movmatrix", &S::pick_movmatrix},
-        {"mma", &S::pick_mma},
-        {"wmma", &S::pick_wmma},
-        {"vadd", &S::pick_video},
-        {"vsub", &S::pick_video},
-        {"vabsdiff", &S::pick_video},
-        {"vmin", &S::pick_video},
-        {"vmax", &S::pick_video},
-        {"vshl", &S::pick_video},
-        {"vshr", &S::pick_video},
-        {"vset", &S::pick_video},
-        {"vmad", &S::pick_video_mad},
-        {"vadd2", &S::pick_video_parts},
-        {"vsub2", &S::pick_video_parts},
-        {"vavrg2", &S::pick_video_parts},
-        {"vabsdiff2", &S::pick_video_parts},
-        {"vmin2", &S::pick_video_parts},
-        {"vmax2", &S::pick_video_parts},
-        {"vset2", &S::pick_video_parts},
-        {"vadd4", &S::pick_video_parts},
-        {"vsub4", &S::pick_video_parts},
-        {"vavrg4", &S::pick_video_parts},
-        {"vabsdiff4", &S::pick_video_parts},
-        {"vmin4", &S::pick_video_parts},
-        {"vmax4", &S::pick_video_parts},
-        {"vset4", &S::pick_video_parts},
-        {"shfl", &S::pick_shfl},
-        {"vote", &S::pick_vote},
-        {"match", &S::pick_match},
-        {"redux", &S::pick_redux},
-        {"activemask", &S::pick_activemask},
-        {"bar", &S::pick_bar},
-        {"barrier", &S::pick_bar},
-        {"membar", &S::pick_fence},
-        {"fence", &S::pick_fence},
-        {"pmevent", &S::pick_nothing},
-        {"griddepcontrol", &S::pick_nothing},
-        {"setmaxnreg", &S::pick_nothing},
-        {"nanosleep", &S::pick_nanosleep},
-        {"trap", &S::pick_stop},
-        {"brkpt", &S::pick_stop},
-        {"exit", &S::pick_stop},
-        {"ret", &S::pick_stop},
-        {"bra", &S::pick_bra},
-        {"brx", &S::pick_brx},
-        {"call", &S::pick_call},
-    };
-    return *all;
-}
-
 void Selector::pick_shfl() {
-    const bool sync = take("sync");
-    const auto way = take_one({"up", "down", "bfly", "idx"});
-    if (way.empty() || ptx::traits(take_type()).bytes != 4) unknown();
-    all_taken();
+    const bool sync = has("sync");
     expect_operands(sync ? 5 : 4, sync ? 5 : 4);
     ptx::Operand to = operand(0);
     uint32_t valid = kNoValue;
@@ -148,127 +23,71 @@ void Selector::pick_shfl() {
     }
     const uint32_t a = source(1, Type::b32), b = source(2, Type::b32), c = source(3, Type::b32);
     const uint32_t members = sync ? source(4, Type::b32) : kNoValue;
-    Inst& inst = emit("shfl." + std::string(way) + ".b32", dest(to, Type::b32), a, b, c, valid);
+    Inst& inst = emit(code(), dest(to, Type::b32), a, b, c, valid);
     if (valid != kNoValue) inst.defs |= 1 << kE;
     inst.crosses = true;
     inst.values[kJump] = members;
 }
 
-void Selector::pick_vote() {
-    const bool sync = take("sync");
-    const auto mode = take_one({"all", "any", "uni", "ballot"});
-    const Type type = take_type();
-    all_taken();
-    expect_operands(sync ? 3 : 2, sync ? 3 : 2);
-    if (mode.empty() || type != (mode == "ballot" ? Type::b32 : Type::pred)) unknown();
-    const uint32_t votes = predicate_source(operand(1));
-    const uint32_t members = sync ? source(2, Type::b32) : kNoValue;
-    emit("vote." + std::string(mode) + "." + std::string(ptx::traits(type).name), dest(0, type), votes,
-         members)
-        .crosses = true;
-}
-
 void Selector::pick_match() {
-    const Type type = take_type();
-    const auto mode = take_one({"any", "all"});
-    if (!take("sync") || mode.empty()) unknown();
-    all_taken();
     expect_operands(3, 3);
     ptx::Operand to = operand(0);
     uint32_t agreed = kNoValue;
     if (to.kind == ptx::OperandKind::pair) {
-        if (mode != "all" || to.second == ptx::kNone || registers_[to.second] != Type::pred) unknown();
+        if (!has("all") || to.second == ptx::kNone || registers_[to.second] != Type::pred) unknown();
         agreed = to.second;
         to.kind = to.reg == ptx::kNone ? ptx::OperandKind::sink : ptx::OperandKind::reg;
     }
-    const uint32_t a = source(1, type), members = source(2, Type::b32);
-    Inst& inst = emit("match." + std::string(mode) + "." + bit_name(type), dest(to, Type::b32), a, members,
-                      kNoValue, agreed);
+    const uint32_t a = source(1, type_from_end()), members = source(2, Type::b32);
+    Inst& inst = emit(code(), dest(to, Type::b32), a, members, kNoValue, agreed);
     if (agreed != kNoValue) inst.defs |= 1 << kE;
     inst.crosses = true;
 }
 
-void Selector::pick_redux() {
-    const Type type = take_type();
-    const auto what = take_one({"add", "min", "max", "and", "or", "xor"});
-    if (!take("sync") || what.empty()) unknown();
-    all_taken();
-    expect_operands(3, 3);
-    const bool ordered = what == "min" || what == "max";
-    const std::string typed = ordered ? std::string(ptx::traits(type).name) : bit_name(type);
-    const uint32_t a = source(1, type), members = source(2, Type::b32);
-    emit("redux." + std::string(what) + "." + typed, dest(0, type), a, members).crosses = true;
-}
-
-void Selector::pick_activemask() {
-    take("b32");
-    all_taken();
-    expect_operands(1, 1);
-    emit("activemask.b32", dest(0, Type::b32));
-}
-
-// bar and barrier: id in a, number of threads in b, predicate in c.
-void Selector::pick_bar() {
-    take("cta"), take("aligned");
-    if (take("cluster")) {  // a cluster is one block here
-        modifiers_.clear();
-        return;
-    }
-    if (take("warp")) {
-        if (!take("sync")) unknown();
-        all_taken();
-        expect_operands(1, 1);
-        emit_without_result("bar.warp.sync", source(0, Type::b32)).imm = kMeetsAnywhere;
-        return;
-    }
-    const auto kind = take_one({"sync", "arrive", "red"});
-    if (kind == "red") {
-        const Type type = take_type();
-        const auto what = take_one({"popc", "and", "or"});
-        all_taken();
-        expect_operands(3, 4);
-        const bool counted = now_->operands.size() == 4;
-        const uint32_t id = source(1, Type::b32), threads = counted ? source(2, Type::b32) : kNoValue;
-        const uint32_t p = predicate_source(operand(counted ? 3 : 2));
-        if (what.empty() || type != (what == "popc" ? Type::u32 : Type::pred)) unknown();
-        emit("bar.red." + std::string(what), dest(0, type), id, threads, p).crosses = true;
-        return;
-    }
-    all_taken();
-    expect_operands(kind == "arrive" ? 2 : 1, 2);
+// bar and barrier: id in a, number of threads in b.
+void Selector::pick_barrier() {
+    expect_operands(has("arrive") ? 2 : 1, 2);
     const uint32_t id = source(0, Type::b32);
-    const uint32_t threads = now_->operands.size() == 2 ? source(1, Type::b32) : kNoValue;
-    if (kind.empty()) unknown();
-    emit_without_result("bar." + std::string(kind), id, threads);
+    emit_without_result(code(), id, now_->operands.size() == 2 ? source(1, Type::b32) : kNoValue);
+}
+
+// The same with a predicate in c, and what all say of it.
+void Selector::pick_barrier_red() {
+    expect_operands(3, 4);
+    const bool counted = now_->operands.size() == 4;
+    const uint32_t id = source(1, Type::b32), threads = counted ? source(2, Type::b32) : kNoValue;
+    const uint32_t p = predicate_source(operand(counted ? 3 : 2));
+    emit(code(), dest(0, type_from_end()), id, threads, p).crosses = true;
+}
+
+void Selector::pick_warp_barrier() {
+    expect_operands(1, 1);
+    emit_without_result(code(), source(0, Type::b32)).imm = kMeetsAnywhere;
 }
 
 void Selector::pick_fence() {
-    modifiers_.clear();
-    emit_without_result("fence").order = check::acquires | check::releases;
+    emit_without_result("fence"_op).order = check::acquires | check::releases;
 }
 
-void Selector::pick_nothing() {
-    modifiers_.clear();
-}
+void Selector::pick_nothing() {}
 
 void Selector::pick_nanosleep() {
-    modifiers_.clear();
-    emit_without_result("spin.long");
+    emit_without_result("spin.long"_op);
 }
 
-// trap, brkpt, exit, ret
+// trap, brkpt, exit
 void Selector::pick_stop() {
-    take("uni");
-    all_taken();
     expect_operands(0, 0);
-    if (now_->opcode == "ret") return emit_return();
-    emit_without_result(std::string(now_->opcode));
+    emit_without_result(code());
     block_ = kNoBlock;
 }
 
-void Selector::pick_bra() {
-    take("uni");
-    all_taken();
+void Selector::pick_ret() {
+    expect_operands(0, 0);
+    emit_return();
+}
+
+void Selector::pick_branch() {
     expect_operands(1, 1);
     if (operand(0).kind != ptx::OperandKind::label) fail("bra wants a label");
     const uint32_t target = label_blocks_[operand(0).reg];
@@ -278,9 +97,7 @@ void Selector::pick_bra() {
     block_ = next;
 }
 
-void Selector::pick_brx() {
-    take("idx"), take("uni");
-    all_taken();
+void Selector::pick_branch_table() {
     expect_operands(2, 2);
     if (tables_.empty()) find_tables();
     const std::string_view name = operand(1).name;
@@ -331,8 +148,6 @@ Place Selector::argument(const ptx::Operand& operand, const ptx::Variable* forma
 }
 
 void Selector::pick_call() {
-    take("uni");
-    all_taken();
     expect_operands(1, 2);
     auto site = std::make_unique<CallSite>();
     Inst inst;
@@ -382,7 +197,7 @@ void Selector::pick_call() {
     for (size_t i = 0; i < now_->returns.size(); ++i) {
         site->returns.push_back(argument(now_->returns[i], nullptr, inst, true));
     }
-    inst.fn = handler(site->builtin != Builtin::none ? "call.builtin" : "call");
+    inst.fn = handler(site->builtin != Builtin::none ? "call.builtin"_op : "call"_op);
     inst.call = site.get();
     image_.calls.push_back(std::move(site));
     body_.blocks[block_].code.push_back(std::move(inst));

@@ -128,11 +128,11 @@ uint32_t Selector::special(std::string_view name, Type type) {
     const bool timer = name == "%globaltimer" || name == "%globaltimer_lo" || name == "%globaltimer_hi";
     if (clock || timer) {
         const uint32_t both = new_value(Width::wide);
-        emit(clock ? "clock" : "globaltimer", both);
+        emit(clock ? "clock"_op : "globaltimer"_op, both);
         if (wide) return both;
         const bool high = name == "%clock_hi" || name == "%globaltimer_hi";
         const uint32_t part = new_value(Width::narrow);
-        emit(high ? "part1.b64.b32" : "part0.b64.b32", part, both);
+        emit(high ? "part1.b64.b32"_op : "part0.b64.b32"_op, part, both);
         return part;
     }
     if (reads_zero(name)) return immediate(wide ? Width::wide : Width::narrow, 0);
@@ -183,7 +183,7 @@ uint32_t Selector::source(const ptx::Operand& operand, Type type, bool relaxed) 
             if (operand.negated) fail("'!' wants a predicate");
             if (have == 8 && want < 8) {
                 const uint32_t low = new_value(Width::narrow);
-                emit("part0.b64.b32", low, operand.reg);
+                emit("part0.b64.b32"_op, low, operand.reg);
                 return low;
             }
             return operand.reg;
@@ -211,7 +211,7 @@ uint32_t Selector::predicate_source(const ptx::Operand& operand) {
     if (operand.kind == ptx::OperandKind::integer || clusters) {
         const uint32_t zero = immediate(Width::narrow, operand.bits ? 1 : 0);
         const uint32_t p = new_value(Width::predicate);
-        emit("setp.ne.b32", p, zero, immediate(Width::narrow, 0));
+        emit("setp.ne.b32"_op, p, zero, immediate(Width::narrow, 0));
         return p;
     }
     if (operand.kind != ptx::OperandKind::reg || registers_[operand.reg] != Type::pred) {
@@ -219,7 +219,7 @@ uint32_t Selector::predicate_source(const ptx::Operand& operand) {
     }
     if (!operand.negated) return operand.reg;
     const uint32_t inverted = new_value(Width::predicate);
-    emit("not.pred", inverted, operand.reg);
+    emit("not.pred"_op, inverted, operand.reg);
     return inverted;
 }
 
@@ -247,7 +247,7 @@ uint32_t Selector::dest(const ptx::Operand& operand, Type type, bool relaxed) {
 void Selector::finish_dests() {
     for (size_t i = 0; i < pending_.size(); ++i) {
         const PendingDest pending = pending_[i];
-        emit(is_signed(pending.type) ? "cvt.s64.s32" : "cvt.u64.u32", pending.wide, pending.narrow);
+        emit(is_signed(pending.type) ? "cvt.s64.s32"_op : "cvt.u64.u32"_op, pending.wide, pending.narrow);
     }
     pending_.clear();
 }

@@ -5,7 +5,7 @@
 namespace softgpu::lower {
 namespace {
 
-std::vector<const ptx::Operand*> parts_of(const ptx::Operand& operand) {
+std::vector<const ptx::Operand*> registers_of(const ptx::Operand& operand) {
     std::vector<const ptx::Operand*> parts;
     if (operand.kind != ptx::OperandKind::vector) return {&operand};
     for (const auto& part : operand.parts) parts.push_back(&part);
@@ -19,53 +19,37 @@ std::vector<const ptx::Operand*> parts_of(const ptx::Operand& operand) {
 uint32_t Selector::generic_address(const ptx::Operand& operand, Space space, uint64_t& offset) {
     const Memory memory = this->memory(operand, space);
     offset = memory.offset;
-    if (memory.where.substr(0, 6) != "shared") return memory.address;
+    if (memory.where != Where::shared32 && memory.where != Where::shared64) return memory.address;
     uint32_t address = memory.address;
-    if (memory.where == "shared32") {
+    if (memory.where == Where::shared32) {
         address = new_value(Width::wide);
-        emit("cvt.u64.u32", address, memory.address);
+        emit("cvt.u64.u32"_op, address, memory.address);
     }
     const uint32_t generic = new_value(Width::wide);
-    emit("add.b64", generic, address, immediate(Width::wide, Windows::shared));
+    emit("add.b64"_op, generic, address, immediate(Width::wide, Windows::shared));
     return generic;
 }
 
 void Selector::pick_ldmatrix() {
-    const Type type = take_type();
-    const bool trans = take("trans");
-    const auto count_name = take_one({"x1", "x2", "x4"});
-    const Space space = take_space();
-    if (!take("sync") || !take("aligned") || !take("m8n8") || count_name.empty() || type != Type::b16)
-        unknown();
-    all_taken();
     expect_operands(2, 2);
-    const unsigned count = unsigned(count_name[1] - '0');
-    const auto parts = parts_of(operand(0));
+    const size_t count = has("x4") ? 4 : has("x2") ? 2 : 1;
+    const auto parts = registers_of(operand(0));
     if (parts.size() != count) fail(full_name() + " wants " + std::to_string(count) + " destinations");
     uint64_t offset = 0;
-    const uint32_t address = generic_address(operand(1), space, offset);
-    Inst& inst = emit(std::string("ldmatrix.") + std::string(count_name) + (trans ? ".trans" : ""),
-                      dest(*parts[0], Type::b32), address);
+    const uint32_t address = generic_address(operand(1), space(), offset);
+    Inst& inst = emit(code(), dest(*parts[0], Type::b32), address);
     inst.imm = offset;
     const uint8_t fields[] = {kD, kB, kC, kE};
-    for (unsigned i = 1; i < count; ++i) {
+    for (size_t i = 1; i < count; ++i) {
         inst.values[fields[i]] = dest(*parts[i], Type::b32);
         inst.defs |= uint8_t(1 << fields[i]);
     }
     inst.crosses = true;
 }
 
-void Selector::pick_movmatrix() {
-    if (!take("sync") || !take("aligned") || !take("m8n8") || !take("trans") || take_type() != Type::b16)
-        unknown();
-    all_taken();
-    expect_operands(2, 2);
-    emit("movmatrix", dest(0, Type::b32), source(1, Type::b32)).crosses = true;
-}
-
 // The registers of one factor or sum: those written come first in the table, then those read.
 void Selector::fragment(Inst& inst, size_t index, Type type, size_t registers, bool written) {
-    const auto parts = parts_of(operand(index));
+    const auto parts = registers_of(operand(index));
     if (parts.size() != registers) {
         fail(full_name() + " wants " + std::to_string(registers) + " registers in operand " +
              std::to_string(index + 1));
@@ -76,9 +60,9 @@ void Selector::fragment(Inst& inst, size_t index, Type type, size_t registers, b
     }
 }
 
-Inst Selector::tensor_instruction(const std::string& name) {
+Inst Selector::tensor_instruction() {
     Inst inst;
-    inst.fn = handler(name);
+    inst.fn = handler(code());
     inst.line = now_->line;
     inst.crosses = true;
     inst.slot_table = true;
@@ -92,9 +76,7 @@ size_t registers_for(unsigned elements, unsigned bits) {
     return bits == 64 ? elements / 32 : elements * bits / 1024;
 }
 
-struct Shape {
-    unsigned m = 0, n = 0, k = 0;
-};
+using Shape = Selector::Shape;
 Shape shape_named(std::string_view name) {
     Shape shape;
     unsigned* part = nullptr;
@@ -123,68 +105,53 @@ ptx::Type register_type(std::string_view name) {
 
 }  // namespace
 
-std::string_view Selector::take_last() {
-    if (modifiers_.empty()) unknown();
-    const auto last = modifiers_.back();
-    modifiers_.pop_back();
-    return last;
+// The modifier that names the shape: m16n8k16.
+Shape Selector::shape() const {
+    for (const auto modifier : now_->mods) {
+        const Shape found = shape_named(modifier);
+        if (found.m * found.n * found.k != 0) return found;
+    }
+    unknown();
 }
 
-// mma.sync.aligned.shape.row.col.d.a.b.c, with .satfinite for integers; bits end in .xor.popc or .and.popc.
+// Of mma and wmma.mma, the types of d, a, b and c: the last four that are types. wmma's of f16 has two.
+std::vector<std::string_view> Selector::matrix_types() const {
+    std::vector<std::string_view> types;
+    for (const auto modifier : now_->mods) {
+        if (bits_named(modifier) != 0) types.push_back(modifier);
+    }
+    return types;
+}
+
+// mma.sync.aligned.shape.row.col.d.a.b.c
 void Selector::pick_mma() {
-    const bool counts = take("popc");
-    const std::string logic(counts ? take_one({"xor", "and"}) : "");
-    const auto c = take_last(), b = take_last(), a = take_last(), d = take_last();
-    if (!take("sync") || !take("aligned") || !take("row") || !take("col")) unknown();
-    const bool finite = take("satfinite");
-    const auto shape_name = take_last();
-    all_taken();
     expect_operands(4, 4);
-    const Shape shape = shape_named(shape_name);
-    const unsigned a_bits = bits_named(a), b_bits = bits_named(b), d_bits = bits_named(d);
-    if (c != d || !a_bits || !b_bits || !d_bits || shape.m * shape.n * shape.k == 0) unknown();
-    std::string name =
-        "mma." + std::string(shape_name) + (finite ? ".satfinite" : "") + (counts ? "." + logic : "");
-    name += "." + std::string(d) + "." + std::string(a);
-    if (a != "f16" && a != "bf16")
-        name += "." + std::string(b);
-    else if (a != b)
-        unknown();
-    Inst inst = tensor_instruction(name);
-    fragment(inst, 0, register_type(d), registers_for(shape.m * shape.n, d_bits), true);
-    fragment(inst, 1, register_type(a), registers_for(shape.m * shape.k, a_bits), false);
-    fragment(inst, 2, register_type(b), registers_for(shape.k * shape.n, b_bits), false);
-    fragment(inst, 3, register_type(c), registers_for(shape.m * shape.n, d_bits), false);
+    const Shape shape = this->shape();
+    const auto types = matrix_types();
+    const auto d = types[0], a = types[1], b = types[2], c = types[3];
+    Inst inst = tensor_instruction();
+    fragment(inst, 0, register_type(d), registers_for(shape.m * shape.n, bits_named(d)), true);
+    fragment(inst, 1, register_type(a), registers_for(shape.m * shape.k, bits_named(a)), false);
+    fragment(inst, 2, register_type(b), registers_for(shape.k * shape.n, bits_named(b)), false);
+    fragment(inst, 3, register_type(c), registers_for(shape.m * shape.n, bits_named(c)), false);
     body_.blocks[block_].code.push_back(std::move(inst));
 }
 
-void Selector::pick_wmma() {
-    const bool load = take("load"), store = take("store");
-    if (!load && !store && !take("mma")) unknown();
-    if (!take("sync") || !take("aligned")) unknown();
-    if (!load && !store) return wmma_multiply();
-    const auto part = load ? take_one({"a", "b", "c"}) : take_one({"d"});
-    const auto layout = take_one({"row", "col"}),
-               shape_name = take_one({"m16n16k16", "m8n32k16", "m32n8k16"});
-    const Space space = take_space();
-    const auto type = take_last();
-    all_taken();
+// wmma.load and wmma.store
+void Selector::pick_wmma_move() {
     expect_operands(2, 3);
-    if (part.empty() || layout.empty() || shape_name.empty()) unknown();
-    const Shape shape = shape_named(shape_name);
-    const bool sum = part == "c" || part == "d", byte = type == "u8" || type == "s8";
-    const unsigned elements = sum ? shape.m * shape.n : part == "a" ? shape.m * shape.k : shape.k * shape.n;
-    if (sum && type != "f16" && type != "f32" && type != "s32") unknown();
-    const std::string typed = sum && type != "f16" ? "b32" : byte ? "b8" : std::string(type);
+    const bool load = has("load"), first = has("a"), sum = has("c") || has("d");
+    const Shape shape = this->shape();
+    const auto type = now_->mods.back();
+    const unsigned elements = sum ? shape.m * shape.n : first ? shape.m * shape.k : shape.k * shape.n;
     // CUDA's fragments of f16 factors are of 8 registers whatever the shape.
     const size_t registers = !sum && type == "f16" ? 8 : registers_for(elements, bits_named(type));
-    Inst inst = tensor_instruction("wmma." + std::string(load ? "load." : "store.") + std::string(part) +
-                                   "." + std::string(layout) + "." + std::string(shape_name) + "." + typed);
+    Inst inst = tensor_instruction();
     uint64_t offset = 0;
-    uint32_t address = generic_address(operand(load ? 1 : 0), space, offset);
+    uint32_t address = generic_address(operand(load ? 1 : 0), space(), offset);
     if (offset != 0) {  // the op's number is the table
         const uint32_t moved = new_value(Width::wide);
-        emit("add.b64", moved, address, immediate(Width::wide, offset));
+        emit("add.b64"_op, moved, address, immediate(Width::wide, offset));
         address = moved;
     }
     inst.values[kA] = address;
@@ -192,30 +159,20 @@ void Selector::pick_wmma() {
     fragment(inst, load ? 0 : 1, register_type(type), registers, load);
     if (image_.checked) {
         inst.name = load ? "wmma.load" : "wmma.store";
-        inst.moves = check::Matrix{bits_named(type) / 8, sum || part == "a" ? shape.m : shape.k,
-                                   part == "a" ? shape.k : shape.n, layout == "col",
-                                   load ? check::reads : check::writes}
+        inst.moves = check::Matrix{bits_named(type) / 8, sum || first ? shape.m : shape.k,
+                                   first ? shape.k : shape.n, has("col"), load ? check::reads : check::writes}
                          .pack();
     }
     body_.blocks[block_].code.push_back(std::move(inst));
 }
 
 // wmma.mma of f16 names d and c only; all others name d, a, b and c.
-void Selector::wmma_multiply() {
-    const bool finite = take("satfinite");
-    const auto shape_name = take_one({"m16n16k16", "m8n32k16", "m32n8k16"});
-    for (int i = 0; i < 2; ++i) {
-        if (take_one({"row", "col"}).empty()) unknown();
-    }
-    if (shape_name.empty() || (modifiers_.size() != 2 && modifiers_.size() != 4)) unknown();
-    const auto types = modifiers_;
-    modifiers_.clear();
+void Selector::pick_wmma_multiply() {
     expect_operands(4, 4);
-    const Shape shape = shape_named(shape_name);
+    const auto types = matrix_types();
+    const Shape shape = this->shape();
     const bool halves = types.size() == 2;
-    std::string name = "wmma." + std::string(shape_name) + (finite ? ".satfinite" : "");
-    for (const auto type : types) name += "." + std::string(type);
-    Inst inst = tensor_instruction(name);
+    Inst inst = tensor_instruction();
     const unsigned bits = halves ? 16 : bits_named(types[1]), d_bits = bits_named(types[0]),
                    c_bits = bits_named(types.back());
     fragment(inst, 0, register_type(types[0]), registers_for(shape.m * shape.n, d_bits), true);

@@ -15,7 +15,6 @@ const std::pair<std::string_view, uint64_t> kOperations[] = {
     {"vavrg", kAverage}, {"vmin", kMin}, {"vmax", kMax},
     {"vshl", kShl},      {"vshr", kShr}, {"vset", kSet},
 };
-constexpr std::string_view kComparisons[] = {"eq", "ne", "lt", "le", "gt", "ge"};
 
 uint64_t operation_named(std::string_view name) {
     for (const auto& [operation, number] : kOperations) {
@@ -26,10 +25,6 @@ uint64_t operation_named(std::string_view name) {
 
 uint64_t signs(ptx::Type d, ptx::Type a, ptx::Type b) {
     return kSigned.put(uint64_t(is_signed(d)) | uint64_t(is_signed(a)) << 1 | uint64_t(is_signed(b)) << 2);
-}
-
-bool is_word(ptx::Type type) {
-    return type == ptx::Type::u32 || type == ptx::Type::s32;
 }
 
 }  // namespace
@@ -53,77 +48,56 @@ uint32_t Selector::video_operand(size_t index, unsigned& part) {
     return index == 0 ? dest(whole, Type::b32) : source(whole, Type::b32);
 }
 
+// The types of d, a and b, and what the comparison of vset is: it has no type for d.
+uint64_t Selector::video_types() const {
+    Type types[3] = {Type::u32, Type::u32, Type::u32};
+    size_t at = now_->opcode.starts_with("vset") ? 1 : 0;
+    for (const auto modifier : now_->mods) {
+        const Type type = ptx::type_named(modifier);
+        if (type != Type::none && at < 3) types[at++] = type;
+    }
+    const auto test = which({"eq", "ne", "lt", "le", "gt", "ge"});
+    return signs(types[0], types[1], types[2]) | kCompare.put(test.value_or(0)) | kClamped.put(has("sat"));
+}
+
 // vadd, vsub, vabsdiff, vmin, vmax, vshl, vshr, vset
 void Selector::pick_video() {
-    const uint64_t operation = operation_named(now_->opcode);
-    uint64_t imm = kOperation.put(operation);
-    if (take("sat")) imm |= kClamped.put(1);
-    if (operation == kShl || operation == kShr) {
-        const auto mode = take_one({"clamp", "wrap"});
-        if (mode.empty()) unknown();
-        imm |= kWraps.put(mode == "wrap");
-    }
-    for (size_t i = 0; operation == kSet && i < std::size(kComparisons); ++i) {
-        if (take(kComparisons[i])) imm |= kCompare.put(i);
-    }
-    const auto second = take_one({"add", "min", "max"});
-    const Type b = take_type(), a = take_type(), d = operation == kSet ? Type::u32 : take_type();
-    all_taken();
-    if (!is_word(a) || !is_word(b) || !is_word(d)) unknown();
-    imm |= signs(d, a, b);
+    static constexpr uint64_t kAfter[] = {kSum, kLeast, kMost};
+    uint64_t imm = kOperation.put(operation_named(now_->opcode)) | kWraps.put(has("wrap")) | video_types();
+    const auto second = which({"add", "min", "max"});
     unsigned parts[3];
     const bool merges = !operand(0).part.empty();
-    expect_operands(merges || !second.empty() ? 4 : 3, merges || !second.empty() ? 4 : 3);
+    expect_operands(merges || second ? 4 : 3, merges || second ? 4 : 3);
     const uint32_t to = video_operand(0, parts[0]), x = video_operand(1, parts[1]),
                    y = video_operand(2, parts[2]);
     const uint32_t c = now_->operands.size() == 4 ? source(3, Type::b32) : immediate(Width::narrow, 0);
-    const uint64_t after = merges            ? kMerge
-                           : second == "add" ? kSum
-                           : second == "min" ? kLeast
-                           : second == "max" ? kMost
-                                             : kNone;
+    const uint64_t after = merges ? uint64_t(kMerge) : second ? kAfter[*second] : uint64_t(kNone);
     imm |= kSecond.put(after) | kPartD.put(parts[0]) | kPartA.put(parts[1]) | kPartB.put(parts[2]);
-    emit("video", to, x, y, c).imm = imm;
+    emit(code(), to, x, y, c).imm = imm;
 }
 
 void Selector::pick_video_mad() {
-    uint64_t imm = kOperation.put(kMad);
-    if (take("sat")) imm |= kClamped.put(1);
-    const bool plus_one = take("po");
-    const auto shift = take_one({"shr7", "shr15"});
-    imm |= kShift.put(shift == "shr7" ? 7 : shift == "shr15" ? 15 : 0);
-    const Type b = take_type(), a = take_type(), d = take_type();
-    all_taken();
+    const bool plus_one = has("po");
+    uint64_t imm = kOperation.put(kMad) | video_types();
+    imm |= kShift.put(has("shr7") ? 7 : has("shr15") ? 15 : 0);
     expect_operands(4, 4);
-    if (!is_word(a) || !is_word(b) || !is_word(d)) unknown();
     const bool product = operand(1).minus != operand(2).minus, addend = operand(3).minus;
     if (plus_one + product + addend > 1) unknown();
-    imm |= signs(d, a, b) | kNegated.put(plus_one  ? kPlusOne
-                                         : product ? kProduct
-                                         : addend  ? kAddend
-                                                   : kPlain);
+    imm |= kNegated.put(plus_one ? kPlusOne : product ? kProduct : addend ? kAddend : kPlain);
     unsigned parts[4];
     const uint32_t to = video_operand(0, parts[0]), x = video_operand(1, parts[1]),
                    y = video_operand(2, parts[2]);
     const uint32_t c = video_operand(3, parts[3]);
-    emit("video.mad", to, x, y, c).imm = imm | kPartA.put(parts[1]) | kPartB.put(parts[2]);
+    emit(code(), to, x, y, c).imm = imm | kPartA.put(parts[1]) | kPartB.put(parts[2]);
 }
 
 // vadd2 and its kin: 2 halves or 4 bytes at once.
 void Selector::pick_video_parts() {
     const unsigned count = unsigned(now_->opcode.back() - '0');
     const uint64_t operation = operation_named(now_->opcode.substr(0, now_->opcode.size() - 1));
-    uint64_t imm = kOperation.put(operation) | kParts.put(count);
-    if (take("sat")) imm |= kClamped.put(1);
-    const bool sums = take("add");
-    for (size_t i = 0; operation == kSet && i < std::size(kComparisons); ++i) {
-        if (take(kComparisons[i])) imm |= kCompare.put(i);
-    }
-    const Type b = take_type(), a = take_type(), d = operation == kSet ? Type::u32 : take_type();
-    all_taken();
+    uint64_t imm = kOperation.put(operation) | kParts.put(count) | video_types();
+    imm |= kSecond.put(has("add") ? kSum : kNone);
     expect_operands(4, 4);
-    if (!is_word(a) || !is_word(b) || !is_word(d)) unknown();
-    imm |= signs(d, a, b) | kSecond.put(sums ? kSum : kNone);
     // "h10" or "b3210": of d the parts that are written, of a and b the sources, the highest part first.
     uint64_t picks[3] = {0, 0, 0};
     for (size_t i = 0; i < 3; ++i) {
@@ -143,8 +117,8 @@ void Selector::pick_video_parts() {
     // Both may pick from {b, a}: a's parts are the lower numbers.
     ptx::Operand to = operand(0), x = operand(1), y = operand(2);
     to.part = x.part = y.part = {};
-    emit("video.parts", dest(to, Type::b32), source(x, Type::b32), source(y, Type::b32), source(3, Type::b32))
-        .imm = imm | kPartD.put(picks[0]) | kPickA.put(picks[1]) | kPickB.put(picks[2]);
+    emit(code(), dest(to, Type::b32), source(x, Type::b32), source(y, Type::b32), source(3, Type::b32)).imm =
+        imm | kPartD.put(picks[0]) | kPickA.put(picks[1]) | kPickB.put(picks[2]);
 }
 
 }  // namespace softgpu::lower

@@ -9,6 +9,13 @@ namespace {
 
 constexpr size_t kWorthwhile = 3;  // accesses; a gang looks at the addresses of two as fast
 
+// Of the spaces whose handlers have a form behind a survey.
+Code locator(Where where) {
+    return where == Where::global     ? "locate.global"_op
+           : where == Where::shared32 ? "locate.shared32"_op
+                                      : "locate.shared64"_op;
+}
+
 // Accesses of one block that may share a survey: same address value, space and size, the constants a multiple
 // of the size apart, and nothing between them that changes the address or the lanes that run.
 struct Group {
@@ -24,7 +31,7 @@ class Surveyor {
         for (uint32_t at = 0; at < block_.code.size(); ++at) {
             Inst& inst = block_.code[at];
             if (inst.waits || inst.adds) close_all();
-            if (!inst.access.where.empty() && inst.guard == kNoValue) add(at, inst);
+            if (inst.access.kept != nullptr && inst.guard == kNoValue) add(at, inst);
             each_def(inst, [this](uint32_t value) { close(value); });
         }
         close_all();
@@ -32,7 +39,7 @@ class Surveyor {
     }
 
   private:
-    using Key = std::tuple<uint32_t, std::string, uint32_t, uint64_t>;
+    using Key = std::tuple<uint32_t, Where, uint32_t, uint64_t>;
 
     template <class F>
     static void each_def(const Inst& inst, F f) {
@@ -43,7 +50,6 @@ class Surveyor {
     }
 
     void add(uint32_t at, const Inst& inst) {
-        if (find_handler(inst.access.handler + ".kept") == nullptr) return;
         const auto constant = int64_t(inst.imm);
         Group& group =
             open_[{inst.values[kA], inst.access.where, inst.access.bytes, inst.imm % inst.access.bytes}];
@@ -58,7 +64,7 @@ class Surveyor {
             chosen_.push_back(std::move(group));
     }
     void close(uint32_t value) {
-        auto it = open_.lower_bound({value, "", 0, 0});
+        auto it = open_.lower_bound({value, Where::global, 0, 0});
         while (it != open_.end() && std::get<0>(it->first) == value) {
             finish(it->second);
             it = open_.erase(it);
@@ -91,7 +97,7 @@ class Surveyor {
             before.emplace(group.members.front(), locate(group, place));
             for (const uint32_t at : group.members) {
                 Inst& inst = block_.code[at];
-                inst.fn = find_handler(inst.access.handler + ".kept");
+                inst.fn = inst.access.kept;
                 inst.kept = place;
             }
         }
@@ -109,7 +115,7 @@ class Surveyor {
     Inst locate(const Group& group, uint32_t place) const {
         const Inst& first = block_.code[group.members.front()];
         Inst inst;
-        inst.fn = find_handler("locate." + first.access.where);
+        inst.fn = find_handler(locator(first.access.where));
         inst.values[kA] = first.values[kA];
         inst.imm = uint64_t(group.least);
         inst.raw_b = first.access.bytes;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine.h"
+#include "exec/handlers.h"
 
 using namespace softgpu;
 
@@ -40,6 +41,18 @@ EXPORT const char* bench_text(Bench* bench) {
 }
 EXPORT const char* bench_executor() {
     return executor_name().data();
+}
+// Lines of "name 1", or 0 where this machine's tables have no handler of the name; "name ?" of handlers that
+// the table of instructions does not name.
+EXPORT const char* bench_handlers() {
+    static const std::string* lines = [] {
+        auto* made = new std::string;
+        for (size_t i = 0; i < kCodes; ++i)
+            *made += std::string(kHandlerNames[i]) + (find_handler(Code(i)) ? " 1\n" : " 0\n");
+        for (const auto name : handlers_without_code()) *made += std::string(name) + " ?\n";
+        return made;
+    }();
+    return lines->c_str();
 }
 EXPORT void bench_cancel(Bench* bench, int cancel) {
     bench->cancel = cancel != 0;

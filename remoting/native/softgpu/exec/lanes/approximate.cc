@@ -112,7 +112,7 @@ SOFTGPU_INLINE f32 tanh_approx(f32 x) {
 
 const HandlerEntry kEntries[] = {
     BOTH("ex2", exp2_approx) BOTH("lg2", log2_approx) BOTH("sin", sine_approx<0>) BOTH("cos", sine_approx<1>)
-    BOTH("tanh", tanh_approx)
+    {"tanh.f32", lanes<[](f32 a) { return out<false, false>(tanh_approx(a)); }>},
     {"ex2.f16", lanes<[](f16 a) { return to_half(exp2_approx(widen(a))); }>},
     {"tanh.f16", lanes<[](f16 a) { return to_half(tanh_approx(widen(a))); }>},
     {"ex2.ftz.bf16", lanes<[](bf16 a) { return to_bfloat(exp2_approx(widen(a))); }>},

@@ -9,7 +9,9 @@ constexpr bool kIsHalf = std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
 
 template <bool ftz, class T>
 SOFTGPU_INLINE auto number(T x) {
-    if constexpr (kIsHalf<T>)
+    if constexpr (ftz && std::is_same_v<T, f16>)
+        return widen((x.bits & 0x7c00) == 0 ? f16{u16(x.bits & 0x8000)} : x);
+    else if constexpr (kIsHalf<T>)
         return widen(x);
     else
         return in<ftz>(x);
@@ -96,7 +98,7 @@ constexpr T kSize = T(~T(0) >> 1);
 const HandlerEntry kEntries[] = {
     EQUALITY(u16, "b16") EQUALITY(u32, "b32") EQUALITY(u64, "b64") ORDER(u16, "u16") ORDER(u32, "u32")
         ORDER(u64, "u64") ORDER(s16, "s16") ORDER(s32, "s32") ORDER(s64, "s64") FLOATS(f32, false, "f32")
-            FLOATS(f32, true, "ftz.f32") FLOATS(f64, false, "f64") FLOATS(f16, false, "f16") FLOATS(
+            FLOATS(f32, true, "ftz.f32") FLOATS(f64, false, "f64") FLOATS(f16, true, "ftz.f16") FLOATS(f16, false, "f16") FLOATS(
                 bf16, false, "bf16") PROPERTIES(u32, "f32") PROPERTIES(u64, "f64"){"selp.b32", {select<u32>, gang_select<u32>, true}},
     {"selp.b64", {select<u64>, gang_select<u64>, true}},
     {"slct.b32.s32", lanes<[](u32 a, u32 b, s32 c) { return c >= 0 ? a : b; }>},

@@ -91,12 +91,14 @@ constexpr Handlers kRounded = mode == Round::nearest ? handlers : Handlers{round
 #define FROM_INTEGER(S, SN)                                                                               \
     FROM_INTEGER_BY("rn", Round::nearest, S, SN) FROM_INTEGER_BY("rz", Round::zero, S, SN)                \
     FROM_INTEGER_BY("rm", Round::down, S, SN) FROM_INTEGER_BY("rp", Round::up, S, SN)                     \
-    {"cvt.rn.f16." SN, lanes<[](S x) { return to_half(f64(x)); }>},                                       \
-    {"cvt.rn.bf16." SN, lanes<[](S x) { return to_bfloat(f32(x)); }>},
+    {"cvt.rn.f16." SN, lanes<[](S x) { return to_half(f64(x)); }>},
 #define FROM_INTEGER_BY(R, MODE, S, SN)                                                                   \
     {"cvt." R ".f32." SN, kRounded<MODE, lanes<[](S x) { return f32(x); }>>},                             \
     {"cvt." R ".sat.f32." SN, kRounded<MODE, lanes<[](S x) { return out<false, true>(f32(x)); }>>},       \
     {"cvt." R ".f64." SN, kRounded<MODE, lanes<[](S x) { return f64(x); }>>},
+
+// Of 32 bits and more by way of f32 would be rounded twice.
+#define FROM_SMALL(S, SN) {"cvt.rn.bf16." SN, lanes<[](S x) { return to_bfloat(f32(x)); }>},
 
 #define FLOAT_TO_FLOAT(R, MODE)                                                                           \
     {"cvt." R ".f32.f64", kRounded<MODE, lanes<[](f64 x) { return narrow<f32, false, false>(x); }>>},     \
@@ -130,6 +132,7 @@ const HandlerEntry kEntries[] = {
     TO_INTEGER(u32, "u32") TO_INTEGER(s32, "s32") TO_INTEGER(u64, "u64") TO_INTEGER(s64, "s64")
     FROM_INTEGER(u8, "u8") FROM_INTEGER(s8, "s8") FROM_INTEGER(u16, "u16") FROM_INTEGER(s16, "s16")
     FROM_INTEGER(u32, "u32") FROM_INTEGER(s32, "s32") FROM_INTEGER(u64, "u64") FROM_INTEGER(s64, "s64")
+    FROM_SMALL(u8, "u8") FROM_SMALL(s8, "s8") FROM_SMALL(u16, "u16") FROM_SMALL(s16, "s16")
     FLOAT_TO_FLOAT("rn", Round::nearest) FLOAT_TO_FLOAT("rz", Round::zero) FLOAT_TO_FLOAT("rm", Round::down)
     FLOAT_TO_FLOAT("rp", Round::up)
     TO_INTEGRAL("rni", Round::nearest) TO_INTEGRAL("rzi", Round::zero) TO_INTEGRAL("rmi", Round::down)
@@ -147,6 +150,7 @@ const HandlerEntry kEntries[] = {
     {"cvt.sat.f32.f16", lanes<[](f16 x) { return out<false, true>(widen(x)); }>},
     {"cvt.f64.f16", lanes<[](f16 x) { return f64(widen(x)); }>},
     {"cvt.f32.bf16", lanes<[](bf16 x) { return widen(x); }>},
+    {"cvt.ftz.f32.bf16", lanes<[](bf16 x) { return flush(widen(x)); }>},
     {"cvt.f64.bf16", lanes<[](bf16 x) { return f64(widen(x)); }>},
     {"cvt.f16.f16", lanes<[](f16 x) { return x; }>},
     {"cvt.rn.f16.f32", lanes<[](f32 x) { return to_half(x); }>},

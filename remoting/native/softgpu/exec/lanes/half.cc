@@ -87,6 +87,10 @@ SOFTGPU_INLINE T larger_nan(T a, T b) {
     return is_nan(widen(a)) || is_nan(widen(b)) ? T{0x7fff} : larger<T, 0>(a, b);
 }
 
+// f16 denormals are zeros of their sign.
+SOFTGPU_INLINE u16 flush_half(u32 bits) { return u16((bits & 0x7c00) == 0 ? bits & 0x8000 : bits); }
+SOFTGPU_INLINE u32 flush_halves(u32 bits) { return flush_half(bits & 0xffff) | u32(flush_half(bits >> 16)) << 16; }
+
 // Both halves of a pair.
 template <class T, class F, class... S>
 SOFTGPU_INLINE u32 pair(F f, S... in) {
@@ -125,6 +129,10 @@ const HandlerEntry kEntries[] = {
     MODES(f16, "f16", ".ftz", kFlush) MODES(f16, "f16", ".sat", kSaturate)
     MODES(f16, "f16", ".ftz.sat", kFlush | kSaturate)
     BINARY("min.ftz", f16, "f16", (smaller<f16, kFlush>)) BINARY("max.ftz", f16, "f16", (larger<f16, kFlush>))
+    {"neg.ftz.f16", lanes<[](u16 a) { return u16(flush_half(a) ^ 0x8000); }>},
+    {"abs.ftz.f16", lanes<[](u16 a) { return u16(flush_half(a) & 0x7fff); }>},
+    {"neg.ftz.f16x2", lanes<[](u32 a) { return flush_halves(a) ^ 0x80008000u; }>},
+    {"abs.ftz.f16x2", lanes<[](u32 a) { return flush_halves(a) & 0x7fff7fffu; }>},
     TERNARY("fma.ftz.relu", f16, "f16", (times_plus<f16, kFlush | kRelu>))
 };
 

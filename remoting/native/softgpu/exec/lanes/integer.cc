@@ -206,8 +206,7 @@ const Op* logic3(const Op* op, Warp* warp) {
         {"xor." N, lanes<[](T a, T b) { return T(a ^ b); }>}, {"not." N, lanes<[](T a) { return T(~a); }>}, \
         {"cnot." N, lanes<[](T a) { return T(a == 0); }>},                                                  \
         {"shl." N,                                                                                          \
-         lanes<[](T a, u32 b) { return b < 8 * sizeof(T) ? T(a << (b & (8 * sizeof(T) - 1))) : T(0); }>},   \
-        {"mov." N, lanes<[](T a) { return a; }>},
+         lanes<[](T a, u32 b) { return b < 8 * sizeof(T) ? T(a << (b & (8 * sizeof(T) - 1))) : T(0); }>},
 
 #define BY_SIGN(T, N)                                                                                    \
     {"min." N, lanes<[](T a, T b) { return b < a ? b : a; }>},                                           \
@@ -243,6 +242,7 @@ const Op* logic3(const Op* op, Warp* warp) {
         {"subc." N, subtract_carry<T, kReads>}, {"subc.cc." N, subtract_carry<T, kReads | kWrites>},
 
 const HandlerEntry kEntries[] = {
+    {"mov.b32", lanes<[](u32 a) { return a; }>}, {"mov.b64", lanes<[](u64 a) { return a; }>},
     WIDTHS(BY_WIDTH) SIGNS(BY_SIGN) SIGNS_32_64(BY_SIGN_32_64) CARRIES(u32, "b32") CARRIES(u64, "b64")
         SIGNED(s16, "s16") SIGNED(s32, "s32")
             SIGNED(s64, "s64"){"div.u16", lanes<[](u16 a, u16 b) { return u16(divide(u32(a), u32(b))); }>},

@@ -1,0 +1,82 @@
+"""The table of instructions and the engine agree: every form is taken, and nothing else."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.softgpu.bench import Device, LinkError, handlers
+from tests.softgpu.instructions import HEAD, OPEN, TABLE, Form, kernel, loaded, sample, table
+
+ROOT = Path(__file__).parents[3]
+
+BY_MNEMONIC: dict[str, list[Form]] = {}
+for each in TABLE.forms:
+    BY_MNEMONIC.setdefault(each.mnemonic, []).append(each)
+
+# Whose last form does not take whatever begins as one of its modifiers does.
+CLOSED = [
+    mnemonic
+    for mnemonic, forms in BY_MNEMONIC.items()
+    if not any(a.written in OPEN for group in forms[-1].groups for a in group.alternatives)
+]
+
+# Said of an instruction that no form takes.
+UNKNOWN = "unknown instruction"
+
+
+@pytest.mark.parametrize("mnemonic", BY_MNEMONIC)
+def test_every_form_is_taken(device: Device, mnemonic: str) -> None:
+    if mnemonic == "multimem":
+        with pytest.raises(LinkError, match="software GPUs have no multicast objects"):
+            device.load(HEAD + kernel("k", *BY_MNEMONIC[mnemonic], [("multimem.red.add.u32", {})]))
+        return
+    kernels = [
+        kernel(f"k{number}", form, list(sample(form))) for number, form in enumerate(BY_MNEMONIC[mnemonic])
+    ]
+    device.load(HEAD + "\n".join(kernels))
+
+
+@pytest.mark.parametrize("mnemonic", CLOSED)
+def test_a_modifier_that_no_form_has_is_refused_by_name(device: Device, mnemonic: str) -> None:
+    form = BY_MNEMONIC[mnemonic][-1]
+    opcode, words = next(sample(form))
+    first, dot, rest = opcode.partition(".")
+    strange = f"{first}.nosuch{dot}{rest}"
+    with pytest.raises(LinkError, match=f"{UNKNOWN} {first}.nosuch"):
+        device.load(HEAD + kernel("k", form, [(strange, words)]))
+
+
+@pytest.mark.parametrize(
+    "opcode",
+    [
+        "add.sat.u32",
+        "add.rz.s32",
+        "mul.wide.u64",
+        "min.sat.f32",
+        "fma.relu.f32",
+        "tanh.f32",
+        "cvt.f32.u32.u8",
+    ],
+)
+def test_what_the_manual_does_not_have_is_refused(device: Device, opcode: str) -> None:
+    with pytest.raises(LinkError, match=f"{UNKNOWN} {opcode}"):
+        device.load(f"{HEAD}.visible .entry k() {{ .reg .b32 %r<4>; {opcode} %r1, %r1, %r1; }}")
+
+
+def test_the_reference_page_is_the_tables() -> None:
+    sys.modules["table"] = table
+    written = (ROOT / "docs" / "reference" / "ptx.md").read_text()
+    assert loaded("page").page(TABLE) == written, (
+        "run: python remoting/native/softgpu/instructions/page.py docs/reference/ptx.md"
+    )
+
+
+def test_the_table_names_the_handlers_that_there_are() -> None:
+    there = {name for name, state in handlers().items() if state == "1"}
+    unnamed = {name for name, state in handlers().items() if state == "?"}
+    wanted = {name for name, certain in TABLE.names().items() if certain}
+    assert not wanted - there, "forms without a handler"
+    assert not unnamed, "handlers without a form"
