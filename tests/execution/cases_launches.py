@@ -82,6 +82,16 @@ def attributes_of_streams(cuda: Cuda) -> object:
     return codes
 
 
+def attributes_of_many_streams(cuda: Cuda) -> set[int]:
+    """More than are kept at once, each ended before the next: what setting them answers."""
+    first, stream, codes = cuda.new("cuStreamCreate", 1), c_uint64(), set()
+    for _ in range(33_000):
+        cuda.library.cuStreamCreate(byref(stream), 1)
+        codes.add(cuda.library.cuStreamCopyAttributes(stream, c_uint64(first)))
+        cuda.library.cuStreamDestroy_v2(stream)
+    return codes
+
+
 def launch_attributes(cuda: Cuda) -> object:
     fill, to = cuda.kernel(cuda.load(TEXT), "fill"), cuda.alloc(4096)
     values = (c_uint64(to), c_uint(7), c_uint(8))

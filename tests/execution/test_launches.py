@@ -26,6 +26,10 @@ def test_attributes_of_streams(both: BothWays) -> None:
     assert codes[17:] == [INVALID_HANDLE, INVALID_VALUE, NOT_SUPPORTED]
 
 
+def test_what_is_kept_of_a_streams_attributes_goes_with_it(both: BothWays) -> None:
+    assert both.run("attributes_of_many_streams") == {0}
+
+
 def test_launch_attributes(both: BothWays) -> None:
     codes, supported, data = both.run("launch_attributes")
     assert codes == [0, TOO_LARGE, 0, NOT_SUPPORTED, NOT_SUPPORTED, 0, TOO_LARGE]

@@ -4,6 +4,7 @@
 #include "calls_wire.h"
 #include "capture.h"
 #include "context.h"
+#include "front/stream_attributes.h"
 #include "session.h"
 #include "thread.h"
 
@@ -130,6 +131,14 @@ HandleTable<Event>& events() {
 
 namespace {
 
+// A default stream's number, of a thread or, with 0, the legacy one: no handle is as small.
+constexpr uint64_t number_of_default(uint64_t thread, uint64_t context) {
+    return thread << 32 | (context & UINT32_MAX);
+}
+bool is_default(uint64_t number) {
+    return number < wire::make_handle(wire::HandleKind::stream, 0, 0);
+}
+
 template <typename T>
 void take(HandleTable<T>& table, uint64_t context, std::vector<uint64_t>& taken) {
     for (const uint64_t handle : table.all()) {
@@ -148,12 +157,22 @@ uint64_t context_of_stream(uint64_t wire) {
 std::vector<uint64_t> take_streams_and_events(uint64_t context) {
     std::vector<uint64_t> taken;
     take(streams(), context, taken);
+    for (const uint64_t stream : taken) front::forget_stream_attributes(stream);
+    front::forget_stream_attributes_if([context](uint64_t stream) {
+        return is_default(stream) && (stream & UINT32_MAX) == (context & UINT32_MAX);
+    });
     take(events(), context, taken);
     return taken;
 }
 
+void forget_streams_of_thread(uint64_t thread) {
+    front::forget_stream_attributes_if(
+        [thread](uint64_t stream) { return is_default(stream) && stream >> 32 == thread; });
+}
+
 void forget_streams_and_events() {
     streams().forget_all();
+    front::forget_stream_attributes_if([](uint64_t) { return true; });
     events().forget_all();
 }
 
@@ -176,6 +195,7 @@ CUresult cuStreamDestroy_v2(CUstream hStream) {
     const auto handle = reinterpret_cast<uint64_t>(hStream);
     if (!streams().remove(handle)) return CUDA_ERROR_INVALID_HANDLE;
     graphs::forget_stream(handle);
+    front::forget_stream_attributes(handle);
     const wire::cuStreamDestroy_v2_message message{handle};
     return call.post(wire::kOp_cuStreamDestroy_v2, 0, &message, sizeof message);
 }
@@ -250,7 +270,7 @@ CUresult cuStreamGetId(CUstream hStream, unsigned long long* streamId) {
     *streamId = value;
     if (value > kPerThreadStreamHandle) return CUDA_SUCCESS;
     const uint64_t thread = value == kPerThreadStreamHandle ? Thread::current().number : 0;
-    *streamId = thread << 32 | (special.context & UINT32_MAX);
+    *streamId = number_of_default(thread, special.context);
     return CUDA_SUCCESS;
 }
 CUresult cuStreamGetId_ptsz(CUstream hStream, unsigned long long* streamId) {

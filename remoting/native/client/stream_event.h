@@ -37,6 +37,8 @@ uint64_t context_of_stream(uint64_t wire);
 std::vector<uint64_t> take_streams_and_events(uint64_t context);
 
 void forget_streams_and_events();
+// The default ones of a thread that ends.
+void forget_streams_of_thread(uint64_t thread);
 
 // An event is about to be recorded by work that is sent now.
 void count_record(CUevent event);

@@ -9,6 +9,7 @@
 #include "host_calls.h"
 #include "life.h"
 #include "session.h"
+#include "stream_event.h"
 
 namespace client {
 namespace {
@@ -64,6 +65,8 @@ void Thread::ended(void* pointer) {
         const Entry entry;
         if (thread->lane) Session::get().give_back(thread->lane);
         thread->lane = nullptr;
+        // The child of a fork may find a lock taken by a thread that it has not.
+        if (Session::get().error() != CUDA_ERROR_NOT_INITIALIZED) forget_streams_of_thread(thread->number);
     }
     HostCalls* const served = thread->in_callback ? thread->serves : nullptr;
     current_thread = nullptr;

@@ -2,6 +2,9 @@
 // priority is the stream's own, which cannot change here once it is made. They are kept by the stream's
 // number: the program names one stream in several ways, several threads name theirs in one, and a handle may
 // be another stream's later.
+#include "stream_attributes.h"
+
+#include <climits>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -49,6 +52,21 @@ CUresult keep(Number stream, CUstreamAttrID attribute, const CUstreamAttrValue& 
 }
 
 }  // namespace
+
+namespace front {
+
+void forget_stream_attributes(uint64_t stream) noexcept {
+    const std::lock_guard lock(kept().mutex);
+    auto& values = kept().values;
+    values.erase(values.lower_bound({stream, INT_MIN}), values.upper_bound({stream, INT_MAX}));
+}
+
+void forget_stream_attributes_if(const std::function<bool(uint64_t stream)>& ended) {
+    const std::lock_guard lock(kept().mutex);
+    std::erase_if(kept().values, [&](const auto& one) { return ended(one.first.first); });
+}
+
+}  // namespace front
 
 extern "C" {
 

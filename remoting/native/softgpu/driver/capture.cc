@@ -1,6 +1,7 @@
 #include "capture.h"
 
 #include "driver.h"
+#include "front/stream_attributes.h"
 
 namespace softgpu::driver {
 
@@ -12,6 +13,7 @@ graphs::Stream as_captured(const Stream& stream) {
 }
 
 Stream::~Stream() {
+    front::forget_stream_attributes(id);
     graphs::forget_stream(reinterpret_cast<uint64_t>(this));
 }
 
