@@ -93,7 +93,7 @@ def told(lease: Lease) -> str:
     if len(path) > LONGEST_PATH:
         path = f"\N{HORIZONTAL ELLIPSIS}{path[-LONGEST_PATH:]}"
     place = f", number {lease.position}" if lease.queued and lease.position else ""
-    where = f" on {lease.agent}" if lease.agent else ""
+    where = f" on {lease.agent_name}" if lease.agent else ""
     named = f" ({path})" if path else ""
     return f"{lease.size} {STATES.get(lease.state, lease.state)}{place}{where}{named}"
 

@@ -141,8 +141,8 @@ class Client:
         except PoolError as error:
             self.note("renew", "info", started, lease=lease.id, code=error.code)
             return True
-        if lease.id in renewal.renewed:
-            self.note("renew", "ok", started, lease=lease.id, expires_in=renewal.renewed[lease.id])
+        if lease.id in renewal.left:
+            self.note("renew", "ok", started, lease=lease.id, expires_in=renewal.left[lease.id])
             return True
         lost = renewal.lost[0]
         self.note("renew", "fail", started, lease=lease.id, state=lost.state, code=lost.reason)

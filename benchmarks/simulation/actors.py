@@ -15,6 +15,7 @@ from gpu_kernels.pool.ledger.commands import agent_reports, registration, releas
 from gpu_kernels.pool.ledger.commands.renewal import Renewal, keep_waiting, renew
 from gpu_kernels.pool.ledger.queries import agent_views
 from gpu_kernels.pool.ledger.state.rows import Lease
+from gpu_kernels.resources.agents import Assignment
 from gpu_kernels.units import parse_size
 
 GIVE_UP = 5.0
@@ -121,7 +122,7 @@ class Agent(Caller):
             self.server.registered = True
             self.server.grants.forget_sequence()
 
-    def _told(self, report: Report, told: agent_views.Told | None, error: Exception | None) -> None:
+    def _told(self, report: Report, told: Assignment | None, error: Exception | None) -> None:
         self._busy = False
         server = self.server
         if server.boot != report.boot:
@@ -146,7 +147,7 @@ class Agent(Caller):
         return self.server.serves(lease, epoch, self.clock())
 
 
-def take_report(tx: Transaction, report: Report) -> agent_views.Told:
+def take_report(tx: Transaction, report: Report) -> Assignment:
     agent_reports.report(
         tx, report.agent, owner="gpu-server", boot_id=report.boot, done_seq=report.target_seq,
         alive={item.id: item for item in report.alive}, counts_by=report.incarnation, epoch=report.epoch,
@@ -243,8 +244,8 @@ class Client(Caller):
         def then(renewal: Renewal | None, error: Exception | None) -> None:
             if life != self._keys:
                 return
-            if renewal is not None and lease.id in renewal.renewed:
-                good = started + renewal.renewed[lease.id] / 1000
+            if renewal is not None and lease.id in renewal.left:
+                good = started + renewal.left[lease.id]
                 self._promised[lease.id] = max(good, self._promised.get(lease.id, 0.0))
             elif renewal is not None:
                 self._again(life)

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gpu_kernels.client import AssignedLease, Assignment, LeaseSlice
+from msgspec.structs import replace
+
+from gpu_kernels.client import Assignment, LeaseSlice
 from gpu_kernels.pool.ledger.commands.agent_reports import Alive
 from gpu_kernels.pool.ledger.commands.registration import OfferedGpu
-from gpu_kernels.pool.ledger.queries.agent_views import Target, Told
 from gpu_kernels.remoting.agent.grants import Grants
 
 MIB = {"V100": 32768, "A100": 16384}
@@ -113,13 +114,13 @@ class Server:
             now,
         )
 
-    def hears(self, told: Told, report: Report, now: float) -> None:
+    def hears(self, told: Assignment, report: Report, now: float) -> None:
         """The answer to a report of this process."""
         if report.boot != self.boot:
             return
-        leases = tuple(_assigned(target) for target in told.targets)
-        assignment = Assignment(told.target_seq, leases, told.incarnation, told.lives)
-        change = self.grants.apply(assignment, report.made_at)
+        name = "leases" if told.in_full else "changes"
+        proven = tuple(replace(lease, secret_sha256=DIGEST) for lease in told.told)
+        change = self.grants.apply(replace(told, **{name: proven}), report.made_at)
         if change is None:
             return
         self.floors, self.epoch = dict(self.grants.floors), self.grants.highest_epoch
@@ -181,8 +182,3 @@ class Server:
         for worker in self.workers:
             for part in worker.slices:
                 yield worker, part
-
-
-def _assigned(target: Target) -> AssignedLease:
-    slices = tuple(LeaseSlice(p["gpu"], p["index"], p["mib"], p["thousandths"]) for p in target.slices)
-    return AssignedLease(target.id, target.epoch, DIGEST, target.expires_in, slices)

@@ -187,7 +187,7 @@ def _with_pool(options: argparse.Namespace, env: Mapping[str, str]) -> Iterator[
         stack.callback(held.release)
         held.keep()
         lease = held.lease
-        yield Check("lease", True, f"{lease.size}: {lease.mib} MiB on {lease.agent}")
+        yield Check("lease", True, f"{lease.size}: {lease.mib} MiB on {lease.agent_name}")
         yield _vector_add("vector addition", lambda: client_environment(lease, env))
 
 

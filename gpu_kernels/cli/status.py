@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import asdict
+
 from gpu_kernels.cli.tables import table
 from gpu_kernels.client import Lease, PoolClient
 from gpu_kernels.exits import Exit
@@ -55,8 +57,8 @@ def _lease_facts(lease: Lease) -> dict[str, Any]:
         "device": lease.device,
         "mib": lease.mib,
         "thousandths": lease.thousandths,
-        "agent": lease.agent,
-        "slot": {"server": lease.slot.server, "path": lease.slot.path},
+        "agent": lease.agent_name,
+        "slot": asdict(lease.slot),
         "expires_in": lease.expires_in,
         "preempt_in": lease.preempt_in,
         "class_hour": lease.class_hour,
@@ -77,7 +79,7 @@ def _lease_row(lease: Lease) -> Sequence[str]:
         state,
         f"{lease.mib} MiB",
         lease.device or "",
-        lease.agent or "",
+        lease.agent_name or "",
         lease.slot.path,
         ends,
     )

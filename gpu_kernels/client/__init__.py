@@ -9,12 +9,13 @@ subclass of its code; a controller that cannot be reached is ``PoolUnavailable``
 """
 
 from gpu_kernels.client.aio import AsyncPoolClient
-from gpu_kernels.client.answers import AssignedLease, Assignment, Lease, LeaseSlice, Lost, Renewal, Slot
 from gpu_kernels.client.connection import TOKEN_VARIABLES
 from gpu_kernels.client.event_stream import Event
 from gpu_kernels.client.exchange import CONTROLLER_VARIABLE
 from gpu_kernels.client.leased import Leased
 from gpu_kernels.client.threads import PoolClient
+from gpu_kernels.resources.agents import AssignedLease, Assignment
+from gpu_kernels.resources.leases import Lease, LeaseAgent, LeaseSlice, Lost, Renewal, Renewed, Slot
 
 __all__ = [
     "CONTROLLER_VARIABLE",
@@ -24,10 +25,12 @@ __all__ = [
     "AsyncPoolClient",
     "Event",
     "Lease",
+    "LeaseAgent",
     "LeaseSlice",
     "Leased",
     "Lost",
     "PoolClient",
     "Renewal",
+    "Renewed",
     "Slot",
 ]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpu_kernels.client.answers import Assignment, Lease, Page
 from gpu_kernels.client.calls import leases_in
-from gpu_kernels.client.requests import Request, Script, all_pages, path_of, query_of
+from gpu_kernels.client.requests import Page, Request, Script, all_pages, path_of, query_of
+from gpu_kernels.resources.agents import Assignment
+from gpu_kernels.resources.base import reader
+from gpu_kernels.resources.leases import Lease
 
 
 def agents() -> Request[list[dict[str, Any]]]:
@@ -62,7 +64,7 @@ def report_agent(
         "leases": [dict(lease) for lease in leases],
         "outside": [dict(entry) for entry in outside],
     }
-    return Request("POST", path_of("agents", name, "report"), Assignment.from_json, body, wait=wait)
+    return Request("POST", path_of("agents", name, "report"), reader(Assignment), body, wait=wait)
 
 
 def set_standing(
@@ -95,7 +97,7 @@ def remove_agent_token(token_id: str) -> Request[dict[str, Any]]:
 
 def audit(
     *, subject: str | None = None, kind: str | None = None, limit: int = 200, after: str | None = None
-) -> Request[Page]:
+) -> Request[Page[dict[str, Any]]]:
     """A page of the audit trail, newest first; ``after`` is the ``next`` of the page before."""
     params = query_of(subject=subject, kind=kind, limit=limit, after=after)
     return Request("GET", "/audit", lambda answer: Page(answer["events"], answer["next"]), params=params)

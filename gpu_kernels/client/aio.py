@@ -10,7 +10,6 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
-from gpu_kernels.client.answers import Lease, Slot
 from gpu_kernels.client.async_reservation import AsyncReservation
 from gpu_kernels.client.connection import Connection
 from gpu_kernels.client.event_stream import Event, EventStream
@@ -18,6 +17,7 @@ from gpu_kernels.client.exchange import Reply, exchange
 from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.client.requests import Pause, Request, Script
 from gpu_kernels.errors import PoolError
+from gpu_kernels.resources.leases import Lease, Slot
 
 T = TypeVar("T")
 

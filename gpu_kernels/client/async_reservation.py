@@ -9,12 +9,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from gpu_kernels.client.answers import Lease
 from gpu_kernels.client.lease_holder import LeaseHolder
 from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.client.leased import Leased
 from gpu_kernels.client.reservation import each_position
 from gpu_kernels.errors import PoolError
+from gpu_kernels.resources.leases import Lease
 
 if TYPE_CHECKING:
     from gpu_kernels.client.aio import AsyncPoolClient

@@ -6,10 +6,16 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpu_kernels.client.answers import Lease, Page, Renewal, Slot
-from gpu_kernels.client.requests import Request, Script, all_pages, path_of, query_of
+from msgspec.structs import asdict
+
+from gpu_kernels.client.requests import Page, Request, Script, all_pages, path_of, query_of
+from gpu_kernels.resources.base import reader
+from gpu_kernels.resources.leases import Lease, LeaseList, LeasePage, Renewal, Slot
 
 MAX_LONG_POLL = 30.0
+_lease = reader(Lease)
+_leases = reader(LeaseList)
+_lease_page = reader(LeasePage)
 
 
 def ask(
@@ -34,7 +40,7 @@ def ask(
     body = {
         "size": size,
         "key": key,
-        "slot": {"server": slot.server, "path": slot.path},
+        "slot": asdict(slot),
         "holder": holder,
         "wait": wait,
         "labels": dict(labels or {}),
@@ -45,14 +51,14 @@ def ask(
         body["wait_for_course"] = True
     if course is not None:
         body["course"] = course
-    return Request("POST", "/leases", Lease.from_json, body)
+    return Request("POST", "/leases", _lease, body)
 
 
 def get(lease_id: str, wait: float = 0.0) -> Request[Lease]:
     """The lease; with ``wait``, when it is no longer queued or after that time (30 seconds at most)."""
     wait = min(wait, MAX_LONG_POLL)
     params = {"wait": f"{wait:.3f}"} if wait > 0 else {}
-    return Request("GET", path_of("leases", lease_id), Lease.from_json, params=params, wait=wait)
+    return Request("GET", path_of("leases", lease_id), _lease, params=params, wait=wait)
 
 
 def wait_for(lease: Lease, seconds: float) -> Script[Lease]:
@@ -74,12 +80,12 @@ def leases(
 def renew(leases: Iterable[tuple[str, int]]) -> Request[Renewal]:
     """Renew all of these (id, epoch) in one call."""
     body = {"leases": [{"id": lease_id, "epoch": epoch} for lease_id, epoch in leases]}
-    return Request("POST", "/leases/renew", Renewal.from_json, body)
+    return Request("POST", "/leases/renew", reader(Renewal), body)
 
 
 def release(lease_id: str, holder: str) -> Request[Lease]:
     """Give a lease back; nothing changes when another holder has it now."""
-    return Request("POST", path_of("leases", lease_id, "release"), Lease.from_json, {"holder": holder})
+    return Request("POST", path_of("leases", lease_id, "release"), _lease, {"holder": holder})
 
 
 def release_holder(holder: str) -> Script[None]:
@@ -100,7 +106,7 @@ def release_server(server: str, user: str | None = None) -> Request[list[Lease]]
 
 def revoke(lease_id: str, reason: str) -> Request[Lease]:
     """Take a lease back (pool admin)."""
-    return Request("POST", path_of("leases", lease_id, "revoke"), Lease.from_json, {"reason": reason})
+    return Request("POST", path_of("leases", lease_id, "revoke"), _lease, {"reason": reason})
 
 
 def why(lease_id: str) -> Request[dict[str, Any]]:
@@ -187,7 +193,7 @@ def class_hours(course: str | None = None, *, past: bool = False) -> Script[list
     """
     params = query_of(course=course, past=past or None)
 
-    def page(more: dict[str, str]) -> Request[Page]:
+    def page(more: dict[str, str]) -> Request[Page[dict[str, Any]]]:
         return Request("GET", "/class-hours", _class_hours_page, params=params | more)
 
     return (yield from all_pages(page))
@@ -214,12 +220,13 @@ def cancel_class_hour(class_hour_id: str) -> Request[dict[str, Any]]:
 
 
 def leases_in(answer: Any) -> list[Lease]:
-    return [Lease.from_json(item) for item in answer["leases"]]
+    return list(_leases(answer).leases)
 
 
-def _class_hours_page(answer: Any) -> Page:
+def _class_hours_page(answer: Any) -> Page[dict[str, Any]]:
     return Page(list(answer["class_hours"]), answer.get("next"))
 
 
-def _leases_page(answer: Any) -> Page:
-    return Page(leases_in(answer), answer.get("next"))
+def _leases_page(answer: Any) -> Page[Lease]:
+    page = _lease_page(answer)
+    return Page(page.leases, page.next)

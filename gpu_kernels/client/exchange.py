@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
+import msgspec
 
 from gpu_kernels.client.requests import Pause, Request
 from gpu_kernels.errors import NotActive, PoolError, PoolUnavailable, RateLimited, from_json
@@ -145,7 +146,7 @@ def _read(request: Request[T], response: httpx.Response, url: str) -> T:
         raise from_json(response.status_code, body)
     try:
         return request.read(body)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+    except (msgspec.ValidationError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise PoolUnavailable(
             f"What answered at {url} is not a pool controller of this version.",
             log_message=f"answer to {request.path} lacks what it should hold: {error!r}",

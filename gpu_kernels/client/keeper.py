@@ -23,8 +23,8 @@ from gpu_kernels.client.lease_holder import LeaseHolder, State
 from gpu_kernels.errors import PoolError
 
 if TYPE_CHECKING:
-    from gpu_kernels.client.answers import Lease, Renewal
     from gpu_kernels.client.requests import Script
+    from gpu_kernels.resources.leases import Lease, Renewal
 
 log = logging.getLogger("gpu_kernels")
 

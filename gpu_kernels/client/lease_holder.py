@@ -22,10 +22,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gpu_kernels.client import calls
-from gpu_kernels.client.answers import Lease, Renewal
 from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.client.requests import Pause, Script
 from gpu_kernels.errors import AWAY, GPUKernelsError, LeaseLost, PoolError, PoolFull, Refused, TooMany
+from gpu_kernels.resources.leases import Lease, Renewal
 
 RENEWALS_A_LIFE = 3
 """Two that fail in a row lose nothing."""
@@ -386,8 +386,8 @@ class LeaseHolder:
         for gone in answer.lost:
             if gone.id == self.lease.id:
                 self._lose(Loss(gone.state, gone.reason or "", by_controller=True))
-        if self.lease.id in answer.renewed:
-            self._trust(began, answer.renewed[self.lease.id])
+        if (left := answer.left.get(self.lease.id)) is not None:
+            self._trust(began, left)
 
     def tend(self) -> Script[bool]:
         """For who holds one lease alone: what is due now. False once there is nothing more to be done."""

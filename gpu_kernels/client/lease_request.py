@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from gpu_kernels.client import calls
-from gpu_kernels.client.answers import Lease, Slot
 from gpu_kernels.client.requests import Request
+from gpu_kernels.resources.leases import Lease, Slot
 
 
 def server_name(environ: Mapping[str, str]) -> str:

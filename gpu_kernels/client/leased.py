@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpu_kernels.client.answers import Lease
 from gpu_kernels.client.lease_holder import LeaseHolder
+from gpu_kernels.resources.leases import Lease
 
 
 class Leased:

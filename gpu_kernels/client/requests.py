@@ -6,12 +6,10 @@ raised at the ``yield``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
-
-from gpu_kernels.client.answers import Page
 
 T = TypeVar("T")
 
@@ -40,6 +38,14 @@ class Pause:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Some of many; ``next`` asks for those that follow, None where these are the last."""
+
+    items: Sequence[T]
+    next: str | None
+
+
 Script = Generator[Request[Any] | Pause, Any, T]
 
 
@@ -53,12 +59,12 @@ def query_of(**values: object) -> dict[str, str]:
     return {name: "1" if value is True else str(value) for name, value in values.items() if value is not None}
 
 
-def all_pages(page: Callable[[dict[str, str]], Request[Page]]) -> Script[list[Any]]:
+def all_pages(page: Callable[[dict[str, str]], Request[Page[T]]]) -> Script[list[T]]:
     """Everything, page by page; ``page`` makes the request from the cursor's parameters."""
-    found: list[Any] = []
+    found: list[T] = []
     cursor: str | None = None
     while True:
-        got: Page = yield page({} if cursor is None else {"after": cursor})
+        got: Page[T] = yield page({} if cursor is None else {"after": cursor})
         found += got.items
         cursor = got.next
         if cursor is None:

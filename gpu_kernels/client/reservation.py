@@ -7,11 +7,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from gpu_kernels.client.answers import Lease
 from gpu_kernels.client.keeper import KEEPER, KeptLease, given_back
 from gpu_kernels.client.lease_holder import Changes, LeaseHolder
 from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.client.leased import Leased
+from gpu_kernels.resources.leases import Lease
 
 if TYPE_CHECKING:
     from gpu_kernels.client.threads import PoolClient

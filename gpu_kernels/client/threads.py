@@ -11,7 +11,6 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
-from gpu_kernels.client.answers import Lease, Slot
 from gpu_kernels.client.connection import Connection
 from gpu_kernels.client.event_stream import Event, EventStream
 from gpu_kernels.client.exchange import Reply, exchange
@@ -19,6 +18,7 @@ from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.client.requests import Pause, Request, Script
 from gpu_kernels.client.reservation import Reservation
 from gpu_kernels.errors import PoolError
+from gpu_kernels.resources.leases import Lease, Slot
 
 T = TypeVar("T")
 

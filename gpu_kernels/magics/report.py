@@ -150,7 +150,7 @@ def _fill(report: Report, environ: Mapping[str, str], lease: Lease | None, slice
         rows.append(("memory", f"{used} of {total} MiB used"))
         rows += [("GPU", _gpu_text(part)) for part in slices]
     address = environ.get("GPU_KERNELS_AGENT", "")
-    name = f"{lease.agent}, " if lease is not None and lease.agent else ""
+    name = f"{lease.agent_name}, " if lease is not None and lease.agent else ""
     rows.append(("server", f"{name}{address}"))
     rows.append(("transport", transport(address)))
     if lease is not None:

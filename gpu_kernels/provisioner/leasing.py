@@ -82,7 +82,7 @@ class HeldLease(KeptLease):
     def public(self) -> dict[str, Any]:
         """What may be written down about it."""
         lease = self.lease
-        return {"id": lease.id, "epoch": lease.epoch, "size": lease.size, "agent": lease.agent}
+        return {"id": lease.id, "epoch": lease.epoch, "size": lease.size, "agent": lease.agent_name}
 
     def _wanted(self) -> bool:
         if self._life.lasts():

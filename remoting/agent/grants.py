@@ -113,7 +113,7 @@ class Grants:
         if type(assignment.target_seq) is not int:
             raise TypeError(f"a set's number cannot be {assignment.target_seq!r}")
         ours = assignment.incarnation == self.incarnation
-        if not ours and assignment.lives is not None:
+        if not ours and not assignment.in_full:
             self.in_doubt = True
             return None
         if ours and assignment.target_seq < self.applied_seq:
@@ -122,7 +122,7 @@ class Grants:
         counted_at = told_at(anchored_at, assignment.held, answered_at)
         wanted, unknown = self._named(assignment.lives or (), counted_at)
         refused = []
-        for lease in assignment.leases:
+        for lease in assignment.told:
             grant, why = self._grant(lease, counted_at)
             if grant is None:
                 refused.append(why)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_kernels.client import Lease, LeaseSlice, Slot
+from gpu_kernels.client import Lease, LeaseAgent, LeaseSlice, Slot
 
 
 def lease(
@@ -25,8 +25,7 @@ def lease(
         slot=Slot("", "notebook.ipynb"),
         holder="kernel-1",
         slices=(LeaseSlice("GPU-1", 0, 655, 20),),
-        agent="gpu-server-1",
-        address=address,
+        agent=LeaseAgent("gpu-server-1", address),
         secret=secret,
         position=None,
         expires_in=60.0,

@@ -199,7 +199,7 @@ FENCE = 12.0
 def changes(
     seq: int, *new: AssignedLease, lives: tuple[tuple[str, int, float], ...] = (), of: str = ""
 ) -> Assignment:
-    return Assignment(seq, new, of, lives)
+    return Assignment(seq, incarnation=of, changes=new, lives=lives)
 
 
 def test_changes_say_as_much_as_the_full_set():
@@ -289,7 +289,7 @@ class AgentOfAnUnreliableController(RuleBasedStateMachine):
         if self.held.apply(assignment, anchored_at) is not None:
             self.acknowledged_at = anchored_at
         if newer:
-            said = {(lease.id, lease.epoch) for lease in assignment.leases}
+            said = {(lease.id, lease.epoch) for lease in assignment.told}
             said |= {(lease_id, epoch) for lease_id, epoch, _ in assignment.lives or ()}
             self.over |= self.serving - said
             self.serving = said - self.over

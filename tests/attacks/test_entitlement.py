@@ -139,7 +139,7 @@ def test_another_students_lease_is_as_if_it_were_not_there(as_ada, controller):
     with pytest.raises(Forbidden):
         as_ada.revoke(lease.id, "mine now")
     renewed = as_ada.renew([(lease.id, lease.epoch)])
-    assert renewed.renewed == {}
+    assert renewed.left == {}
     again = as_ada.ask(SMALL, key="a.ipynb", slot=Slot("", "bobs.ipynb"), holder=lease.holder)
     assert again.id != lease.id, "a slot is one of its user"
     assert controller.client("bob").get(lease.id).in_force
@@ -169,5 +169,5 @@ def test_a_course_that_was_renamed_is_told_to_who_asks_for_the_old_name(as_ada, 
     lease = reserve(as_ada, path="of-before.ipynb")
     with pytest.raises(UnknownCourse, match=r"ml101\.\n.*stop your server and start it for one of yours"):
         as_ada.ask(SMALL, key="k", slot=Slot("", "x"), holder="h", course="ml100")
-    assert as_ada.renew([(lease.id, lease.epoch)]).renewed.keys() == {lease.id}, "what is in force goes on"
+    assert as_ada.renew([(lease.id, lease.epoch)]).left.keys() == {lease.id}, "what is in force goes on"
     as_ada.release(lease.id, lease.holder)

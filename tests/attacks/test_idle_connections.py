@@ -48,7 +48,7 @@ def test_renewals_and_reports_get_in_beside_thousands_of_idle_connections(tmp_pa
             assert any(map(is_ended, held)), "the oldest idle ones have given way"
             for _ in range(3):  # each by a connection of its own, which has to get in
                 renewed = controller.client("ada").renew([(lease.id, lease.epoch)])
-                assert list(renewed.renewed) == [lease.id]
+                assert list(renewed.left) == [lease.id]
                 agent.client = controller.client("gpu-server")
                 agent.report([lease])
             assert controller.client("bob").pool()

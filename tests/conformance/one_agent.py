@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpu_kernels.client import AsyncPoolClient, Lease, Slot
+from gpu_kernels.client import AsyncPoolClient, Lease, LeaseAgent, Slot
 from gpu_kernels.remoting.agent.gpus import Inventory, nvidia_driver
 from gpu_kernels.remoting.agent.server import Agent
 from gpu_kernels.remoting.agent.settings import Settings, WorkerSettings
@@ -103,8 +103,7 @@ class OneAgent:
             slot=Slot("", ""),
             holder="",
             slices=(),
-            agent=self._settings.name,
-            address=self._agent.address,
+            agent=LeaseAgent(self._settings.name, self._agent.address),
             secret=granted.secret.hex(),
             position=None,
             expires_in=None,

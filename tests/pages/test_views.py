@@ -11,6 +11,8 @@ from gpu_kernels.hub_config.pages.views import calendar, changes, plots, servers
 from gpu_kernels.hub_config.pages.views.plots import Point
 from gpu_kernels.pool import ledger
 from gpu_kernels.pool.ledger.state.states import State
+from gpu_kernels.resources.base import reader
+from gpu_kernels.resources.leases import Lease
 
 pytestmark = pytest.mark.quick
 
@@ -113,14 +115,14 @@ def test_the_axis_ends_at_a_number_that_reads_well(value, top):
 
 def lease(user, course="ml101", share=100, state="active", **fields):
     part = {"gpu": "GPU-1", "index": 0, "mib": share, "thousandths": share}
-    return {
+    whole = {
         "id": f"{user}-{course}", "user": user, "course": course, "size": f"{share / 1000} V100",
-        "state": state, "slot": {"server": "", "path": "a.ipynb"}, "gpu_class": "V100",
-        "agent": {"name": "gpu1", "address": ""}, "slices": [part] if state != "queued" else [],
-        "use": {"used_mib": 1, "peak_mib": 1, "sessions": 1, "launches": 1, "idle": None}, "position": None,
-        "starts_in": None, "preempt_in": None, "ends_in": None, "class_hour": None, "reason": None,
-        "created_at": "2026-03-23T00:00:00+00:00", "ended_at": None, "holder": "h", **fields,
+        "state": state, "slot": {"server": "", "path": "a.ipynb"}, "gpu_class": "V100", "device": "software",
+        "agent": {"name": "gpu1", "address": ""}, "slices": [part] if state != "queued" else [], "epoch": 1,
+        "position": None, "expires_in": None, "ttl": 60, "reason": None, "labels": {}, "holder": "h",
+        "created_at": "2026-03-23T00:00:00+00:00", **fields,
     }  # fmt: skip
+    return reader(Lease)(whole)
 
 
 GPU = {

@@ -7,6 +7,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec.json import decode, encode
+
 from gpu_kernels.pool.ledger import Ledger, Timing, Transaction
 from gpu_kernels.pool.ledger.commands import (
     agent_reports,
@@ -24,6 +26,8 @@ from gpu_kernels.pool.ledger.state.rows import Event, Row
 from gpu_kernels.pool.ledger.stores import Store
 from gpu_kernels.pool.ledger.stores.memory import Disk, MemoryStore
 from gpu_kernels.pool.ledger.stores.sql import SqlStore, rows_of
+from gpu_kernels.resources.agents import AssignedLease
+from gpu_kernels.resources.leases import Renewal
 from gpu_kernels.units import parse_size
 
 T = TypeVar("T")
@@ -33,6 +37,12 @@ TTL = 60_000
 TIMING = Timing(lease_ttl=TTL, agent_ttl=30_000, queue_ttl=45_000, swap_rest=10 * TTL)
 FIRST_COURSES = {"ml101": {"V100": 100}, "cv202": {"V100": 1000, "A100": 500}}
 Lease = dict[str, Any]
+"""As JSON has it."""
+
+
+def as_json(answer: Any) -> Any:
+    """As a client reads it that has no types."""
+    return decode(encode(answer))
 
 
 class SetClock(SqlStore):
@@ -108,7 +118,7 @@ class Rig:
         )
         self.boots[name] = boot
 
-    def target(self, name: str = "gpu1") -> tuple[int, list[agent_views.Target]]:
+    def target(self, name: str = "gpu1") -> tuple[int, list[AssignedLease]]:
         return self.read(lambda tx: agent_views.agent_target(tx, name))
 
     def report(
@@ -175,25 +185,27 @@ class Rig:
         request = self.request(path, size, **fields)
 
         def work(tx: Transaction) -> Lease:
-            return lease_views.lease_view(tx, reservation.reserve(tx, request))
+            return as_json(lease_views.lease_view(tx, reservation.reserve(tx, request)))
 
         return self.write(work)
 
     def lease(self, lease: Lease) -> Lease:
         """The lease as it is now."""
-        return self.read(lambda tx: lease_views.lease_view(tx, leases.owned(tx, lease["user"], lease["id"])))
+        return as_json(
+            self.read(lambda tx: lease_views.lease_view(tx, leases.owned(tx, lease["user"], lease["id"])))
+        )
 
     def state(self, lease: Lease) -> str:
         return str(self.lease(lease)["state"])
 
     def leases(self, **fields: Any) -> list[Lease]:
-        return self.read(lambda tx: lease_views.leases(tx, **fields))
+        return as_json(self.read(lambda tx: lease_views.leases(tx, **fields)))
 
     def release(self, lease: Lease, holder: str | None = None, user: str | None = None) -> None:
         who = holder or lease["holder"]
         self.write(lambda tx: release.release(tx, user or lease["user"], lease["id"], who) and None)
 
-    def renew(self, *leases: Lease, user: str = "ada") -> renewal.Renewal:
+    def renew(self, *leases: Lease, user: str = "ada") -> Renewal:
         pairs = [(lease["id"], lease["epoch"]) for lease in leases]
         return self.write(lambda tx: renewal.renew(tx, user, pairs))
 

@@ -41,14 +41,14 @@ class TestLeases:
         lease = reserve(ada, labels={"kernel": "python3"})
         assert (lease.state, lease.user, lease.course) == ("reserved", "ada", "ml101")
         assert (lease.mib, lease.thousandths, lease.ttl) == (655, 20, 60.0)
-        assert (lease.agent, lease.address) == ("gpu1", ADDRESS)
+        assert (lease.agent_name, lease.address) == ("gpu1", ADDRESS)
         assert lease.labels == {"kernel": "python3"}
         assert [(seen.id, seen.secret) for seen in ada.list()] == [(lease.id, lease.secret)]
         assignment = agent.report()
         assert [target.id for target in assignment.leases] == [lease.id]
         agent.report([lease])
         assert ada.get(lease.id).state == "active"
-        assert ada.renew([(lease.id, lease.epoch)]).renewed == {lease.id: 60.0}
+        assert ada.renew([(lease.id, lease.epoch)]).left == {lease.id: 60.0}
         assert ada.release(lease.id, "another kernel").state == "active"
         assert ada.release(lease.id, lease.holder).state == "draining"
         agent.carry_out()

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from gpu_kernels.client import AsyncPoolClient, Event, Lease, PoolClient, Slot
+from gpu_kernels.client import AsyncPoolClient, Event, PoolClient, Slot
 from gpu_kernels.client.api import Api, Method, ScriptMethod
 from gpu_kernels.client.requests import Request
 from gpu_kernels.errors import Forbidden
 from gpu_kernels.pool.service.operations import operations_of
 from gpu_kernels.pool.service.routes import ROUTES, pattern_of
 from tests.pool.controller import Agent, ThreadedController, reserve, token
-from tests.pool.test_reserve import GRANTED
+from tests.pool.test_reserve import GRANTED, lease_of
 
 NOT_CALLS = {
     ("GET", "/events"),
@@ -29,7 +29,7 @@ last by another address.
 """
 GIVEN: dict[str, Any] = {
     "slot": Slot("", "a"),
-    "lease": Lease.from_json({**GRANTED, "state": "queued"}),
+    "lease": lease_of({**GRANTED, "state": "queued"}),
     "leases": [],
     "gpus": [],
     "limit": {},

@@ -5,13 +5,13 @@ lets go of is held by nobody.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
 from itertools import product
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from gpu_kernels.client import Lease, Lost, Renewal, Slot
+from gpu_kernels.client import Lease, Lost, Renewal, Renewed, Slot
 from gpu_kernels.client.lease_holder import LeaseHolder, State
 from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.client.requests import Pause, Script
@@ -77,7 +77,7 @@ class Controller:
     def _ask(self, body: Any, step: str) -> Lease:
         key = body["key"]
         if key not in self.leases:
-            blank: dict[str, Any] = {field.name: None for field in fields(Lease)}
+            blank: dict[str, Any] = dict.fromkeys(Lease.__struct_fields__)
             lease = Lease(**{**blank, "id": key, "ttl": TTL, "epoch": 1, "size": "1 V100"})
             lease = replace(lease, holder=body["holder"], state="queued", position=1)
             if step == "grant":
@@ -88,7 +88,7 @@ class Controller:
     def _renew(self, body: Any) -> Renewal:
         mine = [self.leases[each["id"]] for each in body["leases"]]
         return Renewal(
-            {lease.id: TTL for lease in mine if lease.in_force},
+            tuple(Renewed(lease.id, TTL) for lease in mine if lease.in_force),
             tuple(Lost(lease.id, lease.state, "over") for lease in mine if not lease.in_force),
         )
 
@@ -209,5 +209,5 @@ def test_a_controller_that_is_away_at_the_end_of_the_wait_is_what_is_told() -> N
 def test_a_loss_without_a_reason_is_told_by_its_state() -> None:
     told: list[str] = []
     holder, _, lease = played((), 0.0, on_lost=lambda holder: told.append(holder.loss.text))
-    holder.renewed(0.0, Renewal({}, (Lost(lease.id, "released", ""),)))
+    holder.renewed(0.0, Renewal((), (Lost(lease.id, "released", ""),)))
     assert told == ["released"]

@@ -22,6 +22,7 @@ from gpu_kernels.pool.ledger.commands.transitions import move
 from gpu_kernels.pool.ledger.queries import pool_views
 from gpu_kernels.pool.ledger.state.rows import Lease, Slice
 from gpu_kernels.pool.ledger.state.states import FINAL, TABLE, IllegalTransition, State, Who
+from gpu_kernels.resources.leases import Lost
 from tests.pool.rig import TTL, Rig
 
 pytestmark = pytest.mark.quick
@@ -202,31 +203,31 @@ class TestEnding:
                 rig.release({**lease, "id": lease_id}, user="mallory")
             texts.append(caught.value.message.replace(lease_id, "ID"))
         assert texts[0] == texts[1]
-        assert rig.renew(lease, user="mallory").lost[0][1] == "unknown"
+        assert rig.renew(lease, user="mallory").lost[0].state == "unknown"
         assert rig.state(lease) == "reserved"
 
     def test_a_lease_lives_while_it_is_renewed_and_no_longer(self, rig: Rig) -> None:
         lease = rig.reserve()
         for _ in range(5):
             rig.pass_time(TTL - 1)
-            assert rig.renew(lease).renewed == {lease["id"]: TTL}
+            assert rig.renew(lease).left == {lease["id"]: TTL / 1000}
         rig.pass_time(TTL - 1)
         assert rig.state(lease) == "reserved"
         rig.pass_time(1)
         ended = rig.lease(lease)
         assert (ended["state"], ended["reason"]) == ("quarantined", termination.NOT_RENEWED)
-        assert rig.renew(lease).lost == ((lease["id"], "quarantined", termination.NOT_RENEWED),)
+        assert rig.renew(lease).lost == (Lost(lease["id"], "quarantined", termination.NOT_RENEWED),)
         rig.report()
         assert (rig.state(lease), rig.used()) == ("freed", [(0, 0)])
 
     def test_a_lease_that_is_over_cannot_be_renewed_before_the_sweep_either(self, rig: Rig) -> None:
         lease = rig.reserve()
         rig.now += TTL
-        assert rig.renew(lease).lost[0][1] == "quarantined"
+        assert rig.renew(lease).lost[0].state == "quarantined"
 
     def test_an_older_epoch_cannot_renew(self, rig: Rig) -> None:
         lease = rig.reserve()
-        assert rig.renew({**lease, "epoch": lease["epoch"] - 1}).lost[0][1] == "unknown"
+        assert rig.renew({**lease, "epoch": lease["epoch"] - 1}).lost[0].state == "unknown"
 
     def test_a_server_that_stops_ends_all_its_leases_and_no_others(self, rig: Rig) -> None:
         mine = [rig.reserve(f"{n}.ipynb", server="lab") for n in range(2)]

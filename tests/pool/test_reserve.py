@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from gpu_kernels.client import AsyncPoolClient, Lease, PoolClient, Renewal, Slot
-from gpu_kernels.client.answers import Lost
+from gpu_kernels.client import AsyncPoolClient, Lease, Lost, PoolClient, Renewal, Slot
 from gpu_kernels.client.calls import Request
 from gpu_kernels.client.lease_holder import LeaseHolder
 from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.client.reservation import each_position
 from gpu_kernels.errors import CourseLimit, LeaseLost, PoolFull, PoolUnavailable
+from gpu_kernels.resources.base import reader
 from tests.pool.controller import Agent, ThreadedController, reserve, token
 
 GRANTED: dict[str, Any] = {
@@ -24,6 +24,7 @@ GRANTED: dict[str, Any] = {
     "slices": [], "agent": None, "secret": None, "position": None, "expires_in": 60.0, "ttl": 60.0,
     "reason": None, "created_at": "", "labels": {},
 }  # fmt: skip
+lease_of = reader(Lease)
 
 
 class Played:
@@ -56,7 +57,7 @@ class Played:
             return asked, done.value
 
     def got(self) -> LeaseHolder:
-        self.play(self.holder.acquire(), Lease.from_json(GRANTED))
+        self.play(self.holder.acquire(), lease_of(GRANTED))
         return self.holder
 
 
@@ -106,9 +107,9 @@ def test_a_lease_that_was_taken_back_is_lost_at_once() -> None:
 
 def test_an_outage_while_it_waits_in_the_queue_does_not_end_the_wait() -> None:
     played = Played()
-    queued = Lease.from_json({**GRANTED, "state": "queued", "position": 2, "expires_in": None})
-    first = Lease.from_json({**GRANTED, "state": "queued", "position": 1, "expires_in": None})
-    answers = (queued, PoolUnavailable("away"), None, first, Lease.from_json(GRANTED))
+    queued = lease_of({**GRANTED, "state": "queued", "position": 2, "expires_in": None})
+    first = lease_of({**GRANTED, "state": "queued", "position": 1, "expires_in": None})
+    answers = (queued, PoolUnavailable("away"), None, first, lease_of(GRANTED))
     asked, lease = played.play(played.holder.acquire(), *answers)
     assert lease.in_force
     assert played.positions == [2, 1]
@@ -119,12 +120,12 @@ def test_an_outage_while_it_waits_in_the_queue_does_not_end_the_wait() -> None:
 
 def test_a_lease_that_was_granted_during_a_long_poll_is_renewed_before_it_is_relied_upon() -> None:
     played = Played()
-    queued = Lease.from_json({**GRANTED, "state": "queued", "position": 1, "expires_in": None})
+    queued = lease_of({**GRANTED, "state": "queued", "position": 1, "expires_in": None})
     script = played.holder.acquire()
     next(script)
     script.send(queued)
     played.now += 25.0
-    script.send(Lease.from_json({**GRANTED, "ttl": 10.0, "expires_in": 9.0}))
+    script.send(lease_of({**GRANTED, "ttl": 10.0, "expires_in": 9.0}))
     assert played.holder.trusted_for == 0
     with pytest.raises(StopIteration):
         script.send(Renewal({"f00": 10.0}, ()))

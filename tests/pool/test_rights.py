@@ -162,9 +162,9 @@ def test_a_token_for_one_server_keeps_no_lease_of_another(controller: ThreadedCo
     two = eve.ask("0.02 V100", key="2", slot=Slot("", "a"), holder="h")
     wanted = [(one.id, one.epoch), (two.id, two.epoch)]
     renewal = lab.renew(wanted)
-    assert list(renewal.renewed) == [one.id]
+    assert list(renewal.left) == [one.id]
     assert [(lost.id, lost.state) for lost in renewal.lost] == [(two.id, "unknown")]
-    assert set(eve.renew(wanted).renewed) == {one.id, two.id}
+    assert set(eve.renew(wanted).left) == {one.id, two.id}
     eve.release_server("lab")
     eve.release_server("")
 

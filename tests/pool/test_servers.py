@@ -13,6 +13,7 @@ from gpu_kernels.pool.ledger.commands.expiry import LIFE_OVER
 from gpu_kernels.pool.ledger.commands.servers import FENCE_MARGIN_MS, GONE, SERVER_LEAVES
 from gpu_kernels.pool.ledger.queries import agent_views, audit
 from gpu_kernels.pool.ledger.state.rows import Event
+from gpu_kernels.resources.leases import Lost
 from tests.pool.rig import TIMING, TTL, MemoryRig
 
 pytestmark = pytest.mark.quick
@@ -188,7 +189,7 @@ class TestTelling:
         rig.release(gone)
         new = rig.reserve("c.ipynb")
         told = self.told(rig, done)
-        assert [target.id for target in told.targets] == [new["id"]]
+        assert [lease.id for lease in told.changes] == [new["id"]]
         assert told.lives == ((first["id"], first["epoch"], TTL / 1000),)
         assert told.target_seq == done + 3
 
@@ -197,7 +198,7 @@ class TestTelling:
     ) -> None:
         lease = rig.reserve()
         for told in (self.told(rig, 1, counts_by="another"), self.told(rig, 1, full=True)):
-            assert ([target.id for target in told.targets], told.lives) == ([lease["id"]], None)
+            assert [each.id for each in told.leases] == [lease["id"]]
             assert told.incarnation == rig.ledger.incarnation
 
     def test_what_was_done_of_another_ledger_frees_nothing(self, rig: MemoryRig) -> None:
@@ -284,7 +285,7 @@ class TestLongAndIdle:
         self.rules(rig, "ml101", longest_life=30)
         lease = rig.reserve()
         rig.now += 30_000
-        assert rig.renew(lease).lost == ((lease["id"], "quarantined", LIFE_OVER),)
+        assert rig.renew(lease).lost == (Lost(lease["id"], "quarantined", LIFE_OVER),)
 
     def idle_pool(self, rig: MemoryRig) -> dict[str, Any]:
         self.rules(rig, "cv202", idle=60)

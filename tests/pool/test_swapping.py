@@ -37,7 +37,7 @@ def test_a_replaced_lease_lives_no_longer_than_one_time_to_live(rig: Rig) -> Non
     new = rig.reserve(size="0.04 V100")
     rig.pass_time(TTL - 10)
     renewal = rig.renew(old, new)
-    assert renewal.renewed == {old["id"]: 10, new["id"]: TTL}
+    assert renewal.left == {old["id"]: 0.01, new["id"]: TTL / 1000}
     rig.pass_time(10)
     assert (rig.state(old), rig.state(new)) == ("quarantined", "reserved")
     assert rig.lease(old)["reason"].startswith("Replaced")
@@ -48,7 +48,7 @@ def test_when_the_new_kernel_fails_to_start_the_old_lease_is_the_slots_again(rig
     new = rig.reserve(size="0.04 V100", key="new")
     rig.release(new)
     rig.pass_time(TTL - 1)
-    assert rig.renew(old).renewed == {old["id"]: TTL}
+    assert rig.renew(old).left == {old["id"]: TTL / 1000}
     assert rig.reserve(size="0.02 V100", key="old")["id"] == old["id"]
 
 

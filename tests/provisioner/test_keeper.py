@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -52,7 +52,7 @@ class Needed(LeaseHolder):
 
 def lease(lease_id: str, ttl: float, epoch: int) -> Lease:
     """One in force, of which nothing else matters here."""
-    known = {field.name: None for field in fields(Lease)}
+    known = dict.fromkeys(Lease.__struct_fields__)
     return Lease(**{**known, "id": lease_id, "ttl": ttl, "epoch": epoch, "state": "active"})
 
 

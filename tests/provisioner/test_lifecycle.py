@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -60,7 +60,7 @@ class World:
 
 
 def lease_of(sent: Sent) -> Lease:
-    blank = {field.name: None for field in fields(Lease)}
+    blank = dict.fromkeys(Lease.__struct_fields__)
     state = {"queued": "queued", "granted": "active"}.get(sent.state, "released")
     return Lease(**{**blank, "id": f"lease-{sent.number}", "size": sent.request.size, "course": "ml101",
                     "state": state, "created_at": str(sent.number)})  # fmt: skip

@@ -6,6 +6,8 @@ import re
 import time
 from typing import Any
 
+from msgspec.structs import replace
+
 from gpu_kernels.errors import (
     AddressRefused,
     AgentElsewhere,
@@ -31,6 +33,7 @@ from gpu_kernels.pool.service.identity import ADMIN_POOL, AGENT
 from gpu_kernels.pool.service.operations import operation
 from gpu_kernels.pool.service.schemas import agents as schemas
 from gpu_kernels.pool.service.waiting import agent_topic
+from gpu_kernels.resources import agents as resources
 
 LEDGER_COUNTS_BY = 0.001
 """Seconds; its clock shows whole ones of them, so that an `expires_in` may be one too long."""
@@ -185,7 +188,7 @@ class Report(AgentHandler):
         "Report what lives on a GPU server",
         scope=AGENT,
         body=schemas.Report,
-        answers={200: schemas.Assignment},
+        answers={200: resources.Assignment},
         errors=[AddressRefused, UnknownAgent, AgentReplaced, TooMany],
     )
     async def post(self, name: str, *, body: schemas.Report) -> None:
@@ -204,13 +207,13 @@ class Report(AgentHandler):
 
         outside = [Outside(item.gpu, item.mib) for item in body.outside]
 
-        def look(tx: Transaction) -> agent_views.Told:
+        def look(tx: Transaction) -> resources.Assignment:
             agent = agent_reports.reporting(tx, name, owner=owner, boot_id=boot_id)
             if (wrong := address_refused(self.service.addresses, name, agent.address)) is not None:
                 raise wrong  # it registered before the setting was changed
             return agent_views.agent_told(tx, name, target_seq, body.incarnation, full=body.full)
 
-        def take(tx: Transaction) -> agent_views.Told:
+        def take(tx: Transaction) -> resources.Assignment:
             look(tx)
             agent_reports.report(
                 tx,
@@ -242,22 +245,11 @@ class Report(AgentHandler):
                     if rang:
                         raise
                     break  # nothing has changed, and what was told when the report was taken holds
-        targets = [self._target(target) for target in told.targets]
-        numbers = {
-            "target_seq": told.target_seq,
-            "incarnation": told.incarnation,
-            "held": max(0.0, looked - came - LEDGER_COUNTS_BY),
-        }
-        if told.lives is None:
-            self.answer({**numbers, "leases": targets})
-        else:
-            self.answer({**numbers, "changes": targets, "lives": [list(item) for item in told.lives]})
+        held = max(0.0, looked - came - LEDGER_COUNTS_BY)
+        name = "leases" if told.in_full else "changes"
+        self.answer(replace(told, held=held, **{name: self._proven(told)}))
 
-    def _target(self, target: agent_views.Target) -> dict[str, object]:
-        return {
-            "id": target.id,
-            "epoch": target.epoch,
-            "secret_sha256": self.service.proofs.digest(target.id, target.epoch),
-            "expires_in": target.expires_in,
-            "slices": target.slices,
-        }
+    def _proven(self, told: resources.Assignment) -> tuple[resources.AssignedLease, ...]:
+        """The leases with that by which the agent checks their secrets."""
+        digest = self.service.proofs.digest
+        return tuple(replace(lease, secret_sha256=digest(lease.id, lease.epoch)) for lease in told.told)

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from pydantic_core import to_json
+from msgspec.json import encode
 from tornado.httputil import HTTPServerRequest
 from tornado.web import Finish, HTTPError, RequestHandler, stream_request_body
 
@@ -43,6 +43,7 @@ from gpu_kernels.pool.service.parsing import too_large
 from gpu_kernels.pool.service.proofs import Proofs
 from gpu_kernels.pool.service.schemas.base import MAX_BODY
 from gpu_kernels.pool.service.waiting import Bells, rung
+from gpu_kernels.resources.base import Resource
 
 log = logging.getLogger("gpu_kernels.pool")
 
@@ -210,9 +211,9 @@ class Handler(RequestHandler):
             identity.may_somewhere(AGENT) if scope == AGENT else identity.may(scope) for scope in scopes
         )
 
-    def answer(self, body: Mapping[str, Any], status: int = 200) -> None:
+    def answer(self, body: Resource | Mapping[str, Any], status: int = 200) -> None:
         """Answer in JSON; by ``Service.check_answers`` only what the operation's schema says."""
-        content = to_json(body)
+        content = encode(body)
         if self.service.check_answers:
             made = operation_of(type(self), self.request.method)
             assert made is not None
@@ -301,7 +302,7 @@ class Handler(RequestHandler):
         made = operation_of(type(self), self.request.method)
         if self.service.check_answers and made is not None:
             made.check_error(error)
-        self.finish(to_json(error.to_json()))
+        self.finish(encode(error.to_json()))
 
     def _from_status(self, status: int) -> PoolError:
         """The error for what the web server itself refuses, or for a fault."""

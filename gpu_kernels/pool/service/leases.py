@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+
+from msgspec.structs import replace
 
 from gpu_kernels.errors import (
     BY_CODE,
@@ -29,9 +30,9 @@ from gpu_kernels.pool.service.listing import Listing
 from gpu_kernels.pool.service.operations import operation
 from gpu_kernels.pool.service.schemas import leases as schemas
 from gpu_kernels.pool.service.waiting import lease_topic
+from gpu_kernels.resources import leases as resources
 from gpu_kernels.units import parse_size
 
-View = dict[str, Any]
 REFUSALS = (
     *(kind for kind in BY_CODE.values() if issubclass(kind, Refused)),
     CourseAmbiguous, InvalidSize, KeyReused, NotAMember, UnknownCourse,
@@ -40,13 +41,12 @@ REFUSALS = (
 
 
 class LeaseHandler(Handler):
-    def with_secret(self, view: View) -> View:
+    def with_secret(self, lease: resources.Lease) -> resources.Lease:
         """The owner of a lease in force is told its secret, by a token that is for its server and course."""
-        own, in_force = view["user"] == self.identity.name, view["expires_in"] is not None
-        where = {"course": view["course"], "server": view["slot"]["server"]}
-        if own and in_force and self.identity.may(USE, **where):
-            view["secret"] = self.service.proofs.secret(view["id"], view["epoch"]).hex()
-        return view
+        own, server = lease.user == self.identity.name, lease.slot.server
+        if own and lease.in_force and self.identity.may(USE, course=lease.course, server=server):
+            return replace(lease, secret=self.service.proofs.secret(lease.id, lease.epoch).hex())
+        return lease
 
     def may_see(self, course: str) -> bool:
         """Whether they may see who holds what of a course."""
@@ -60,7 +60,7 @@ class Leases(LeaseHandler):
         "List leases",
         who="the scope `custom:gpu:use` for one's own; see the query for others'",
         query=schemas.LeaseQuery,
-        answers={200: schemas.LeasePage},
+        answers={200: resources.LeasePage},
     )
     async def get(self, *, query: schemas.LeaseQuery) -> None:
         """One's own that live or still hold slices, newest first."""
@@ -78,19 +78,18 @@ class Leases(LeaseHandler):
         if query.ended:
             self.service.reads.take(self.identity.name)
         listing = Listing(user, query.course, query.ended)
-        views, following = await listing.page(
+        found, following = await listing.page(
             self.service.desk, self.service.history, query.limit, query.after
         )
         self.link_next(following)
-        self.answer(
-            {"leases": [self.with_secret(view) for view in views] if own else views, "next": following}
-        )
+        leases = tuple(map(self.with_secret, found)) if own else tuple(found)
+        self.answer(resources.LeasePage(leases, following))
 
     @operation(
         "Ask for a lease",
         scope=USE,
         body=schemas.Reserve,
-        answers={201: schemas.Lease, 202: schemas.Lease},
+        answers={201: resources.Lease, 202: resources.Lease},
         errors=REFUSALS,
     )
     async def post(self, *, body: schemas.Reserve) -> None:
@@ -100,15 +99,15 @@ class Leases(LeaseHandler):
         request = self._lease_request(body)
         self.service.pace.take(self.identity.name)
 
-        def reserve(tx: Transaction) -> tuple[View, bool]:
+        def reserve(tx: Transaction) -> tuple[resources.Lease, bool]:
             lease = reservation.reserve(tx, request)
             self.require(USE, course=lease.course, server=request.server)
             return lease_views.lease_view(tx, lease), lease.granted_at == tx.now
 
-        view, is_new = await self.service.desk.write(reserve)
-        if is_new and view["expires_in"] is not None:
-            self.service.metrics.grants.labels(view["gpu_class"], view["course"]).inc()
-        self.answer(self.with_secret(view), status=202 if view["state"] == "queued" else 201)
+        lease, is_new = await self.service.desk.write(reserve)
+        if is_new and lease.in_force:
+            self.service.metrics.grants.labels(lease.gpu_class, lease.course).inc()
+        self.answer(self.with_secret(lease), status=202 if lease.queued else 201)
 
     def _lease_request(self, body: schemas.Reserve) -> reservation.LeaseRequest:
         return reservation.LeaseRequest(
@@ -134,7 +133,7 @@ class OneLease(LeaseHandler):
         "See a lease",
         who="its owner with `custom:gpu:use`; instructors of its course; `custom:gpu:read:usage`",
         query=schemas.OneLeaseQuery,
-        answers={200: schemas.Lease},
+        answers={200: resources.Lease},
         errors=[UnknownLease, TooMany],
     )
     async def get(self, lease_id: str, *, query: schemas.OneLeaseQuery) -> None:
@@ -144,19 +143,19 @@ class OneLease(LeaseHandler):
         seconds = min(query.wait, MAX_LONG_POLL)
         end = time.monotonic() + seconds
         with self.service.bells.at(lease_topic(lease_id), self.identity.name) as bell:
-            view = await self._look(lease_id)
+            lease = await self._look(lease_id)
             if seconds > 0:
                 self.linger_at(bell)
-            while view["state"] == "queued" and (left := end - time.monotonic()) > 0:
+            while lease.queued and (left := end - time.monotonic()) > 0:
                 if not await self.lingered(bell, left):
                     break
-                view = await self._look(lease_id)
-        self.answer(self.with_secret(view))
+                lease = await self._look(lease_id)
+        self.answer(self.with_secret(lease))
 
-    async def _look(self, lease_id: str) -> View:
+    async def _look(self, lease_id: str) -> resources.Lease:
         user = self.identity.name
 
-        def look(tx: Transaction) -> View:
+        def look(tx: Transaction) -> resources.Lease:
             lease = leases.find(tx, lease_id)
             if lease is None or not (lease.user == user or self.may_see(lease.course)):
                 raise leases.unknown(lease_id)
@@ -164,12 +163,12 @@ class OneLease(LeaseHandler):
                 self.require(USE, course=lease.course, server=lease.server)
             return lease_views.lease_view(tx, lease)
 
-        view = await self.service.desk.read(look)
-        if view["state"] == "queued" and view["user"] == user:
-            view = await self.service.desk.write(
+        seen = await self.service.desk.read(look)
+        if seen.queued and seen.user == user:
+            seen = await self.service.desk.write(
                 lambda tx: lease_views.lease_view(tx, keep_waiting(tx, user, lease_id))
             )
-        return view
+        return seen
 
 
 class Renew(LeaseHandler):
@@ -177,7 +176,7 @@ class Renew(LeaseHandler):
 
     vital = True
 
-    @operation("Keep leases", scope=USE, body=schemas.Renew, answers={200: schemas.Renewal})
+    @operation("Keep leases", scope=USE, body=schemas.Renew, answers={200: resources.Renewal})
     async def post(self, *, body: schemas.Renew) -> None:
         """One call keeps all leases of a server. A lease that another one replaced can be renewed for one
         time to live in all. One that the token is not for (another server's, by its filter) is as unknown as
@@ -189,18 +188,7 @@ class Renew(LeaseHandler):
         def is_for(lease: Lease) -> bool:
             return identity.may(USE, course=lease.course, server=lease.server)
 
-        renewal = await self.service.desk.write(lambda tx: renew(tx, identity.name, wanted, is_for=is_for))
-        self.answer(
-            {
-                "renewed": [
-                    {"id": lease_id, "expires_in": left / 1000} for lease_id, left in renewal.renewed.items()
-                ],
-                "lost": [
-                    {"id": lease_id, "state": state, "reason": reason}
-                    for lease_id, state, reason in renewal.lost
-                ],
-            }
-        )
+        self.answer(await self.service.desk.write(lambda tx: renew(tx, identity.name, wanted, is_for=is_for)))
 
 
 class Release(LeaseHandler):
@@ -212,14 +200,14 @@ class Release(LeaseHandler):
         "Give a lease back",
         scope=USE,
         body=schemas.Release,
-        answers={200: schemas.Lease},
+        answers={200: resources.Lease},
         errors=[UnknownLease],
     )
     async def post(self, lease_id: str, *, body: schemas.Release) -> None:
         """A release by another than the present holder changes nothing. Repeating it is harmless."""
         user = self.identity.name
 
-        def given_back(tx: Transaction) -> View:
+        def given_back(tx: Transaction) -> resources.Lease:
             lease = leases.owned(tx, user, lease_id)
             self.require(USE, course=lease.course, server=lease.server)
             return lease_views.lease_view(tx, release.release(tx, user, lease_id, body.holder))
@@ -234,7 +222,7 @@ class ReleaseServer(LeaseHandler):
         "Give back all leases of a Jupyter server",
         who="the scope `custom:gpu:use`; for another `user`: `custom:gpu:admin:pool` (the hub)",
         body=schemas.ReleaseServer,
-        answers={200: schemas.LeaseList},
+        answers={200: resources.LeaseList},
     )
     async def post(self, *, body: schemas.ReleaseServer) -> None:
         """Ends all that the server holds or waits for."""
@@ -245,11 +233,11 @@ class ReleaseServer(LeaseHandler):
             self.require(ADMIN_POOL)
         actor = self.identity.name
 
-        def given_back(tx: Transaction) -> list[View]:
+        def given_back(tx: Transaction) -> tuple[resources.Lease, ...]:
             ended = release.release_server(tx, user, server, actor)
-            return [lease_views.lease_view(tx, lease) for lease in ended]
+            return tuple(lease_views.lease_view(tx, lease) for lease in ended)
 
-        self.answer({"leases": await self.service.desk.write(given_back)})
+        self.answer(resources.LeaseList(await self.service.desk.write(given_back)))
 
 
 class Revoke(LeaseHandler):
@@ -259,7 +247,7 @@ class Revoke(LeaseHandler):
         "Take a lease back",
         who="the scope `custom:gpu:admin:pool`; instructors of the lease's course",
         body=schemas.Revoke,
-        answers={200: schemas.Lease},
+        answers={200: resources.Lease},
         errors=[UnknownLease],
     )
     async def post(self, lease_id: str, *, body: schemas.Revoke) -> None:
@@ -267,7 +255,7 @@ class Revoke(LeaseHandler):
         identity = self.identity
         actor = identity.name
 
-        def revoke(tx: Transaction) -> View:
+        def revoke(tx: Transaction) -> resources.Lease:
             lease = leases.find(tx, lease_id)
             if not identity.may(ADMIN_POOL) and not (lease is not None and identity.teaches(lease.course)):
                 raise Forbidden(

@@ -19,9 +19,9 @@ from gpu_kernels.pool.ledger.stores.cursors import read_cursor, write_cursor
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.service.desk import Desk
 from gpu_kernels.pool.service.history import History
+from gpu_kernels.resources import leases as resources
 
-View = dict[str, Any]
-Keyed = tuple[tuple[int, str], View]
+Keyed = tuple[tuple[int, str], resources.Lease]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Listing:
 
     async def page(
         self, desk: Desk, history: History, limit: int, after: str | None
-    ) -> tuple[list[View], str | None]:
+    ) -> tuple[list[resources.Lease], str | None]:
         """At most ``limit`` leases below the cursor, and the cursor of the next ones. Raises
         ``InvalidRequest``.
         """
@@ -44,14 +44,14 @@ class Listing:
         if self.ended:
             # After the living ones: what ends in between is then seen twice, and told once.
             gone = await history.ask(lambda store: self._gone(store, after, limit))
-            known = {view["id"] for _, view in found}
+            known = {lease.id for _, lease in found}
             new = [item for item in gone.rows if item.lease.id not in known]
             found += await desk.read(lambda tx: _views(tx, new))
             found.sort(key=lambda item: item[0], reverse=True)
             more = gone.cursor is not None
         told = found[:limit]
         more = more or len(found) > limit
-        return [view for _, view in told], write_cursor(told[-1][0]) if more else None
+        return [lease for _, lease in told], write_cursor(told[-1][0]) if more else None
 
     def _living(self, tx: Transaction, below: tuple[Any, ...] | None, most: int) -> list[Keyed]:
         wanted = (

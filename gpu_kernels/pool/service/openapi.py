@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from msgspec.json import schema_components
+from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from gpu_kernels import __version__
@@ -15,8 +17,10 @@ from gpu_kernels.pool.service.operations import Operation, operations_of
 from gpu_kernels.pool.service.routes import PARAMETERS, ROUTES
 from gpu_kernels.pool.service.schemas.events import PoolEvent
 from gpu_kernels.pool.service.schemas.pool import Error
+from gpu_kernels.resources.base import Resource
 
 Json = dict[str, Any]
+VALIDATION: JsonSchemaMode = "validation"
 REFERENCE = "#/components/schemas/{model}"
 
 
@@ -58,21 +62,35 @@ def _all_operations() -> Iterator[Operation]:
         yield from operations_of(handler).values()
 
 
-Key = tuple[Any, JsonSchemaMode]
-
-
 @cache
-def _schemas() -> tuple[Mapping[Key, Json], Json]:
+def _schemas() -> tuple[Mapping[Any, Json], Json]:
     """References by model, and the components that they refer to."""
-    wanted: dict[Key, None] = {(Error, "validation"): None, (PoolEvent, "validation"): None}
+    wanted: list[Any] = [Error, PoolEvent]
     for made in _all_operations():
-        models = [made.body, made.query, *made.answers.values()]
-        wanted |= {(model, "validation"): None for model in models if isinstance(model, type)}
-    references, definitions = models_json_schema(list(wanted), ref_template=REFERENCE)
-    return references, definitions["$defs"]
+        wanted += [made.body, made.query, *made.answers.values()]
+    models = dict.fromkeys(model for model in wanted if isinstance(model, type))
+    answers = [model for model in models if issubclass(model, Resource)]
+    others = [(model, VALIDATION) for model in models if issubclass(model, BaseModel)]
+    references, definitions = models_json_schema(others, ref_template=REFERENCE)
+    of_answers, components = schema_components(answers, ref_template=REFERENCE.format(model="{name}"))
+    for component in components.values():
+        _say_all_is_sent(component)
+    assert not components.keys() & definitions["$defs"].keys(), "two shapes of one name"
+    found = {model: references[model, VALIDATION] for model, _ in others}
+    return found | dict(zip(answers, of_answers, strict=True)), definitions["$defs"] | components
 
 
-def _operation(made: Operation, path: str, schemas: Mapping[Key, Json]) -> Json:
+def _say_all_is_sent(component: Json) -> None:
+    """A default is for readers of older controllers; what may be left out has none."""
+    sent = component["properties"]
+    component["required"] = [
+        name for name, part in sent.items() if "default" in part or name in component["required"]
+    ]
+    for part in sent.values():
+        part.pop("default", None)
+
+
+def _operation(made: Operation, path: str, schemas: Mapping[Any, Json]) -> Json:
     errors = (*made.errors, NotFound) if "{" in path and NotFound not in made.errors else made.errors
     told: Json = {
         "operationId": made.name,
@@ -88,7 +106,7 @@ def _operation(made: Operation, path: str, schemas: Mapping[Key, Json]) -> Json:
     if made.anonymous:
         told["security"] = [{}, {"token": []}]
     if made.body is not None:
-        schema = schemas[made.body, "validation"]
+        schema = schemas[made.body]
         told["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
     return told
 
@@ -131,18 +149,18 @@ def _not_null(part: Json) -> Json:
     return {**part, **options[0]} if options else part
 
 
-def _answers(made: Operation, schemas: Mapping[Key, Json]) -> Json:
+def _answers(made: Operation, schemas: Mapping[Any, Json]) -> Json:
     told = {}
     for status, model in made.answers.items():
         if isinstance(model, str):
             media, schema = model, {"type": "string"} if model.startswith("text/") else {}
         else:
-            media, schema = "application/json", schemas[model, "validation"]
+            media, schema = "application/json", schemas[model]
         told[str(status)] = {"description": made.summary, "content": {media: {"schema": schema}}}
     return told
 
 
-def _errors(kinds: Iterable[type[PoolError]], schemas: Mapping[Key, Json]) -> Json:
+def _errors(kinds: Iterable[type[PoolError]], schemas: Mapping[Any, Json]) -> Json:
     """One response a status, whose schema names the codes that it may have."""
     by_status: dict[int, list[type[PoolError]]] = {}
     for kind in kinds:
@@ -150,7 +168,7 @@ def _errors(kinds: Iterable[type[PoolError]], schemas: Mapping[Key, Json]) -> Js
     return {str(status): _error(group, schemas) for status, group in sorted(by_status.items())}
 
 
-def _error(kinds: list[type[PoolError]], schemas: Mapping[Key, Json]) -> Json:
+def _error(kinds: list[type[PoolError]], schemas: Mapping[Any, Json]) -> Json:
     codes = [kind.code for kind in kinds]
     narrowed = {"properties": {"error": {"properties": {"code": {"enum": codes}}}}}
     return {
@@ -158,7 +176,7 @@ def _error(kinds: list[type[PoolError]], schemas: Mapping[Key, Json]) -> Json:
         "headers": {
             "Retry-After": {"description": "Seconds after which to try again", "schema": {"type": "integer"}}
         },
-        "content": {"application/json": {"schema": {"allOf": [schemas[Error, "validation"], narrowed]}}},
+        "content": {"application/json": {"schema": {"allOf": [schemas[Error], narrowed]}}},
     }
 
 

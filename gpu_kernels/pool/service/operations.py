@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
 
+import msgspec
+from msgspec.json import decode, encode
 from pydantic import BaseModel, ValidationError
 from tornado.httputil import HTTPServerRequest
 from tornado.web import RequestHandler
@@ -37,8 +40,10 @@ from gpu_kernels.errors import (
 from gpu_kernels.pool.service.identity import ADMIN_POOL
 from gpu_kernels.pool.service.parsing import read_body, read_query
 from gpu_kernels.pool.service.schemas.base import Model, Query
+from gpu_kernels.resources.base import Resource
 
 Method = TypeVar("Method", bound=Callable[..., Awaitable[None]])
+Answer = type[Resource] | type[BaseModel] | str
 NEVER_IN_PART = (ADMIN_POOL,)
 """Rights that a filter makes into none: there is no part of the pool that they could be for."""
 ALWAYS: tuple[type[PoolError], ...] = (
@@ -78,7 +83,7 @@ class Operation:
     who: str | None
     query: type[Query] | None
     body: type[Model] | None
-    answers: Mapping[int, type[BaseModel] | str]
+    answers: Mapping[int, Answer]
     errors: tuple[type[PoolError], ...]
     anonymous: bool
 
@@ -88,8 +93,11 @@ class Operation:
         if model is None or isinstance(model, str):
             raise AssertionError(f"{self.name} has no answer {status} in JSON")
         try:
-            model.model_validate_json(body)
-        except ValidationError as error:
+            if issubclass(model, BaseModel):
+                model.model_validate_json(body)
+            elif json.loads(body) != json.loads(encode(decode(body, type=model))):
+                raise msgspec.ValidationError("a field is unknown, or left out")
+        except (ValidationError, msgspec.ValidationError) as error:
             raise AssertionError(
                 f"{self.name} answers {status} otherwise than its schema says: {error}"
             ) from None
@@ -107,7 +115,7 @@ def operation(
     who: str | None = None,
     query: type[Query] | None = None,
     body: type[Model] | None = None,
-    answers: Mapping[int, type[BaseModel] | str],
+    answers: Mapping[int, Answer],
     errors: Sequence[type[PoolError]] = (),
     anonymous: bool = False,
 ) -> Callable[[Method], Method]:

@@ -14,6 +14,7 @@ from gpu_kernels.pool.service.identity import ADMIN_POOL, Identity
 from gpu_kernels.pool.service.operations import operation
 from gpu_kernels.pool.service.schemas import accounts as schemas
 from gpu_kernels.pool.service.schemas import leases
+from gpu_kernels.resources import leases as resources
 
 INSTRUCTORS = "instructors of the course, and `custom:gpu:admin:quota`, with `!group=` of it or one above"
 
@@ -58,17 +59,17 @@ class EndIdle(Handler):
         "Take back a course's idle leases",
         who=f"{INSTRUCTORS}; `custom:gpu:admin:pool`",
         body=leases.EndIdle,
-        answers={200: leases.LeaseList},
+        answers={200: resources.LeaseList},
         errors=[UnknownCourse],
     )
     async def post(self, name: str, *, body: leases.EndIdle) -> None:
         """Those that have launched nothing for so long. Seats of a class stay while it is on."""
         identity = self.identity
 
-        def end(tx: Transaction) -> list[dict[str, Any]]:
+        def end(tx: Transaction) -> tuple[resources.Lease, ...]:
             if not identity.may(ADMIN_POOL):  # who may take any lease back
                 check_teaches(tx, identity, name)
             ended = idle.end_idle(tx, name, body.idle * 1000, actor=identity.name)
-            return [lease_views.lease_view(tx, lease) for lease in ended]
+            return tuple(lease_views.lease_view(tx, lease) for lease in ended)
 
-        self.answer({"leases": await self.service.desk.write(end)})
+        self.answer(resources.LeaseList(await self.service.desk.write(end)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gpu_kernels.errors import TooMany, UnknownLease
 from gpu_kernels.pool.ledger.queries import dump, explanation, leases
 from gpu_kernels.pool.ledger.queries.times import iso
@@ -12,6 +10,7 @@ from gpu_kernels.pool.service.base import Handler
 from gpu_kernels.pool.service.identity import ADMIN_POOL, USE
 from gpu_kernels.pool.service.operations import operation
 from gpu_kernels.pool.service.schemas import why as schemas
+from gpu_kernels.resources import leases as resources
 
 
 class Why(Handler):
@@ -20,7 +19,7 @@ class Why(Handler):
     @operation(
         "Why a lease waits",
         who="its owner, with `custom:gpu:use`; in full `custom:gpu:admin:pool`",
-        answers={200: schemas.Why},
+        answers={200: resources.Why},
         errors=[UnknownLease, TooMany],
     )
     async def get(self, lease_id: str) -> None:
@@ -33,7 +32,7 @@ class Why(Handler):
             self.require_somewhere(USE)
             self.service.pace.take(self.identity.name)
 
-        def look(tx: Transaction) -> dict[str, Any]:
+        def look(tx: Transaction) -> resources.Why:
             lease = (
                 leases.find(tx, lease_id) if everything else leases.owned(tx, self.identity.name, lease_id)
             )
@@ -42,16 +41,16 @@ class Why(Handler):
             if not everything:
                 self.require(USE, course=lease.course, server=lease.server)
             told = explanation.explain(tx, lease)
-            return {
-                "id": lease.id,
-                "state": str(lease.state),
-                "text": told.text,
-                "position": told.position,
-                "waiting": told.waiting,
-                "starts_at": None if told.starts_at is None else iso(told.starts_at),
-                "promised_for": None if told.promised_for is None else iso(told.promised_for),
-                "full": told.full if everything else None,
-            }
+            return resources.Why(
+                id=lease.id,
+                state=str(lease.state),
+                text=told.text,
+                position=told.position,
+                waiting=told.waiting,
+                starts_at=None if told.starts_at is None else iso(told.starts_at),
+                promised_for=None if told.promised_for is None else iso(told.promised_for),
+                full=told.full if everything else None,
+            )
 
         self.answer(await self.service.desk.read(look))
 

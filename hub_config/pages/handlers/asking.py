@@ -1,4 +1,4 @@
-"""The controller's calls as the pages need them: answers as they come, bounded where lists can be long."""
+"""The controller's calls as the pages need them, bounded where lists can be long."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from gpu_kernels.client import AsyncPoolClient
-from gpu_kernels.client.requests import Request, path_of, query_of
+from gpu_kernels.client.requests import Request, query_of
 from gpu_kernels.errors import Forbidden, MethodNotAllowed, NotFound
+from gpu_kernels.resources.base import reader
+from gpu_kernels.resources.leases import Lease, LeasePage
 
 T = TypeVar("T")
 Answer = dict[str, Any]
@@ -35,7 +37,7 @@ async def if_allowed(call: Coroutine[Any, Any, T]) -> T | None:
         return None
 
 
-class Leases(list[Answer]):
+class Leases(list[Lease]):
     """``cut``: there are more than these, and the page says so."""
 
     cut = False
@@ -46,20 +48,16 @@ async def leases(pool: AsyncPoolClient, **whose: object) -> Leases:
     found = Leases()
     after: str | None = None
     while True:
-        answer = await lease_page(pool, limit=A_PAGE, after=after, **whose)
-        found += answer["leases"]
-        after = answer["next"]
+        page = await lease_page(pool, limit=A_PAGE, after=after, **whose)
+        found += page.leases
+        after = page.next
         found.cut = after is not None
         if after is None or len(found) >= MOST_LEASES:
             return found
 
 
-async def lease_page(pool: AsyncPoolClient, **query: object) -> Answer:
-    return await pool.send(Request("GET", "/leases", dict, params=query_of(**query)))
-
-
-async def lease(pool: AsyncPoolClient, lease_id: str) -> Answer:
-    return await pool.send(Request("GET", path_of("leases", lease_id), dict))
+async def lease_page(pool: AsyncPoolClient, **query: object) -> LeasePage:
+    return await pool.send(Request("GET", "/leases", reader(LeasePage), params=query_of(**query)))
 
 
 async def health(pool: AsyncPoolClient) -> Answer:

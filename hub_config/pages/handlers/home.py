@@ -20,12 +20,11 @@ class Home(FormHandler):
         mine, courses, pool = await asking.together(
             asking.if_allowed(asking.leases(self.pool)), self.pool.courses(), self.pool.pool()
         )
-        leases = mine or asking.Leases()
         self.show(
             "home.html",
             status=outcome.status,
             outcome=outcome,
-            leases=[own.held(lease) for lease in leases],
+            leases=mine or [],
             budgets=own.budgets(courses),
             shares=[share for course in courses for share in own.shares(course)],
             teaches=[course for course in courses if course["instructor"]],
@@ -38,6 +37,6 @@ class Home(FormHandler):
 
     async def _release(self) -> str:
         lease_id = self.posted("lease", 64)
-        lease = await asking.lease(self.pool, lease_id)
-        await self.pool.release(lease_id, lease["holder"])
+        lease = await self.pool.get(lease_id)
+        await self.pool.release(lease_id, lease.holder)
         return "released"

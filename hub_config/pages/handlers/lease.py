@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from gpu_kernels.hub_config.pages.handlers import asking
 from gpu_kernels.hub_config.pages.handlers.forms import FormHandler, Outcome
-from gpu_kernels.hub_config.pages.views import own
 
 MOST_REASON = 300
 
@@ -19,19 +18,16 @@ class OneLease(FormHandler):
 
     async def page(self, outcome: Outcome) -> None:
         lease_id = self.path_args[0]
-        lease = await asking.lease(self.pool, lease_id)
-        view = own.held(lease)
-        mine = view.user == self.current_user["name"]
+        lease = await self.pool.get(lease_id)
+        mine = lease.user == self.current_user["name"]
         why = None
-        if view.waits and (mine or self.may("custom:gpu:admin:pool")):
+        if lease.queued and (mine or self.may("custom:gpu:admin:pool")):
             why = await asking.if_allowed(self.pool.why(lease_id))
         self.show(
             "lease.html",
             status=outcome.status,
             outcome=outcome,
-            lease=view,
-            slices=lease["slices"],
-            use=lease["use"],
+            lease=lease,
             why=why,
             mine=mine,
             most_reason=MOST_REASON,
@@ -41,8 +37,8 @@ class OneLease(FormHandler):
         await self.carry_out({"release": self._release, "revoke": self._revoke})
 
     async def _release(self) -> str:
-        lease = await asking.lease(self.pool, self.path_args[0])
-        await self.pool.release(lease["id"], lease["holder"])
+        lease = await self.pool.get(self.path_args[0])
+        await self.pool.release(lease.id, lease.holder)
         return "released"
 
     async def _revoke(self) -> str:

@@ -10,7 +10,7 @@ from gpu_kernels.hub_config.pages.handlers.base import PageHandler
 from gpu_kernels.hub_config.pages.handlers.forms import FieldError, FormHandler, Outcome
 from gpu_kernels.hub_config.pages.handlers.plots import plots
 from gpu_kernels.hub_config.pages.texts import noted
-from gpu_kernels.hub_config.pages.views import own, servers
+from gpu_kernels.hub_config.pages.views import servers
 from gpu_kernels.hub_config.pages.views.plots import Picture
 from gpu_kernels.units import THOUSANDTHS
 
@@ -35,8 +35,7 @@ class Pool(PageHandler):
             asking.if_allowed(asking.health(self.pool)),
         )
         bars = servers.gpus(pool, leases)
-        views = [own.held(lease) for lease in leases]
-        waiting = sorted((view for view in views if view.waits), key=lambda view: view.position or 0)
+        waiting = sorted((lease for lease in leases if lease.queued), key=lambda lease: lease.position or 0)
         classes = servers.classes(pool)
         self.show(
             "pool.html",
@@ -47,10 +46,12 @@ class Pool(PageHandler):
             agents=agents,
             waiting=waiting[:MOST_SHOWN],
             waiting_count=len(waiting),
-            reasons=await self.lab.reasons.of(self.pool, self.current_user["name"], (v.id for v in waiting)),
+            reasons=await self.lab.reasons.of(
+                self.pool, self.current_user["name"], (lease.id for lease in waiting)
+            ),
             cut=len(leases) if leases.cut else 0,
-            leases=[view for view in views if not view.waits][:MOST_SHOWN],
-            lease_count=len(views) - len(waiting),
+            leases=[lease for lease in leases if not lease.queued][:MOST_SHOWN],
+            lease_count=len(leases) - len(waiting),
             conflicts=servers.conflicts(accounts),
             short=servers.short_meetings(hours),
             faults=servers.faults(accounts),
@@ -80,7 +81,7 @@ class Server(FormHandler):
             self.pool.agents(), self.pool.pool(), asking.leases(self.pool, all=True)
         )
         agent = found(agents, name)
-        here = [lease for lease in leases if (lease["agent"] or {}).get("name") == name]
+        here = [lease for lease in leases if lease.agent_name == name]
         bars = [bar for bar in servers.gpus(pool, leases) if bar.server == name]
         self.show(
             "server.html",
@@ -90,7 +91,7 @@ class Server(FormHandler):
             bars=bars,
             legend=servers.legend(bars),
             cut=len(leases) if leases.cut else 0,
-            leases=[own.held(lease) for lease in here][:MOST_SHOWN],
+            leases=here[:MOST_SHOWN],
             lease_count=len(here),
         )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gpu_kernels.hub_config.pages.handlers import asking
 from gpu_kernels.hub_config.pages.handlers.base import PageHandler
-from gpu_kernels.hub_config.pages.views import own
 from gpu_kernels.hub_config.pages.views.changes import KINDS, changes, short
 
 A_PAGE = 100
@@ -30,11 +29,10 @@ class History(RecordsHandler):
             user=user,
             all=everyone,
         )
-        leases = [own.held(lease) for lease in answer["leases"]]
         self.show(
             "history.html",
-            leases=leases,
-            next=answer["next"],
+            leases=answer.leases,
+            next=answer.next,
             course=course,
             filtered_user=user,
             living=living,

@@ -6,50 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-IN_FORCE = ("reserved", "active")
-ENDING = ("draining", "quarantined")
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A slice that somebody has, waits for, or had."""
-
-    id: str
-    user: str
-    course: str
-    size: str
-    state: str
-    notebook: str
-    server: str
-    where: str
-    gpu_class: str
-    thousandths: int
-    mib: int
-    used_mib: int
-    launches: int
-    position: int | None
-    starts_in: float | None
-    preempt_in: float | None
-    ends_in: float | None
-    idle: float | None
-    class_hour: bool
-    reason: str
-    since: str
-    over: str
-    holder: str
-
-    @property
-    def in_force(self) -> bool:
-        return self.state in IN_FORCE
-
-    @property
-    def waits(self) -> bool:
-        return self.state == "queued"
-
-    @property
-    def alive(self) -> bool:
-        return self.in_force or self.waits
-
 
 @dataclass(frozen=True, slots=True)
 class Budget:
@@ -90,37 +46,6 @@ class Share:
         if self.held >= self.most:
             return "over"
         return "near" if self.held >= 0.8 * self.most else "ok"
-
-
-def held(lease: Mapping[str, Any]) -> Held:
-    """A lease as the pages show it."""
-    parts, agent = lease["slices"], lease["agent"] or {}
-    indexes = ", ".join(str(part["index"]) for part in parts)
-    return Held(
-        id=lease["id"],
-        user=lease["user"],
-        course=lease["course"],
-        size=lease["size"],
-        state=lease["state"],
-        notebook=lease["slot"]["path"],
-        server=agent.get("name", ""),
-        where=f"{agent['name']}/{indexes}" if agent else "",
-        gpu_class=lease["gpu_class"] or "",
-        thousandths=sum(part["thousandths"] for part in parts),
-        mib=sum(part["mib"] for part in parts),
-        used_mib=lease["use"]["used_mib"],
-        launches=lease["use"]["launches"],
-        position=lease["position"],
-        starts_in=lease["starts_in"],
-        preempt_in=lease["preempt_in"],
-        ends_in=lease["ends_in"],
-        idle=lease["use"]["idle"],
-        class_hour=lease["class_hour"] is not None,
-        reason=lease["reason"] or "",
-        since=lease["created_at"],
-        over=lease["ended_at"] or "",
-        holder=lease["holder"],
-    )
 
 
 def budgets(courses: Sequence[Mapping[str, Any]]) -> list[Budget]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from gpu_kernels.resources.leases import Lease, LeaseSlice
 from gpu_kernels.units import THOUSANDTHS
 
 COLOURS = 8
@@ -102,41 +103,41 @@ def colours(courses: Iterable[str]) -> dict[str, int]:
     return found
 
 
-def gpus(pool: Mapping[str, Any], leases: Sequence[Mapping[str, Any]]) -> list[Gpu]:
+def gpus(pool: Mapping[str, Any], leases: Sequence[Lease]) -> list[Gpu]:
     """All GPUs by server and number, with their slices by course. ``leases``: all that there are, also for a
     picture of some GPUs, so that a course has one colour in both.
     """
-    colour_of = colours(lease["course"] for lease in leases if lease["slices"])
-    lying: dict[str, list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = defaultdict(list)
+    colour_of = colours(lease.course for lease in leases if lease.slices)
+    lying: dict[str, list[tuple[Lease, LeaseSlice]]] = defaultdict(list)
     for lease in leases:
-        for part in lease["slices"]:
-            lying[part["gpu"]].append((lease, part))
+        for part in lease.slices:
+            lying[part.gpu].append((lease, part))
     found = [_gpu(gpu, lying.get(gpu["uuid"], ()), colour_of) for gpu in pool["gpus"]]
     return sorted(found, key=lambda gpu: (gpu.server, gpu.index, gpu.uuid))
 
 
 def _gpu(
     gpu: Mapping[str, Any],
-    lying: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
+    lying: Sequence[tuple[Lease, LeaseSlice]],
     colour_of: Mapping[str, int],
 ) -> Gpu:
     pieces, at = [], 0.0
     by_course: dict[str, int] = defaultdict(int)
-    for lease, part in sorted(lying, key=lambda pair: (pair[0]["course"], pair[0]["user"], pair[0]["id"])):
-        share, course = part["thousandths"], lease["course"]
+    for lease, part in sorted(lying, key=lambda pair: (pair[0].course, pair[0].user, pair[0].id)):
+        share, course = part.thousandths, lease.course
         by_course[course] += share
         length = min(float(share), max(0.0, BAR - at))
         pieces.append(
             Piece(
-                lease["id"],
+                lease.id,
                 course,
-                lease["user"],
-                lease["state"],
+                lease.user,
+                lease.state,
                 colour_of[course],
                 at,
                 length,
                 share,
-                part["mib"],
+                part.mib,
             )
         )
         at += length

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpu_kernels.hub_config.pages.views.own import Held, held
+from gpu_kernels.resources.leases import Lease
 
 A_PAGE = 500
 
@@ -17,8 +17,8 @@ class Student:
     """One user of a course. ``budget``: of GPU-hours a week, None where there is none."""
 
     user: str
-    holds: list[Held] = field(default_factory=list)
-    waits: list[Held] = field(default_factory=list)
+    holds: list[Lease] = field(default_factory=list)
+    waits: list[Lease] = field(default_factory=list)
     used: float = 0.0
     budget: float | None = None
     override: Mapping[str, Any] | None = None
@@ -43,7 +43,7 @@ class Students:
 
 
 def students(
-    leases: Iterable[Mapping[str, Any]],
+    leases: Iterable[Lease],
     usage: Iterable[Mapping[str, Any]],
     rules: Mapping[str, Any],
     *,
@@ -59,8 +59,7 @@ def students(
         return by_user.setdefault(user, Student(user))
 
     for lease in leases:
-        view = held(lease)
-        (of(view.user).waits if view.waits else of(view.user).holds).append(view)
+        (of(lease.user).waits if lease.queued else of(lease.user).holds).append(lease)
     for entry in usage:
         of(entry["user"]).used += entry["gpu_hours"]
     overrides = rules.get("overrides") or {}

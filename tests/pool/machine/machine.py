@@ -43,6 +43,7 @@ from gpu_kernels.pool.ledger.state.rows import Lease
 from gpu_kernels.pool.ledger.state.states import Who
 from gpu_kernels.pool.ledger.stores import Deposed
 from gpu_kernels.pool.policy.quota import Limits
+from gpu_kernels.resources.agents import Assignment
 from gpu_kernels.units import parse_size
 from tests.pool.machine.checked import (
     ALL_ACCOUNTS,
@@ -200,7 +201,7 @@ class PoolMachine(Checked):
         """The controller takes a report; the server hears the answer if it still is the one that asked."""
         alive = {item.id: item for item in report.alive}
 
-        def work(tx: Transaction) -> agent_views.Told:
+        def work(tx: Transaction) -> Assignment:
             agent_reports.report(
                 tx, report.agent, owner="gpu-server", boot_id=report.boot, done_seq=report.target_seq,
                 alive=alive, counts_by=report.incarnation, epoch=report.epoch,
@@ -376,9 +377,9 @@ class PoolMachine(Checked):
                 renewal = self.ask(work)
             except Unknown:
                 return
-            for lease_id, left in renewal.renewed.items():
-                assert left <= TTL
-                self.good_until[lease_id] = max(self.good_until.get(lease_id, 0.0), started + left / 1000)
+            for lease_id, left in renewal.left.items():
+                assert left * 1000 <= TTL
+                self.good_until[lease_id] = max(self.good_until.get(lease_id, 0.0), started + left)
 
     @rule()
     def who_waits_goes_on_waiting(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from gpu_kernels.pool.ledger.queries.lease_views import slice_views
@@ -10,6 +9,7 @@ from gpu_kernels.pool.ledger.queries.leases import in_force_of
 from gpu_kernels.pool.ledger.queries.times import iso
 from gpu_kernels.pool.ledger.state.rows import Lease
 from gpu_kernels.pool.ledger.transaction import Transaction
+from gpu_kernels.resources.agents import AssignedLease, Assignment
 
 REMEMBERED = 3_600_000
 
@@ -45,53 +45,32 @@ def agents(tx: Transaction) -> list[dict[str, Any]]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A lease that an agent should serve, but for what proves it."""
-
-    id: str
-    epoch: int
-    expires_in: float
-    slices: list[dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What an agent is told to serve: ``targets``, and the ``lives`` that it has been told before, as (id,
-    epoch, seconds left); None where ``targets`` are all. What neither names is over.
-    """
-
-    target_seq: int
-    incarnation: str
-    targets: tuple[Target, ...]
-    lives: tuple[tuple[str, int, float], ...] | None
-
-
-def agent_target(tx: Transaction, name: str) -> tuple[int, list[Target]]:
+def agent_target(tx: Transaction, name: str) -> tuple[int, list[AssignedLease]]:
     """The agent's ``target_seq`` and everything that it should serve."""
     agent = tx.book.agents[name]
     return agent.target_seq, [_target(tx, lease) for lease in in_force_of(tx, agent)]
 
 
-def agent_told(tx: Transaction, name: str, done_seq: int, counts_by: str, *, full: bool) -> Told:
+def agent_told(tx: Transaction, name: str, done_seq: int, counts_by: str, *, full: bool) -> Assignment:
     """What to tell an agent that has carried out ``done_seq`` of the ledger ``counts_by``: what came since
-    and the names of the rest, or everything where it counts by another ledger or asks for it.
+    and the names of the rest, or everything where it counts by another ledger or asks for it. Without what
+    proves each lease.
     """
     agent = tx.book.agents[name]
     if full or counts_by != tx.counts_by:
         _, targets = agent_target(tx, name)
-        return Told(agent.target_seq, tx.counts_by, tuple(targets), None)
+        return Assignment(agent.target_seq, tuple(targets), tx.counts_by)
     came, lives = [], []
     for lease in in_force_of(tx, agent):
         if (lease.start_seq or 0) > done_seq:
             came.append(_target(tx, lease))
         else:
             lives.append((lease.id, lease.epoch, _left(tx, lease)))
-    return Told(agent.target_seq, tx.counts_by, tuple(came), tuple(lives))
+    return Assignment(agent.target_seq, incarnation=tx.counts_by, changes=tuple(came), lives=tuple(lives))
 
 
-def _target(tx: Transaction, lease: Lease) -> Target:
-    return Target(lease.id, lease.epoch, _left(tx, lease), slice_views(tx, lease))
+def _target(tx: Transaction, lease: Lease) -> AssignedLease:
+    return AssignedLease(lease.id, lease.epoch, "", _left(tx, lease), slice_views(tx, lease))
 
 
 def _left(tx: Transaction, lease: Lease) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from gpu_kernels.pool.ledger.queries.explanation import starts
 from gpu_kernels.pool.ledger.queries.rules import idle_for
@@ -11,6 +10,7 @@ from gpu_kernels.pool.ledger.queries.times import iso
 from gpu_kernels.pool.ledger.state.rows import Lease, Slice
 from gpu_kernels.pool.ledger.state.states import FINAL, IN_FORCE, State
 from gpu_kernels.pool.ledger.transaction import Transaction
+from gpu_kernels.resources import leases as resources
 
 LIST_LIMIT = 5000
 
@@ -20,8 +20,8 @@ def lease_view(
     lease: Lease,
     positions: dict[str, int] | None = None,
     parts: Sequence[Slice] | None = None,
-) -> dict[str, Any]:
-    """A lease as the API tells it, without its secret. ``parts``: the slices of one that has left the
+) -> resources.Lease:
+    """A lease without its secret. ``parts``: the slices of one that has left the
     book.
     """
     position = None
@@ -29,60 +29,56 @@ def lease_view(
         position = (positions if positions is not None else queue_positions(tx)).get(lease.id)
     in_force = lease.state in IN_FORCE
     agent = tx.book.agents.get(lease.agent_name or "")
-    return {
-        "id": lease.id,
-        "state": str(lease.state),
-        "epoch": lease.epoch,
-        "user": lease.user,
-        "course": lease.course,
-        "size": str(lease.size),
-        "gpu_class": lease.gpu_class,
-        "device": lease.device,
-        "slot": {"server": lease.server, "path": lease.path},
-        "holder": lease.holder,
-        "slices": slice_views(tx, lease, parts),
-        "agent": None if agent is None else {"name": agent.name, "address": agent.address},
-        "secret": None,
-        "position": position,
-        "starts_in": _until(tx, starts(tx).get(lease.id)) if position is not None else None,
-        "expires_in": max(0, (lease.expires_at or 0) - tx.now) / 1000 if in_force else None,
-        "ttl": tx.timing.lease_ttl / 1000,
-        "ends_in": _until(tx, lease.ends_at) if in_force else None,
-        "preempt_in": _until(tx, lease.preempt_at) if in_force else None,
-        "class_hour": lease.window.partition(".")[0] if in_force and lease.window else None,
-        "reason": lease.reason,
-        "created_at": iso(lease.created_at),
-        "ended_at": None if lease.ended_at is None else iso(lease.ended_at),
-        "labels": dict(lease.labels),
-        "use": {
-            "used_mib": lease.used_mib,
-            "peak_mib": lease.peak_mib,
-            "sessions": lease.sessions,
-            "launches": lease.launches,
-            "idle": None if (idle := idle_for(tx, lease)) is None else idle / 1000,
-        },
-    }
+    return resources.Lease(
+        id=lease.id,
+        state=str(lease.state),
+        epoch=lease.epoch,
+        user=lease.user,
+        course=lease.course,
+        size=str(lease.size),
+        gpu_class=lease.gpu_class,
+        device=lease.device,
+        slot=resources.Slot(lease.server, lease.path),
+        holder=lease.holder,
+        slices=slice_views(tx, lease, parts),
+        agent=None if agent is None else resources.LeaseAgent(agent.name, agent.address),
+        position=position,
+        starts_in=_until(tx, starts(tx).get(lease.id)) if position is not None else None,
+        expires_in=max(0, (lease.expires_at or 0) - tx.now) / 1000 if in_force else None,
+        ttl=tx.timing.lease_ttl / 1000,
+        ends_in=_until(tx, lease.ends_at) if in_force else None,
+        preempt_in=_until(tx, lease.preempt_at) if in_force else None,
+        class_hour=lease.window.partition(".")[0] if in_force and lease.window else None,
+        reason=lease.reason,
+        created_at=iso(lease.created_at),
+        ended_at=None if lease.ended_at is None else iso(lease.ended_at),
+        labels=dict(lease.labels),
+        use=resources.Use(
+            lease.used_mib,
+            lease.peak_mib,
+            lease.sessions,
+            lease.launches,
+            None if (idle := idle_for(tx, lease)) is None else idle / 1000,
+        ),
+    )
 
 
 def _until(tx: Transaction, at: int | None) -> float | None:
     return None if at is None else max(0, at - tx.now) / 1000
 
 
-def slice_views(tx: Transaction, lease: Lease, parts: Sequence[Slice] | None = None) -> list[dict[str, Any]]:
+def slice_views(
+    tx: Transaction, lease: Lease, parts: Sequence[Slice] | None = None
+) -> tuple[resources.LeaseSlice, ...]:
     """``parts``: the slices of a lease that has left the book, where they are at hand."""
     if parts is None and lease.agent_name is not None and lease.id not in tx.book.leases:
         ended = tx.store.find_lease(lease.id)
         parts = () if ended is None else ended.slices
     views = [
-        {
-            "gpu": part.gpu_uuid,
-            "index": tx.book.gpus[part.gpu_id].index,
-            "mib": part.mib,
-            "thousandths": part.thousandths,
-        }
+        resources.LeaseSlice(part.gpu_uuid, tx.book.gpus[part.gpu_id].index, part.mib, part.thousandths)
         for part in (tx.book.parts(lease) if parts is None else parts)
     ]
-    return sorted(views, key=lambda part: (part["index"], part["gpu"]))
+    return tuple(sorted(views, key=lambda part: (part.index, part.gpu)))
 
 
 def queue_positions(tx: Transaction) -> dict[str, int]:
@@ -92,7 +88,7 @@ def queue_positions(tx: Transaction) -> dict[str, int]:
 
 def leases(
     tx: Transaction, *, user: str | None = None, course: str | None = None, ended: bool = False
-) -> list[dict[str, Any]]:
+) -> list[resources.Lease]:
     """Leases that live or hold slices, newest first; with ``ended``, the ended ones too (``LIST_LIMIT`` at
     most).
     """

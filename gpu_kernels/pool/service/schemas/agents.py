@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -18,7 +18,6 @@ from gpu_kernels.pool.service.schemas.base import (
     Text64,
     pattern,
 )
-from gpu_kernels.pool.service.schemas.leases import LeaseSlice
 from gpu_kernels.units import MAX_MIB, valid_class
 
 MOST_GPUS = 64
@@ -113,32 +112,6 @@ class Report(Model):
     wait: Seconds = Field(0.0, description="Hold the answer back until something changes")
     leases: list[Alive] = Field(max_length=MOST_LEASES)
     outside: list[Outside] = Field(default_factory=list, max_length=MOST_GPUS)
-
-
-class Target(Model):
-    """A lease that the agent should serve."""
-
-    id: str
-    epoch: Count
-    secret_sha256: str = Field(description="SHA-256 of the secret's 32 bytes")
-    expires_in: float
-    slices: list[LeaseSlice]
-
-
-class Assignment(Model):
-    """Everything that the agent should serve: `leases`; or `changes` since its `target_seq` and the others'
-    names.
-    """
-
-    held: Seconds = Field(
-        0.0,
-        description="The seconds, at least, that the request was here before each `expires_in` was counted",
-    )
-    target_seq: Count
-    incarnation: str = ""
-    leases: list[Target] | None = None
-    changes: list[Target] | None = None
-    lives: list[Annotated[tuple[str, int, float], Field(description="id, epoch, expires_in")]] | None = None
 
 
 class AgentStanding(Model):

@@ -2,27 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pydantic import ConfigDict
 
-from pydantic import ConfigDict, Field
-
-from gpu_kernels.pool.service.schemas.base import Count, Id, Instant, Model
-from gpu_kernels.pool.service.schemas.leases import StateName
-
-
-class Why(Model):
-    """Why a lease waits."""
-
-    id: Id
-    state: StateName
-    text: str = Field(description="For its owner, as it stands")
-    position: int | None = Field(description="Counts from 1; null where it does not wait")
-    waiting: int = Field(description="How many wait in all")
-    starts_at: Instant | None = Field(
-        description="The predicted start by what is known now; null where nobody knows"
-    )
-    promised_for: Instant | None = Field(description="When it starts at the latest, where it holds a promise")
-    full: dict[str, Any] | None = Field(description="All that was compared, for admins")
+from gpu_kernels.pool.service.schemas.base import Count, Model
 
 
 class State(Model):
