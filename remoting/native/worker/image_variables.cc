@@ -11,9 +11,9 @@
 #include "fatbin.h"
 #include "protocol.h"
 #include "softgpu/driver/lz4.h"
-#include "softgpu/driver/zstd.h"
 #include "softgpu/ptx/error.h"
 #include "softgpu/ptx/lexer.h"
+#include "zstd/unpack.h"
 
 namespace worker {
 namespace {
@@ -209,14 +209,13 @@ std::optional<uint64_t> cubin_variables(std::span<const std::byte> image) {
 
 // `room`: what may still be unpacked of this image.
 std::optional<uint64_t> entry_variables(const wire::FatbinEntry& entry, bool software, uint64_t& room) {
-    using softgpu::driver::Zstd;
     using wire::FatbinEntry;
     if (entry.packing == FatbinEntry::Packing::none) return variable_bytes(entry.content, software);
     if (entry.plain_bytes > room) return std::nullopt;
     room -= entry.plain_bytes;
     std::string plain(entry.plain_bytes, '\0');
     const bool whole = entry.packing == FatbinEntry::Packing::zstd
-                           ? softgpu::driver::unpack_zstd(entry.content, plain) == Zstd::unpacked
+                           ? zstd::unpack(entry.content, plain)
                            : softgpu::driver::unpack_lz4(entry.content, plain);
     const auto content = std::as_bytes(std::span(plain));
     if (!whole || wire::is_fatbin(content)) return std::nullopt;

@@ -10,8 +10,8 @@
 #include "fatbin.h"
 #include "protocol.h"
 #include "softgpu/driver/lz4.h"
-#include "softgpu/driver/zstd.h"
 #include "text_cost.h"
+#include "zstd/unpack.h"
 
 namespace worker {
 namespace {
@@ -63,10 +63,9 @@ uint64_t entry_cost(const wire::FatbinEntry& entry, bool software) {
     if (entry.packing == FatbinEntry::Packing::none) return plain_cost(entry.content, software);
     if (is_too_much(entry)) return UINT64_MAX;
     std::string plain(entry.plain_bytes, '\0');
-    const bool whole =
-        entry.packing == FatbinEntry::Packing::zstd
-            ? softgpu::driver::unpack_zstd(entry.content, plain) == softgpu::driver::Zstd::unpacked
-            : softgpu::driver::unpack_lz4(entry.content, plain);
+    const bool whole = entry.packing == FatbinEntry::Packing::zstd
+                           ? zstd::unpack(entry.content, plain)
+                           : softgpu::driver::unpack_lz4(entry.content, plain);
     // What we cannot unpack, a driver may: as if it were text, and dear.
     if (!whole) return kFixed + wire::times(entry.plain_bytes, kUnreadable);
     const uint64_t unpacking = 2 * entry.plain_bytes;  // and a copy of as much as is text

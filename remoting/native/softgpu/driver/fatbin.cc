@@ -5,7 +5,7 @@
 #include "lz4.h"
 #include "session.h"
 #include "wire/fatbin.h"
-#include "zstd.h"
+#include "zstd/unpack.h"
 
 namespace softgpu::driver {
 namespace {
@@ -39,19 +39,8 @@ std::string text_of(const FatbinEntry& entry) {
         refuse_with(CUDA_ERROR_INVALID_IMAGE, "its sizes do not fit together");
     }
     std::string plain(entry.plain_bytes, '\0');
-    bool whole = false;
-    if (entry.packing == FatbinEntry::Packing::zstd) {
-        const Zstd result = unpack_zstd(entry.content, plain);
-        if (result == Zstd::absent) {
-            refuse_with(
-                CUDA_ERROR_NO_BINARY_FOR_GPU,
-                "its PTX is compressed with zstd, and this machine has no libzstd.so.1. Install it (Debian "
-                "and Ubuntu: libzstd1), or build with nvcc --compress-mode=none");
-        }
-        whole = result == Zstd::unpacked;
-    } else {
-        whole = unpack_lz4(entry.content, plain);
-    }
+    const bool whole = entry.packing == FatbinEntry::Packing::zstd ? zstd::unpack(entry.content, plain)
+                                                                   : unpack_lz4(entry.content, plain);
     if (!whole) refuse_with(CUDA_ERROR_INVALID_IMAGE, "its compressed PTX is damaged");
     plain.resize(strnlen(plain.data(), plain.size()));
     plain.shrink_to_fit();  // what follows the end of the text is not kept
