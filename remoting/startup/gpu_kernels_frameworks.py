@@ -60,8 +60,15 @@ OWN = (
 """What that folder has: frameworks open or need them by name."""
 
 
+LOOKS_FOR_DEVICES = {
+    "jax._src.xla_bridge": "_discover_and_register_pjrt_plugins",
+    "tensorflow.python.pywrap_tfe": "TF_ListPhysicalDevices",
+}
+"""The function that each calls before it asks XLA for devices, by its module."""
+
+
 class _Watch(MetaPathFinder):
-    """Sees the first import of a framework, and finds nothing itself."""
+    """Sees the first import of a framework, and finds nothing itself but what looks for devices."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
@@ -72,11 +79,67 @@ class _Watch(MetaPathFinder):
         if fullname in ("jax", "torch", *WITH_XLA) and fullname not in self._seen:
             self._seen.update(("jax", "jaxlib") if fullname in ("jax", "jaxlib") else (fullname,))
             make_ready(fullname)
-        return None
+        return _waiting(fullname, path) if fullname in LOOKS_FOR_DEVICES else None
 
 
 def watch() -> None:
     sys.meta_path.insert(0, _Watch())
+
+
+def _waiting(name: str, path: Sequence[str] | None) -> ModuleSpec | None:
+    """The module as it is, but that it waits for the slice before it looks for devices."""
+    spec = PathFinder.find_spec(name, path)
+    if spec is None or spec.loader is None:
+        return None
+    execute = spec.loader.exec_module
+
+    def exec_module(module: ModuleType) -> None:
+        execute(module)
+        wait_before(module, LOOKS_FOR_DEVICES[name])
+
+    spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+    return spec
+
+
+def wait_before(module: ModuleType, function: str) -> None:
+    """Have ``function`` wait until there is a slice, and raise where there is none.
+
+    XLA starts CUDA once in a process: a wait that is interrupted inside of it, or a refusal, would leave the
+    framework on the CPU to the process's end without a word. So it is in a release without such a function.
+    """
+    look = getattr(module, function, None)
+    if look is None:
+        return
+    there = False
+
+    def waits(*arguments: object) -> object:
+        nonlocal there
+        there = there or not _wants_a_gpu(module) or _have_slice()
+        return look(*arguments)
+
+    setattr(module, function, waits)
+
+
+def _wants_a_gpu(module: ModuleType) -> bool:
+    """Whether the user has not told the framework to leave it alone."""
+    platforms = getattr(getattr(getattr(module, "config", None), "jax_platforms", None), "value", None)
+    chosen = str(platforms or "cuda").split(",")
+    return os.environ.get("CUDA_VISIBLE_DEVICES") not in ("", "-1") and not {"cuda", "gpu"}.isdisjoint(chosen)
+
+
+def _have_slice() -> bool:
+    """Raises ``RuntimeError`` where it is refused, and ``KeyboardInterrupt`` where the wait was ended."""
+    try:
+        start = ctypes.CDLL("libcuda.so.1").cuInit
+    except (OSError, AttributeError):
+        return True  # the framework tells what it misses
+    if start(0) != 0:
+        raise RuntimeError(
+            "there is no GPU for this, as the line above says. Use it again to ask again; to compute on the "
+            "CPU, set os.environ['CUDA_VISIBLE_DEVICES'] = '-1' for TensorFlow, or "
+            "jax.config.update('jax_platforms', 'cpu') for JAX."
+        )
+    return True
 
 
 def make_ready(framework: str) -> None:

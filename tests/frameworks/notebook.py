@@ -82,3 +82,68 @@ def full_until_a_cell_waits(lab: Lab) -> Iterator[None]:
     later.start()
     yield
     later.join()
+
+
+class Doings:
+    """What a test does for a cell that asks for it by name and waits until it is done."""
+
+    def __init__(self, folder: Path, **doings: Callable[[], object]) -> None:
+        self._folder, self._doings = folder, doings
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._serve)
+
+    def __enter__(self) -> Doings:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def first(self, name: str) -> str:
+        """The beginning of a cell."""
+        asked, done = (str(self._folder / f"{name}.{end}") for end in ("asked", "done"))
+        return (
+            "import os, time\n"
+            f"open({asked!r}, 'w').close()\n"
+            f"while not os.path.exists({done!r}): time.sleep(0.02)\n"
+        )
+
+    def _serve(self) -> None:
+        left = dict(self._doings)
+        while left and not self._over.wait(0.02):
+            for name in [name for name in left if (self._folder / f"{name}.asked").exists()]:
+                left.pop(name)()
+                (self._folder / f"{name}.done").touch()
+
+
+INTERRUPTED_LATER = """\
+import os, signal, threading
+threading.Timer(4, os.kill, (os.getpid(), signal.SIGINT)).start()
+"""
+"""The beginning of a cell that waits for longer than that."""
+
+
+def try_refused_and_interrupted(lab: Lab, run: Run, folder: Path, imports: str, adds: str) -> list[str]:
+    """What three first uses of a framework show: with the course at its limit, interrupted in the line, and
+    when the slice is free.
+    """
+    blocker = lab.ada.ask("0.49 V100", key="b", slot=Slot("", "b"), holder="blocker")
+    limit = lambda thousandths: lab.admin.set_limit("ml101", {"V100": thousandths})  # noqa: E731
+    with Doings(
+        folder,
+        less=lambda: limit(1),
+        more=lambda: limit(500),
+        free=lambda: lab.ada.release(blocker.id, "blocker"),
+    ) as doings:
+        cells = [doings.first("less"), doings.first("more") + INTERRUPTED_LATER, doings.first("free")]
+        return run([imports, "%gpu release", *(cell + adds for cell in cells)], allow_errors=True)[2:]
+
+
+def assert_asked_again_each_time(refused: str, interrupted: str, there: str, added: str) -> None:
+    assert refused.count("gpu-kernels: ") == 1
+    assert "no GPU: 0.02 V100 is more than ml101 may hold at once" in refused
+    assert interrupted.count("gpu-kernels: ") == 1
+    assert "you interrupted the wait for your GPU" in interrupted
+    assert added not in refused + interrupted
+    assert added in there

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from gpu_kernels.remoting.environment import client_environment, software_environment, without_gpu
 from tests.agent.leases import lease
 
@@ -18,6 +20,15 @@ try:
 except ImportError:
     pass
 print(sorted(set(os.environ) - set(before)))
+"""
+
+LOOKS_TWICE = """
+from tensorflow.python import pywrap_tfe
+for _ in range(2):
+    try:
+        print(pywrap_tfe.TF_ListPhysicalDevices())
+    except RuntimeError as error:
+        print(str(error).partition(",")[0])
 """
 
 
@@ -59,6 +70,22 @@ def test_nothing_leaks_into_a_process_without_a_slice(tmp_path) -> None:
     assert env == base
     done = run(env, SAYS.format("jaxlib"))
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+@pytest.mark.native
+@pytest.mark.parametrize(
+    ("variables", "looked"),
+    [({}, ["there is no GPU for this"] * 2), ({"CUDA_VISIBLE_DEVICES": "-1"}, ["devices"] * 2)],
+)
+def test_a_framework_looks_for_devices_once_there_is_a_slice_or_the_user_wants_none(
+    tmp_path, variables, looked
+) -> None:
+    """Asked a second time it asks again. On a lease whose agent is not there."""
+    within = framework(tmp_path, "tensorflow", "0.0.1") / "tensorflow" / "python"
+    within.mkdir()
+    (within / "pywrap_tfe.py").write_text("def TF_ListPhysicalDevices(): return 'devices'\n")
+    env = client_environment(lease(), BASE | {"PYTHONPATH": str(tmp_path)})
+    assert run(env | variables, LOOKS_TWICE).stdout.splitlines() == looked
 
 
 def test_the_users_own_start_of_python_runs_too(tmp_path) -> None:

@@ -15,9 +15,11 @@ from tests.frameworks.notebook import (
     CANNOT_GO_ON,
     GOES_WRONG,
     Run,
+    assert_asked_again_each_time,
     full_until_a_cell_waits,
     lab_with_a_gpu,
     runner,
+    try_refused_and_interrupted,
 )
 
 from .conftest import python_with
@@ -89,6 +91,16 @@ def test_imported_before_the_slice_is_there_it_waits_and_after_a_fault_a_line_sa
     assert f"{cells.name} {CANNOT_GO_ON}" in after
     assert "CUDA_ERROR_" in after
     assert "[2.0, 2.0, 2.0]" in cpu
+    wait_until(lab.nothing_in_use)
+
+
+def test_a_refusal_and_an_interrupted_wait_leave_the_next_use_to_ask_again(
+    lab: Lab, cells: Cells, run: Run, tmp_path: Path
+) -> None:
+    """XLA itself asks once in a process, and the framework would stay on the CPU without a word."""
+    shown = try_refused_and_interrupted(lab, run, tmp_path, cells.imports, cells.adds)
+    assert_asked_again_each_time(*shown, added=ADDED)
+    assert "there is no GPU for this" in shown[0]
     wait_until(lab.nothing_in_use)
 
 
