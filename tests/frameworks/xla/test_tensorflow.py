@@ -34,6 +34,18 @@ def test_kerass_fit_ends_with_the_cpus_losses(python, environment, cpu_environme
     assert_close(here, run(python, "keras_training.py", cpu_environment))
 
 
+def test_networks_like_resnet_and_inception_have_the_cpus_losses(
+    python, environment, cpu_environment
+) -> None:
+    here = run(python, "keras_networks.py", environment)
+    cpu = run(python, "keras_networks.py", cpu_environment)
+    assert here.pop("gpus")[0] >= 1
+    assert cpu.pop("gpus") == [0]
+    assert_close(here, cpu)
+    assert here["resnet"][-2] < here["resnet"][0]
+    assert here["inception"][-1] < here["inception"][0]
+
+
 def test_single_layers_of_cudnn_are_as_on_the_cpu(python, environment, cpu_environment) -> None:
     here, cpu = (
         run(python, "tensorflow_layers.py", environment),
