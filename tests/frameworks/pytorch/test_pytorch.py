@@ -198,11 +198,14 @@ def test_the_guides_program_learns(pytorch: str) -> None:
 
 
 @pytest.mark.parametrize("place", ["straight", "forwarded"])
-@pytest.mark.parametrize("imports", ["", "import torch; "])
-def test_gpu_says_first_where_operators_run(pytorch: str, place: str, imports: str) -> None:
-    asked = f"{imports}from gpu_kernels.magics.report import look; print(look())"
+def test_gpu_says_first_where_operators_run_before_and_after_pytorch_is_imported(
+    pytorch: str, place: str
+) -> None:
+    looks = "print('look', look(), sep='\\n')"
+    asked = f"from gpu_kernels.magics.report import look; {looks}; import torch; {looks}"
     done = places.run(pytorch, place, "-c", asked)
-    assert done.stdout.splitlines()[1] == WHAT_RUNS_WHERE, done.stderr
+    before, after = done.stdout.split("look\n")[1:]
+    assert before.splitlines()[1] == after.splitlines()[1] == WHAT_RUNS_WHERE, done.stderr
 
 
 def test_the_text_of_a_full_slice_says_what_each_process_has(pytorch: str) -> None:

@@ -43,6 +43,12 @@ distributed.destroy_process_group()
 """
 
 
+@pytest.fixture(params=["straight", "forwarded"])
+def place(request: pytest.FixtureRequest) -> str:
+    """Those libraries have no part in how operands come to the processor, mapped or copied."""
+    return str(request.param)
+
+
 def pinned() -> list[str]:
     return sorted(set(re.findall(r"^([a-z0-9-]+)==", PINS.read_text(), re.MULTILINE)))
 
