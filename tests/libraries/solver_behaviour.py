@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import subprocess
 import sys
@@ -14,13 +15,14 @@ import numpy as np
 from cuda.bindings import driver
 
 from tests.libraries.on_device import OnDevice, batch_of, pointer
-from tests.libraries.solver_results import Solver, long, positive, start
+from tests.libraries.solver_results import Solver, SparseSolver, long, parts_of, positive, start
 
 what, path = sys.argv[1:]
 start()
 lib = Solver(path)
 N = 4
 NOT_READY = 600
+EXECUTION_FAILED = 6
 room, info = lib.room, lib.info
 
 
@@ -48,6 +50,17 @@ def misfits() -> dict[str, int]:
         set_tolerance = lib.library.cusolverDnXgesvdjSetTolerance
         said[f"tolerance {name}"] = set_tolerance(settings, ctypes.c_double(tolerance))
     said["sweeps"] = lib.library.cusolverDnXgesvdjSetMaxSweeps(settings, -1)
+    of_polar = (lib.params, 1, 2, long(N), long(N), 0, a, long(N), 0, tau, 0, a, long(N), 0, a, long(N), 0)
+    rooms = (room, ctypes.c_size_t(1), None, ctypes.c_size_t(1))
+    said["neither economical nor not"] = lib.status("Xgesvdp", *of_polar, *rooms, info, ctypes.byref(count))
+    said["no place for an answer"] = lib.status(
+        "Xgesvdp", *of_polar[:2], 0, *of_polar[3:], *rooms, info, None
+    )
+    sparse, parts = SparseSolver(path), parts_of(np.eye(N, dtype="float32"), np.ones(N, "float32"))
+    said["order of columns"] = sparse.solve("S", N, parts, 4)[0]
+    assert sparse.cusparse.cusparseSetMatType(sparse.descriptor, 1) == 0
+    said["a matrix that is not general"] = sparse.solve("S", N, parts, 0)[0]
+    assert not parts[4].get().any()
     reflectors = (2, N, N, a, N, tau, ctypes.byref(count))
     said["room of more columns than rows"] = lib.status("Sorgqr_bufferSize", *reflectors)
     said["room to nowhere"] = lib.status("Spotrf_bufferSize", 0, N, a, N, None)
@@ -181,6 +194,54 @@ def no_numbers() -> dict[str, int]:
                 assert lib.codes() == [31 if name == "Sgesvdj" else 30]  # by rotations: n + 1
                 assert np.isnan(s.get()).all()
     return {"ended": ended}
+
+
+def solving(offsets: list[int], indices: list[int]) -> dict[str, int]:
+    parts = parts_of(np.eye(N, dtype="float32"), np.ones(N, "float32"))
+    parts[1].put(np.array(offsets, "int32"))
+    parts[2].put(np.array(indices, "int32"))
+    status, _ = SparseSolver(path).solve("S", N, parts, 1)
+    assert status == EXECUTION_FAILED  # it waits for its answer, and so is told at once
+    return after(0)
+
+
+def high_column() -> dict[str, int]:
+    return solving([0, 1, 2, 3, 4], [0, 1, 1 << 30, 3])
+
+
+def going_back() -> dict[str, int]:
+    return solving([0, 3, 2, 3, 4], [0, 1, 2, 3])
+
+
+def changing() -> dict[str, bool]:
+    """Another stream writes offsets and indices while they are read: numbers, or a fault."""
+    n, codes, stop = 2000, set(), threading.Event()
+    parts = parts_of(np.eye(n, dtype="float32") + np.eye(n, k=40, dtype="float32"), np.ones(n, "float32"))
+    own, (_, other) = SparseSolver(path), driver.cuStreamCreate(1)
+    _, mine = driver.cuStreamCreate(1)
+    assert own.library.cusolverSpSetStream(own.handle, ctypes.c_void_p(int(mine))) == 0
+    # Right ones, those of a wider matrix, which takes more to work in, and wrong ones.
+    wider = parts_of(np.eye(n, dtype="float32") + np.eye(n, k=1900, dtype="float32"), np.ones(n, "float32"))
+    arrays = [(part[1].array, np.resize(part[2].array, parts[2].array.size)) for part in (parts, wider)]
+    arrays.append(tuple(np.full_like(each, -77) for each in arrays[0]))
+
+    def write() -> None:
+        driver.cuCtxPushCurrent(driver.cuDevicePrimaryCtxRetain(0)[1])
+        for step in itertools.count():
+            for on, array in zip(parts[1:3], arrays[(0, 1, 0, 1, 2)[step % 5]], strict=True):
+                driver.cuMemcpyHtoDAsync(on.address, array.ctypes.data, array.nbytes, other)
+            if driver.cuStreamSynchronize(other)[0] or stop.is_set():
+                return
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    for _ in range(40):
+        codes.add((own.solve("S", n, parts, 1)[0], int(driver.cuStreamSynchronize(mine)[0])))
+        if any(error for _, error in codes):
+            break
+    stop.set()
+    writer.join()
+    return {"ended": codes <= {(0, 0), (6, 700), (0, 700), (3, 1), (3, 0), (6, 1)}}
 
 
 def refused(status: int) -> dict[str, int]:
@@ -423,6 +484,12 @@ def handles() -> dict[str, int]:
         "of a stream": lib.library.cusolverDnSetStream(other, None),
     }
     assert potrf(lib.handle, *given) == 0
+    own = SparseSolver(path)
+    said["of the sparse part"] = potrf(own.handle, *given)
+    own.handle, stream = lib.handle, ctypes.c_void_p()
+    said["of the dense part"] = own.solve("S", N, (a, info, info, a, a), 0)[0]
+    said["whose stream is asked for"] = lib.library.cusolverSpGetStream(lib.handle, ctypes.byref(stream))
+    assert lib.library.cusolverDnGetStream(lib.handle, ctypes.byref(stream)) == 0
     return said
 
 

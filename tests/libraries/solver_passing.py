@@ -9,7 +9,7 @@ import sys
 from cuda.bindings import driver
 
 from tests.libraries.on_device import start
-from tests.libraries.solver_results import Solver, long
+from tests.libraries.solver_results import Solver, SparseSolver, long
 
 start()
 lib = Solver(sys.argv[1])
@@ -63,6 +63,29 @@ values = (1, 3, 7, 5, a, 8, 50, w, 4, pivots, 9, 60, a, 10, 70)
 passed["CgesvdaSize"] = said(*values, 2)
 passed["Cgesvda"] = said(*values, 500, info, "(nil)", 2)
 assert int(driver.cuCtxSynchronize()[0]) == 0
+
+# Reduction to tridiagonal form.
+sizes = (1, 6, at(a), 7, at(w), at(pivots), at(info))
+assert lib.status("Zhetrd", *sizes, None, 1, at(info + 64)) == 0
+passed["ZhetrdSize"] = said(1, 6, a, 7, w, pivots, info)
+passed["Zhetrd"] = said(1, 6, a, 7, w, pivots, info, 640, info + 64)
+
+# What the library writes on the host is there when the call returns.
+error, code = ctypes.c_double(), ctypes.c_int()
+given = (1, 1, long(9), long(7), 5, at(a), long(11), 1, at(w), 5, at(pivots), long(12), 5, at(w), long(13), 5)
+rooms = (None, size(1), None, size(1))
+assert lib.status("Xgesvdp", lib.params, *given, *rooms, at(info), ctypes.byref(error)) == 0
+passed["Xgesvdp"] = said(1, 1, 9, 7, 5, a, 11, 1, w, 5, pivots, 12, 5, w, 13, 5, 77, 0, info)
+passed["error"] = error.value
+
+own = SparseSolver(sys.argv[1])
+assert own.cusparse.cusparseSetMatIndexBase(own.descriptor, 1) == 0
+real, place = ctypes.c_float(0.25), ctypes.byref(code)
+assert own.library.cusolverSpSetStream(own.handle, ctypes.c_void_p(int(stream))) == 0
+given = (at(a), at(w), at(pivots), at(info), real, 2, at(a + 64), place)
+assert own.library.cusolverSpCcsrlsvqr(own.handle, 8, 21, own.descriptor, *given) == 0
+passed["Ccsrlsvqr"] = said(8, 21, 1, a, w, pivots, info, "0.25", 2, a + 64)
+passed["singularity"] = code.value
 
 # What is not wanted has no address, whatever the program says.
 sizes = (0, 0, 5, 4, at(a), 6, at(w), ctypes.c_void_p(64), 6, ctypes.c_void_p(128), 6)

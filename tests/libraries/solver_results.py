@@ -4,9 +4,11 @@ far each is from what it is to be, by function."""
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -435,9 +437,111 @@ def paired(columns: np.ndarray, values: np.ndarray) -> np.ndarray:
     return vectors
 
 
+def reflected(a: np.ndarray, tau: np.ndarray, fill: int) -> np.ndarray:
+    """The product of the reflectors that a reduction to tridiagonal form leaves beside the diagonals."""
+    n = len(a)
+    q = np.eye(n, dtype="complex128")
+    for i in range(n - 1) if fill == 0 else reversed(range(n - 1)):
+        v = np.zeros(n, "complex128")
+        if fill == 0:
+            v[i + 1], v[i + 2 :] = 1, a[i + 2 :, i]
+        else:
+            v[i], v[:i] = 1, a[:i, i + 1]
+        q = q @ (np.eye(n) - tau[i] * np.outer(v, v.conj()))
+    return q
+
+
+def tridiagonal(lib: Solver) -> Found:
+    for letter, kind in LETTERS.items():
+        name = name_of(letter, "sytrd", "hetrd")
+        for n, fill in ((1, 0), (8, 0), (8, 1), (40, 1)):
+            lead, a = n + GAP, mirrored(random(kind, n, n), fill, True).astype(kind)
+            on, tau = half(np.asfortranarray(a), fill), OnDevice(np.zeros(max(n - 1, 1), kind))
+            d, e = (OnDevice(np.zeros(size, REAL[letter])) for size in (n, max(n - 1, 1)))
+            sizes = (fill, n, on, lead, d, e, tau)
+            count = lib.elements(name, *sizes)
+            assert lib.status(name, *sizes, lib.room, count, lib.info) == 0
+            assert lib.codes() == [0]
+            beside = e.get()[: n - 1]
+            t = np.diag(d.get()) + np.diag(beside, 1) + np.diag(beside, -1)
+            q = reflected(inner(on), tau.get(), fill)
+            yield name, apart(q @ t @ q.conj().T, a)
+
+
+def polar(lib: Solver) -> Found:
+    for letter, kind in LETTERS.items():
+        real, number = REAL[letter], TYPES[kind]
+        for (m, n), economical in itertools.product(((1, 1), (9, 5), (20, 20), (5, 9)), range(2)):
+            few, a, error = min(m, n), random(kind, m, n), ctypes.c_double(-1)
+            left, right = (few, few) if economical else (m, n)
+            on, s = spaced(a), OnDevice(np.zeros(few, real))
+            u, v = spaced(np.zeros((m, left), kind)), spaced(np.zeros((n, right), kind))
+            sizes = (lib.params, 1, economical, long(m), long(n), number, on, long(m + GAP), TYPES[real], s)
+            sizes += (number, u, long(m + GAP), number, v, long(n + GAP), number)
+            rooms = lib.rooms("Xgesvdp", *sizes)
+            assert lib.status("Xgesvdp", *sizes, *rooms, lib.info, ctypes.byref(error)) == 0
+            # What it has changed is there when it returns: nothing.
+            assert (lib.codes(), error.value) == ([0], 0)
+            yield f"{letter}gesvdp", apart(s.get(), np.linalg.svd(a, compute_uv=False))
+            whole = inner(u)[:, :few] * s.get() @ inner(v)[:, :few].conj().T
+            yield f"{letter}gesvdp vectors", apart(whole, a)
+
+
+class SparseSolver:
+    """The sparse part of a library, whose matrices cuSPARSE's library describes."""
+
+    def __init__(self, path: str) -> None:
+        self.library = ctypes.CDLL(path)
+        self.cusparse = ctypes.CDLL(str(Path(path).with_name("libcusparse.so.12")))
+        self.handle, self.descriptor = ctypes.c_void_p(), ctypes.c_void_p()
+        assert self.library.cusolverSpCreate(ctypes.byref(self.handle)) == 0
+        assert self.cusparse.cusparseCreateMatDescr(ctypes.byref(self.descriptor)) == 0
+
+    def solve(
+        self, letter: str, n: int, parts: tuple[OnDevice, ...], reorder: int, tolerance: float = 1e-6
+    ) -> tuple[int, int]:
+        """Its status, and where it has found no pivot. Parts: values, offsets, indices, b and x."""
+        real = ctypes.c_float if letter in "SC" else ctypes.c_double
+        values, offsets, indices, b, x = map(pointer, parts)
+        singularity, count = ctypes.c_int(-2), parts[2].array.size
+        given = (values, offsets, indices, b, real(tolerance), reorder, x, ctypes.byref(singularity))
+        call = getattr(self.library, f"cusolverSp{letter}csrlsvqr")
+        return int(call(self.handle, n, count, self.descriptor, *given)), singularity.value
+
+
+def parts_of(a: np.ndarray, b: np.ndarray, base: int = 0) -> tuple[OnDevice, ...]:
+    """A matrix by rows, a right-hand side, and room for the solution."""
+    rows, columns = np.nonzero(a)
+    offsets = np.searchsorted(rows, np.arange(len(a) + 1)) + base
+    indices = (columns + base).astype("int32")
+    arrays = (a[rows, columns], offsets.astype("int32"), indices, b, np.zeros_like(b))
+    return tuple(map(OnDevice, arrays))
+
+
+def sparse(lib: Solver) -> Found:
+    own = SparseSolver(lib.library._name)
+    generator = np.random.default_rng(5)
+    for letter, kind in LETTERS.items():
+        for n, reorder in itertools.product((1, 30, 120), range(4)):
+            a = np.where(generator.random((n, n)) < 3 / n, random(kind, n, n), 0)
+            a = (a[generator.permutation(n)] + 3 * np.eye(n)[generator.permutation(n)]).astype(kind)
+            base, b = reorder % 2, random(kind, n)
+            assert own.cusparse.cusparseSetMatIndexBase(own.descriptor, base) == 0
+            parts = parts_of(a, b, base)
+            assert own.solve(letter, n, parts, reorder) == (0, -1)
+            yield f"{letter}csrlsvqr", apart(a @ parts[4].get(), b)
+            a[:, n // 2] = 0
+            status, singularity = own.solve(letter, n, parts_of(a, b, base), reorder)
+            assert status == 0
+            assert singularity == n // 2 if reorder == 0 else 0 <= singularity < n
+
+
 GROUPS = {
     each.__name__: each
-    for each in (cholesky, lu, orthogonal, symmetric, eigenvalues, singular, approximate, any_eigenvalues)
+    for each in (
+        *(cholesky, lu, orthogonal, symmetric, eigenvalues, singular, approximate, any_eigenvalues),
+        *(tridiagonal, polar, sparse),
+    )
 }
 
 

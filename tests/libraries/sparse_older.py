@@ -151,6 +151,35 @@ def orders(lib: Sparse) -> Found:
         yield f"csrsort along {base}", apart(along.get(), np.arange(count))
 
 
+def tridiagonal(lib: Sparse) -> Found:
+    size = ctypes.c_size_t()
+    for letter, kind in LETTERS.items():
+        for m, n in ((3, 1), (17, 4)):
+            below, on, above = (random(kind, m) for _ in range(3))
+            on[m // 2] = 0  # which wants an exchange of rows
+            a = np.diag(wide(on)) + np.diag(wide(below[1:]), -1) + np.diag(wide(above[:-1]), 1)
+            given, b = tuple(map(OnDevice, (below, on, above))), random(kind, m + 2, n)
+            for name in ("gtsv2", "gtsv2_nopivot"):
+                changed = OnDevice(b)
+                lib(f"{letter}{name}_bufferSizeExt", m, n, *given, changed, m + 2, ctypes.byref(size))
+                lib(f"{letter}{name}", m, n, *given, changed, m + 2, lib.room)
+                assert (changed.get()[m:] == b[m:]).all()
+                yield f"{letter}{name} {kind} {m}", apart(a @ wide(changed.get()[:m]), b[:m])
+        m, batch, apart_ = 9, 3, 11
+        diagonals = [random(kind, batch, apart_).copy(order="C") for _ in range(3)]
+        diagonals[1] += 4
+        x, given = random(kind, batch, apart_).copy(order="C"), tuple(map(OnDevice, diagonals))
+        changed = OnDevice(x)
+        lib(f"{letter}gtsv2StridedBatch_bufferSizeExt", m, *given, changed, batch, apart_, ctypes.byref(size))
+        lib(f"{letter}gtsv2StridedBatch", m, *given, changed, batch, apart_, lib.room)
+        found = changed.get()
+        assert (found[:, m:] == x[:, m:]).all()
+        for i in range(batch):
+            below, on, above = (wide(each[i, :m]) for each in diagonals)
+            a = np.diag(on) + np.diag(below[1:], -1) + np.diag(above[:-1], 1)
+            yield f"{letter}gtsv2StridedBatch {kind} {i}", apart(a @ wide(found[i, :m]), x[i, :m])
+
+
 if __name__ == "__main__":
     group, path = sys.argv[1:]
     start()

@@ -157,6 +157,10 @@ lib("XcoosortByColumn", 5, 6, 7, *places, None)
 passed["SortByColumn"] = ["5", "6", "7", *memory_of]
 lib("Xcsrsort", 5, 6, 7, is_, *places, None)
 passed["SortRows"] = ["5", "6", "7", text.replace("m:", "m:t0:"), *memory_of]
+lib("Zgtsv2", 7, 2, *places, at_b, 9, None)
+passed["Tridiagonal"] = ["7", "2", *memory_of, hex(b), "9"]
+lib("Sgtsv2StridedBatch", 7, *places, at_b, 3, 8, None)
+passed["TridiagonalBatch"] = ["7", *memory_of, hex(b), "3", "8"]
 assert int(driver.cuCtxSynchronize()[0]) == 0
 
 wrong = made("CreateDnVec", long(7), 1 << 33, F64)

@@ -112,6 +112,21 @@ def test_what_is_beside_the_slices_is_the_processs_not_each_slices(budget) -> No
     budget.library.slice_end(other.handle)
 
 
+def test_a_call_that_learns_that_it_takes_more_stands_in_line_without_what_it_had(budget) -> None:
+    _, other = budget.call(200 * MIB, session=2)
+    answer, call = budget.call(40 * MIB)
+    assert (answer, budget.slice.left()) == (RESERVED, SLICE - 240 * MIB)
+    assert call.reserve(100 * MIB) == IN_LINE
+    assert budget.slice.left() == SLICE - 200 * MIB
+    other.end()
+    assert call.woken()
+    # It begins anew, and goes on with what it was woken for.
+    for bytes_ in (40 * MIB, 100 * MIB):
+        assert call.reserve(bytes_) == RESERVED
+        assert budget.slice.left() == SLICE - 100 * MIB
+    call.end()
+
+
 def test_what_can_never_fit_is_refused_at_once_and_holds_up_nobody(budget) -> None:
     _, first = budget.call(200 * MIB)
     for bytes_ in (SLICE + 1, 2**64 - 1):

@@ -34,6 +34,9 @@ def tolerance(function: str) -> float:
         ("singular", 24),
         ("approximate", 8),
         ("any_eigenvalues", 12),
+        ("tridiagonal", 4),
+        ("polar", 8),
+        ("sparse", 4),
     ],
 )
 def test_results_are_what_they_say(environment, group, functions) -> None:
@@ -51,7 +54,7 @@ def test_the_library_of_cuda_12_computes_the_same(environment) -> None:
 def test_what_does_not_fit_is_refused_and_changes_nothing(environment) -> None:
     said, _ = behaviour(environment, "misfits")
     assert set(said.values()) == {INVALID_VALUE}
-    assert len(said) == 15
+    assert len(said) == 19
 
 
 def test_what_is_not_done_is_refused_by_name(environment) -> None:
@@ -77,6 +80,8 @@ def test_what_is_not_done_is_refused_by_name(environment) -> None:
         ("foreign_matrix", "cusolverDnSpotrfBatched: A has 64 bytes at "),
         ("wrong_pivots", "cusolverDnSgetrs: pivot 1073741824 is no row"),
         ("pivots_of_nothing", "cusolverDnSgetrs: pivot 0 is no row"),
+        ("high_column", "cusolverSpScsrlsvqr: A.indices has 1073741824 (from 0), and there are 4"),
+        ("going_back", "cusolverSpScsrlsvqr: A.offsets go from 3 to 2, and there are 4 entries"),
         ("half_a_block", "cusolverDnXsytrs: pivot -4 is no row"),
     ],
 )
@@ -86,6 +91,12 @@ def test_what_would_leave_the_slice_is_a_fault_and_one_line_says_whose(place, wh
         said, told = behaviour(env | {"PYTHONPATH": python_path()}, what)
     assert said == {"status": 0, "after": ILLEGAL_ADDRESS}
     assert words in told
+
+
+@pytest.mark.parametrize("place", ["straight", "forwarded"])
+def test_what_is_changed_while_it_is_read_leads_nowhere(place) -> None:
+    with PLACES[place](1) as process, process() as env:
+        assert behaviour(env | {"PYTHONPATH": python_path()}, "changing")[0] == {"ended": True}
 
 
 def test_what_is_no_number_ends_in_a_result_or_a_code(environment) -> None:

@@ -47,7 +47,9 @@ def test_results_are_what_they_say(environment, group, count) -> None:
     assert {name: far for name, far in worst.items() if far > tolerance(name)} == {}
 
 
-@pytest.mark.parametrize(("group", "count"), [("blocks", 48), ("systems", 289), ("sums", 8), ("orders", 16)])
+@pytest.mark.parametrize(
+    ("group", "count"), [("blocks", 48), ("systems", 289), ("sums", 8), ("orders", 16), ("tridiagonal", 28)]
+)
 def test_the_older_functions_are_what_they_say(environment, group, count) -> None:
     """Blocks by rows and by columns, transposes, triangles, index bases: the difference."""
     worst, _ = run(environment, "sparse_older.py", group)

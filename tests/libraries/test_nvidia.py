@@ -167,6 +167,8 @@ def test_nvidias_cusolver_is_given_what_the_program_passed_and_room_of_the_slice
     passed, recorded = json.loads(done.stdout), (tmp_path / "log").read_text()
     assert passed.pop("outside") == [0, INVALID_VALUE]
     assert passed.pop("refused") == [0, NOT_SUPPORTED]
+    assert (passed.pop("error"), passed.pop("singularity")) == (0.125, 5)
+    assert words(recorded, "SparseStream") == [["own"]]
     assert passed.pop("too much on the host") == [0, OUT_OF_MEMORY]
     for name, values in passed.items():
         assert words(recorded, name) == [values], name

@@ -25,6 +25,7 @@ _TYPES = {
 }
 _LENGTHS = {"size", "count", "step", "lead"}  # of 64 bits in the form that has them
 _MEMORY = {"in": "kRead", "out": "kWrite", "change": "kChange", "optional": "kChange", "within": "kChange"}
+_MEMORY |= {"answer": "kWrite"}
 _PLACED = {"given": "kRead", "result": "kWrite", "state": "kChange"}
 _PARAMETER = re.compile(r"^(?P<kind>\w+)(?:\[(?P<type>[^\]]+)\])?:(?P<name>[\w.]+)(?:=(?P<extent>.+))?$")
 _CONDITIONS = ("valid(", "supported(")
@@ -345,6 +346,8 @@ def _export(family: Family, function: Function, symbol: str, wide: bool) -> str:
             count = re.sub(r"one\(\)", "1", re.sub(r"exactly\((\d+)\)", r"\1", parameter.extent))
             access = _PLACED[parameter.kind]
             later.append(f"    call.placed(message.{name}, {name}, {element}, {count}, Access::{access});\n")
+        elif parameter.kind == "answer":
+            later.append(f"    call.answer(message.{name}, {name}, {element});\n")
         elif parameter.kind == "info":
             later.append(f"    call.info({name});\n")
         elif parameter.kind in _SETTINGS:
@@ -360,8 +363,9 @@ def _export(family: Family, function: Function, symbol: str, wide: bool) -> str:
         else:
             lines.append(f"    message.{name} = {name};\n")
     lines += later
+    fetches = placed or any(parameter.kind == "answer" for parameter in family.parameters)
     lines.append(
-        f"    return call.{'send_and_fetch' if placed else 'send'}(&message, sizeof message);\n}}\n\n"
+        f"    return call.{'send_and_fetch' if fetches else 'send'}(&message, sizeof message);\n}}\n\n"
     )
     return "".join(lines)
 
@@ -436,6 +440,8 @@ def _passed(parameter: Parameter, wide: bool) -> str:
         return "&info"
     if parameter.kind == "scalar":
         return f"call.scalar(m.{parameter.name})"
+    if parameter.kind == "answer":
+        return f"call.answer(m.{parameter.name})"
     if parameter.kind in _SETTINGS:
         return f'call.settings("{parameter.kind.capitalize()}", m.{parameter.name})'
     if parameter.kind in _ROOMS:
@@ -471,7 +477,11 @@ def _nvidia(family: Family, function: Function, symbol: str, wide: bool) -> str:
         )
     types = ", ".join(["void*", *(_type_in_c(parameter, wide) for parameter in family.given)])
     passed = ", ".join(["call.handle", *(_passed(parameter, wide) for parameter in family.given)])
-    lines.append(f'        return call.invoke<int({types})>("{symbol}", {passed});\n')
+    invoked = f'call.invoke<int({types})>("{symbol}", {passed})'
+    answers = [p for p in family.parameters if p.kind == "answer"]
+    for p in answers:
+        invoked = f"call.write_answer({invoked}, m.{p.name}, bytes_of({_element(family, p)}))"
+    lines.append(f"        return {invoked};\n")
     return "".join(lines)
 
 
@@ -502,7 +512,9 @@ def main(library: str, folder: str) -> None:
         "_nvidia.inc": nvidia,
     }
     for suffix, make in made.items():
-        Path(folder, library + suffix).write_text(make(library, families))
+        path, text = Path(folder, library + suffix), make(library, families)
+        if not path.exists() or path.read_text() != text:  # else all that includes it would be built anew
+            path.write_text(text)
 
 
 if __name__ == "__main__":

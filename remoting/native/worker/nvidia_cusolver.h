@@ -14,8 +14,21 @@ class HostMemory;
 // Gives memory of the slice for the stream's calls to work in.
 using MakeRoom = std::function<CUresult(uint64_t bytes, uint64_t& address)>;
 
-// `arguments` was looked at. What the library works in on the host is the worker's own memory.
-CUresult invoke_cusolver(uint16_t function, const void* arguments, void* library, void* handle,
-                         CUstream stream, const MakeRoom& make_room, HostMemory& host_memory);
+// What a call works with beside its message.
+struct CusolverCall {
+    void* library;
+    void* handle;  // of the part that the function is of
+    CUstream stream;
+    MakeRoom make_room;
+    HostMemory& host_memory;  // where the library works in the worker's own
+    // Work of the stream: so many bytes of a value, 4 or 8, at an address of the device.
+    std::function<CUresult(uint64_t address, uint64_t value, size_t bytes)> write;
+};
+
+// What makes a handle for it.
+const char* cusolver_create(uint16_t function);
+
+// `arguments` was looked at.
+CUresult invoke_cusolver(uint16_t function, const void* arguments, const CusolverCall& call);
 
 }  // namespace worker

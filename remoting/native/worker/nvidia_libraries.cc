@@ -103,7 +103,7 @@ CUresult write_in(const Context& context, CUstream stream, uint64_t address, uin
 }
 
 // By GkLibrary, of those with handles.
-constexpr const char* kCreate[] = {"cublasCreate_v2", "cublasLtCreate", "cusolverDnCreate", "cudnnCreate",
+constexpr const char* kCreate[] = {"cublasCreate_v2", "cublasLtCreate", nullptr, "cudnnCreate",
                                    "cusparseCreate"};
 static_assert(std::size(kCreate) == kGkCufft);
 
@@ -256,7 +256,7 @@ void* NvidiaLibraries::borrow(const Session& session, const Kind& kind, void* li
         }
     }
     void* handle = nullptr;
-    status = invoke_named(library, kCreate[std::get<1>(kind)], &handle);
+    status = invoke_named(library, std::get<1>(kind).data(), &handle);
     if (!handle) give_back(session, kind, nullptr);
     return handle;
 }
@@ -335,7 +335,9 @@ CUresult NvidiaLibraries::call_with(Context& context, CUstream stream, const GkL
         const CUresult done = NvidiaGenerators::get().call(context, library, stream, head, arguments);
         return done == CUDA_ERROR_LAUNCH_FAILED ? fault_of(context, stream) : done;
     }
-    const Kind kind{context.device(), head.library, head.major};
+    const bool is_cusolver = head.library == kGkCusolver;  // which has a kind of handle for each of its parts
+    const Kind kind{context.device(), is_cusolver ? cusolver_create(head.function) : kCreate[head.library],
+                    head.major};
     int status = cublas::kSuccess;
     void* const handle = borrow(context.session(), kind, library, status);
     if (!handle) return status == cublas::kNotSupported ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_OUT_OF_MEMORY;
@@ -352,9 +354,12 @@ CUresult NvidiaLibraries::invoke_with(Context& context, CUstream stream, const G
         address = room.address;
         return result;
     };
+    const auto write = [&](uint64_t address, uint64_t value, size_t size) {
+        return write_in(context, stream, address, value, size);
+    };
     if (head.library == kGkCusolver) {
-        return invoke_cusolver(head.function, arguments, library, handle, stream, make_room,
-                               context.worker().host_memory);
+        return invoke_cusolver(head.function, arguments,
+                               {library, handle, stream, make_room, context.worker().host_memory, write});
     }
     if (head.library == kGkCusparse) {
         return invoke_cusparse(
@@ -362,10 +367,7 @@ CUresult NvidiaLibraries::invoke_with(Context& context, CUstream stream, const G
             {library, handle, stream, head.scalars_on_device != 0, make_room,
              [&](uint64_t bytes, uint64_t& address) { return allocate_in_slice(context, bytes, address); },
              [&](uint64_t address) { context.session().free_in(stream, address); },
-             [&](uint64_t address, uint64_t count) { return context.accessible(address, count); },
-             [&](uint64_t address, uint64_t value, size_t size) {
-                 return write_in(context, stream, address, value, size);
-             }});
+             [&](uint64_t address, uint64_t count) { return context.accessible(address, count); }, write});
     }
     Workspace workspace;
     const CUresult error = workspace_for(context, stream, head, workspace);

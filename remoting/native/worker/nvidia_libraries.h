@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <tuple>
 #include <vector>
@@ -46,8 +47,8 @@ class NvidiaLibraries {
     };
 
   private:
-    // Of a handle of NVIDIA's: its device, library and major version.
-    using Kind = std::tuple<uint8_t, uint16_t, uint8_t>;
+    // Of a handle of NVIDIA's: its device, what makes it, and the library's major version.
+    using Kind = std::tuple<uint8_t, std::string_view, uint8_t>;
     // A stream of a session on a device; the thread, where it is the thread's own.
     using Place = std::tuple<const Session*, uint8_t, CUstream, std::thread::id>;
 

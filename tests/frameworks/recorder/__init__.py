@@ -29,7 +29,7 @@ PROGRAMS: Mapping[str, tuple[Path, ...]] = {
         *(OURS / f"jax_{name}.py" for name in ("training", "refusals")),
     ),
     "tensorflow": (
-        *(OURS / f"tensorflow_{name}.py" for name in ("operations", "refusals")),
+        *(OURS / f"tensorflow_{name}.py" for name in ("operations", "linear_algebra")),
         OURS / "keras_training.py",
     ),
     "pytorch": (HERE / "pytorch_operators.py",),

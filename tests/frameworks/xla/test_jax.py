@@ -52,7 +52,7 @@ def test_a_convolution_that_wants_cudnn_is_as_on_the_cpu(python, environment, cp
 def test_what_needs_nvidias_libraries_is_an_exception(python, environment) -> None:
     said = run(python, "jax_refusals.py", environment)
     assert said["refused"].pop("convolution") == ""
-    assert len(said["refused"]) == 3
+    assert len(said["refused"]) == 1
     assert all(said["refused"].values()), said["refused"]
     assert said["goes on"] == 20
 

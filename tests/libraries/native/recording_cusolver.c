@@ -3,6 +3,7 @@
 #include "recording.h"
 
 static int objects;
+static int descriptor_base;
 
 EXPORT cusolverDnCreate(void** handle) {
     *handle = (void*)0x3000;
@@ -114,6 +115,65 @@ EXPORT cusolverDnCgesvdaStridedBatched(void* handle, int job, int rank, int m, i
                   A, lda, strideA, (void*)S, strideS, U, ldu, strideU, V, ldv, strideV, count, (void*)info,
                   (void*)residuals, batch);
 }
+EXPORT cusolverDnZhetrd_bufferSize(void* handle, int fill, int n, const void* A, int lda, const double* D,
+                                   const double* E, const void* tau, int* count) {
+    *count = 640;
+    return record("ZhetrdSize %d %d %p %d %p %p %p", fill, n, A, lda, (void*)D, (void*)E, tau);
+}
+EXPORT cusolverDnZhetrd(void* handle, int fill, int n, void* A, int lda, double* D, double* E, void* tau,
+                        void* work, int count, int* info) {
+    return record("Zhetrd %d %d %p %d %p %p %p %d %p", fill, n, A, lda, (void*)D, (void*)E, tau, count,
+                  (void*)info) ||
+           !work;
+}
+EXPORT cusolverDnXgesvdp_bufferSize(void* handle, void* params, int job, int economical, int64_t m, int64_t n,
+                                    int Atype, const void* A, int64_t lda, int Stype, const void* S, int Utype,
+                                    const void* U, int64_t ldu, int Vtype, const void* V, int64_t ldv,
+                                    int compute, size_t* bytes, size_t* host) {
+    *bytes = 77;
+    *host = 0;
+    return params != (void*)0x3100;
+}
+EXPORT cusolverDnXgesvdp(void* handle, void* params, int job, int economical, int64_t m, int64_t n, int Atype,
+                         void* A, int64_t lda, int Stype, void* S, int Utype, void* U, int64_t ldu, int Vtype,
+                         void* V, int64_t ldv, int compute, void* work, size_t bytes, void* host_work,
+                         size_t host, int* info, double* error) {
+    *error = 0.125;
+    return record("Xgesvdp %d %d %ld %ld %d %p %ld %d %p %d %p %ld %d %p %ld %d %zu %zu %p", job, economical,
+                  (long)m, (long)n, Atype, A, (long)lda, Stype, S, Utype, U, (long)ldu, Vtype, V, (long)ldv,
+                  compute, bytes, host, (void*)info);
+}
+
+/* The sparse part has handles of its own, and descriptors of cuSPARSE's, which NVIDIA's library needs. */
+EXPORT cusolverSpCreate(void** handle) {
+    *handle = (void*)0x3300;
+    return 0;
+}
+EXPORT cusolverSpSetStream(void* handle, void* stream) {
+    return record("SparseStream %s", stream ? "own" : "default") || handle != (void*)0x3300;
+}
+EXPORT cusparseCreateMatDescr(void** to) {
+    *to = (void*)0x3400;
+    ++objects;
+    return 0;
+}
+EXPORT cusparseSetMatIndexBase(void* descriptor, int base) {
+    descriptor_base = base;
+    return descriptor != (void*)0x3400;
+}
+EXPORT cusparseDestroyMatDescr(void* descriptor) {
+    --objects;
+    return descriptor != (void*)0x3400;
+}
+EXPORT cusolverSpCcsrlsvqr(void* handle, int m, int nnz, void* descriptor, const void* values,
+                           const int* offsets, const int* indices, const void* b, float tolerance, int reorder,
+                           void* x, int* singularity) {
+    *singularity = 5;
+    return record("Ccsrlsvqr %d %d %d %p %p %p %p %g %d %p", m, nnz, descriptor_base, values, (void*)offsets,
+                  (void*)indices, b, (double)tolerance, reorder, x) ||
+           handle != (void*)0x3300 || descriptor != (void*)0x3400;
+}
+
 /* The library may refuse what it does not do. */
 EXPORT cusolverDnSpotrs(void) {
     return 9;

@@ -304,6 +304,21 @@ EXPORT cusparseXcsrsort(void* handle, int rows, int columns, int entries, Descri
                         void* room) {
     return record("SortRows %d %d %d %s %p %p %p", rows, columns, entries, is->text, p, i, along) || !handle || !room;
 }
+EXPORT cusparseZgtsv2_bufferSizeExt(void* handle, int m, int n, void* dl, void* d, void* du, void* B, int ldb, size_t* bytes) {
+    *bytes = 82;
+    return !handle || m != 7 || n != 2 || !dl || !d || !du || !B || ldb != 9;
+}
+EXPORT cusparseZgtsv2(void* handle, int m, int n, void* dl, void* d, void* du, void* B, int ldb, void* room) {
+    return record("Tridiagonal %d %d %p %p %p %p %d", m, n, dl, d, du, B, ldb) || !handle || !room;
+}
+EXPORT cusparseSgtsv2StridedBatch_bufferSizeExt(void* handle, int m, void* dl, void* d, void* du, void* x, int batch, int apart,
+                                                size_t* bytes) {
+    *bytes = 83;
+    return !handle || m != 7 || !dl || !d || !du || !x || batch != 3 || apart != 8;
+}
+EXPORT cusparseSgtsv2StridedBatch(void* handle, int m, void* dl, void* d, void* du, void* x, int batch, int apart, void* room) {
+    return record("TridiagonalBatch %d %p %p %p %p %d %d", m, dl, d, du, x, batch, apart) || !handle || !room;
+}
 
 /* The library may refuse what it does not do. The descriptors of earlier calls are gone: this one's are alone. */
 EXPORT cusparseScatter(void* handle, Descriptor* x, Descriptor* y) {

@@ -29,27 +29,29 @@ template <>
 struct Lapack<float> {
     GK_FOR_SOLVER(GK_SOLVER, s)
     GK_FOR_WORKER(GK_WORKER, s)
-    GK_WORKER(s, orgqr) GK_WORKER(s, ormqr) GK_WORKER(s, syevd) GK_WORKER(s, sygvd)
+    GK_WORKER(s, orgqr) GK_WORKER(s, ormqr) GK_WORKER(s, sytrd) GK_WORKER(s, syevd) GK_WORKER(s, sygvd)
 };
 template <>
 struct Lapack<double> {
     GK_FOR_SOLVER(GK_SOLVER, d)
     GK_FOR_WORKER(GK_WORKER, d)
-    GK_WORKER(d, orgqr) GK_WORKER(d, ormqr) GK_WORKER(d, syevd) GK_WORKER(d, sygvd)
+    GK_WORKER(d, orgqr) GK_WORKER(d, ormqr) GK_WORKER(d, sytrd) GK_WORKER(d, syevd) GK_WORKER(d, sygvd)
 };
 template <>
 struct Lapack<std::complex<float>> {
     GK_FOR_SOLVER(GK_SOLVER, c)
     GK_FOR_WORKER(GK_WORKER, c)
     GK_WORKER_AS(c, ungqr, orgqr)
-    GK_WORKER_AS(c, unmqr, ormqr) GK_WORKER_AS(c, heevd, syevd) GK_WORKER_AS(c, hegvd, sygvd)
+    GK_WORKER_AS(c, hetrd, sytrd) GK_WORKER_AS(c, unmqr, ormqr) GK_WORKER_AS(c, heevd, syevd)
+        GK_WORKER_AS(c, hegvd, sygvd)
 };
 template <>
 struct Lapack<std::complex<double>> {
     GK_FOR_SOLVER(GK_SOLVER, z)
     GK_FOR_WORKER(GK_WORKER, z)
     GK_WORKER_AS(z, ungqr, orgqr)
-    GK_WORKER_AS(z, unmqr, ormqr) GK_WORKER_AS(z, heevd, syevd) GK_WORKER_AS(z, hegvd, sygvd)
+    GK_WORKER_AS(z, hetrd, sytrd) GK_WORKER_AS(z, unmqr, ormqr) GK_WORKER_AS(z, heevd, syevd)
+        GK_WORKER_AS(z, hegvd, sygvd)
 };
 
 // A matrix of the slice, copied without gaps. Without an address it is one of zeros that nothing is written
@@ -618,6 +620,22 @@ CUresult run(xsytrs& m, Type, Work& work) {
     });
 }
 
+CUresult run(sytrd& m, Type type, Work& work) {
+    return of_type(type, [&]<typename T>(T) {
+        const LapackRoom room = room_of_reflectors(m.n, m.n);
+        require_an_end<T>(work, 4 * cubed(m.n) / 3);
+        reserve<T>(work, {area(m.n, m.n), area(m.n, 3)}, room);
+        LapackMemory<T> memory(room);
+        Own<T> a(m.A, m.n, m.n, m.lda), tau = own_vector<T>(m.tau, less(m.n));
+        Own<Real<T>> d = own_vector<Real<T>>(m.D, m.n), e = own_vector<Real<T>>(m.E, less(m.n));
+        const lapack_int info =
+            Lapack<T>::sytrd(LAPACK_COL_MAJOR, fill_letter(m.uplo), m.n, a.data(), a.lead(), d.data(),
+                             e.data(), tau.data(), memory.numbers(), memory.count());
+        a.store(), d.store(), e.store(), tau.store();
+        put_info(m.info, 0, info);
+    });
+}
+
 CUresult run(syevd& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
         LapackMemory<T> memory = memory_for_eigenvalues<T>(m, work);
@@ -680,6 +698,16 @@ CUresult run(gesvdj& m, Type type, Work& work) {
         LapackMemory<T> memory = memory_for_singular_vectors<T>(job, m.m, m.n, work);
         const Decomposition<T> to = nth_of<T>(m, 0, 0, 0, 0, 0);
         put_info(m.info, 0, singular_vectors(to, job, m.m, m.n, std::min(m.m, m.n), memory));
+    });
+}
+// By polar decomposition on a GPU, which changes values that are nearly 0: `error` says by how much.
+CUresult run(xgesvdp& m, Type, Work& work) {
+    return of_type(as_type(m.Atype), [&]<typename T>(T) {
+        const char job = vectors_letter(m.jobz, m.economical);
+        LapackMemory<T> memory = memory_for_singular_vectors<T>(job, m.m, m.n, work);
+        const Decomposition<T> to = nth_of<T>(m, 0, 0, 0, 0, 0);
+        put_info(m.info, 0, singular_vectors(to, job, m.m, m.n, std::min(m.m, m.n), memory));
+        *at<double>(m.error) = 0;
     });
 }
 CUresult run(gesvdj_batched& m, Type type, Work& work) {

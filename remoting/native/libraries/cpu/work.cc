@@ -14,6 +14,10 @@ std::string mib(uint64_t bytes) {
 
 void Work::reserve(uint64_t bytes) {
     if (has_room_) throw std::logic_error("a call reserves once");
+    reserve_again(bytes);
+}
+
+void Work::reserve_again(uint64_t bytes) {
     switch (slice_.reserve(slice_.user, bytes)) {
         case kGkRoomIsThere:
             has_room_ = true;

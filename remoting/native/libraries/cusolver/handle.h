@@ -1,10 +1,12 @@
-// The handles of cuSOLVER's dense part, and its objects: in the program's process.
+// The handles of cuSOLVER, and its objects: in the program's process.
 #pragma once
 
 #include <cuda.h>
 
 #include <atomic>
+#include <mutex>
 
+#include "driver.h"
 #include "handles.h"
 #include "operands.h"
 
@@ -12,7 +14,12 @@ namespace cusolver {
 
 struct Handle {
     std::atomic<CUstream> stream{nullptr};
+    std::mutex scratch_mutex;
+    libraries::Scratch scratch;
 };
+// Of the dense part, and of the sparse one: none serves the other.
+struct DenseHandle : Handle {};
+struct SparseHandle : Handle {};
 // Settings that choose between algorithms, of which there is one.
 struct Params {};
 

@@ -16,12 +16,20 @@ constexpr int kRoom = 1;
 }  // namespace
 
 OwnCall::OwnCall(const void* handle, uint16_t function, bool wide)
-    : handle_(::cusolver::all_of<::cusolver::Handle>().find(handle)), function_(function), wide_(wide) {}
+    : OwnCall(::cusolver::all_of<::cusolver::DenseHandle>().find(handle), function, wide) {}
+
+OwnCall::OwnCall(std::shared_ptr<::cusolver::Handle> handle, uint16_t function, bool wide)
+    : handle_(std::move(handle)), function_(function), wide_(wide) {}
 
 void OwnCall::settings(Settings& to, const void* settings) {
     const auto found = ::cusolver::all_of<Settings>().find(settings);
     if (found) to = *found;
     invalid_ |= !found;
+}
+
+void OwnCall::answer(uint64_t& to, void* at, Type type) {
+    invalid_ |= !at;
+    answers_.add(to, at, bytes_of(type), Access::kWrite);
 }
 
 int OwnCall::send(void* message, size_t bytes) {
@@ -38,15 +46,26 @@ int OwnCall::submit(const void* message, size_t bytes) const {
     const libraries::Callee callee{kGkCusolver, function_, CUSOLVER_MAJOR, wide_};
     const CUresult result = libraries::post(handle_->stream, callee, message, bytes);
     if (result == CUDA_ERROR_NOT_SUPPORTED) return library_unsupported(name_of(function_));
-    if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) return library_unsupported("cuSOLVER in a captured stream");
+    if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+        return library_unsupported("cuSOLVER in a captured stream");
     return ::cusolver::meaning(result);
+}
+
+int OwnCall::send_and_fetch(void* message, size_t bytes) {
+    if (!handle_ || invalid_) return send(message, bytes);
+    if (!libraries::driver()) return ::cusolver::kNotInitialized;
+    const std::lock_guard lock(handle_->scratch_mutex);
+    int status = ::cusolver::kSuccess;
+    const CUresult result =
+        answers_.around(handle_->scratch, handle_->stream, [&] { return send(message, bytes); }, status);
+    return status != ::cusolver::kSuccess ? status : ::cusolver::meaning(result);
 }
 
 namespace {
 
 // kSuccess where there is an answer.
 int may_answer(const void* handle, const char* function, Fit fit, bool has_place) {
-    if (!::cusolver::all_of<::cusolver::Handle>().find(handle)) return ::cusolver::kNotInitialized;
+    if (!::cusolver::all_of<::cusolver::DenseHandle>().find(handle)) return ::cusolver::kNotInitialized;
     if (fit == Fit::invalid || !has_place) return ::cusolver::kInvalidValue;
     return fit == Fit::fits ? ::cusolver::kSuccess : library_unsupported(function);
 }

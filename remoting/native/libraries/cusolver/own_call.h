@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "handle.h"
+#include "host_values.h"
 #include "operands.h"
 
 #define MATHS_EXPORT extern "C" __attribute__((visibility("default")))
@@ -14,9 +15,14 @@ namespace maths::cusolver {
 class OwnCall {
   public:
     OwnCall(const void* handle, uint16_t function, bool wide);
+    OwnCall(std::shared_ptr<::cusolver::Handle> handle, uint16_t function, bool wide);
 
     void settings(Settings& to, const void* settings);
+    // A result that the program takes on the host, and the ends know on the device alone.
+    void answer(uint64_t& to, void* at, Type type);
     int send(void* message, size_t bytes);
+    // The same for a function with answers: they are there when it returns.
+    int send_and_fetch(void* message, size_t bytes);
 
   private:
     int submit(const void* message, size_t bytes) const;
@@ -25,6 +31,7 @@ class OwnCall {
     const uint16_t function_;
     const bool wide_;
     bool invalid_ = false;
+    libraries::HostValues answers_;
 };
 
 // How much a program is to bring for a function to work in: the ends bring their own.

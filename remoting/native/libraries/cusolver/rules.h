@@ -14,13 +14,18 @@ constexpr bool is_job(int64_t value) {
 constexpr int64_t smaller(int64_t a, int64_t b) {
     return std::min(a, b);
 }
+// What lies beside a diagonal.
+constexpr int64_t less(int64_t n) {
+    return n > 0 ? n - 1 : 0;
+}
 // What matrices of a batch are apart that lie without gaps.
 constexpr int64_t times(int64_t a, int64_t b) {
     int64_t result = 0;
     return __builtin_mul_overflow(a, b, &result) ? INT64_MAX : result;
 }
 
-// Singular vectors as a letter asks for them: all (A), as many as there are values (S), in A's place (O), none (N).
+// Singular vectors as a letter asks for them: all (A), as many as there are values (S), in A's place (O),
+// none (N).
 constexpr bool is_letter(int64_t letter) {
     return letter == 'A' || letter == 'S' || letter == 'O' || letter == 'N';
 }
@@ -45,6 +50,11 @@ constexpr Extent wanted(int64_t job, Extent extent) {
 // Eigenvalues of any matrix: complex numbers, or real parts and then imaginary ones.
 constexpr int64_t parts(int64_t type, int64_t as, int64_t n) {
     return is_complex(as) == is_complex(type) && !is_complex(type) ? times(n, 2) : n;
+}
+
+// cusparseIndexBase_t.
+constexpr bool is_base(int64_t value) {
+    return value == 0 || value == 1;
 }
 
 constexpr bool is_lapack(int64_t type) {

@@ -8,10 +8,6 @@ extern "C" {
 #endif
 int standin_create(void** handle);
 int standin_destroy(void* handle);
-int standin_set_stream(void* handle, void* stream);
-int standin_get_stream(void* handle, void** stream);
-int standin_set_mode(void* handle, int mode);
-int standin_get_mode(void* handle, int* mode);
 int standin_version(int* version);
 int standin_version_of(void* handle, int* version);
 int standin_property(int part, int* value);
@@ -27,22 +23,6 @@ const char* standin_text(int status);
 #define ROLE_destroy(name)              \
     LIBRARY_NAME name(void* handle) {   \
         return standin_destroy(handle); \
-    }
-#define ROLE_setstream(name)                       \
-    LIBRARY_NAME name(void* handle, void* stream) { \
-        return standin_set_stream(handle, stream); \
-    }
-#define ROLE_getstream(name)                         \
-    LIBRARY_NAME name(void* handle, void** stream) { \
-        return standin_get_stream(handle, stream);   \
-    }
-#define ROLE_setmode(name)                      \
-    LIBRARY_NAME name(void* handle, int mode) { \
-        return standin_set_mode(handle, mode);  \
-    }
-#define ROLE_getmode(name)                       \
-    LIBRARY_NAME name(void* handle, int* mode) { \
-        return standin_get_mode(handle, mode);   \
     }
 #define ROLE_version(name)              \
     LIBRARY_NAME name(int* version) {   \

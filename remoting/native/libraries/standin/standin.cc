@@ -1,5 +1,4 @@
 // The handles and the version of a library that computes nothing. CMakeLists.txt says which library it is.
-#include <atomic>
 #include <string>
 
 #include "handles.h"
@@ -12,32 +11,11 @@ enum Status : int { kSuccess = 0, kNotInitialized = 1, kAllocFailed = 2, kInvali
 
 constexpr int kVersion[] = {LIBRARY_VERSION};
 
-// Threads may use one at once.
-struct Handle {
-    std::atomic<void*> stream{nullptr};
-    std::atomic<int> mode{0};
-};
+struct Handle {};
 
 libraries::Handles<Handle>& handles() {
     static auto* const all = new libraries::Handles<Handle>;  // never destroyed: exit handlers may call
     return *all;
-}
-
-template <typename Value>
-int get(const void* handle, std::atomic<Value> Handle::* member, Value* value) {
-    const auto found = handles().find(handle);
-    if (!found) return kNotInitialized;
-    if (!value) return kInvalidValue;
-    *value = (*found).*member;
-    return kSuccess;
-}
-
-template <typename Value>
-int set(const void* handle, std::atomic<Value> Handle::* member, Value value) {
-    const auto found = handles().find(handle);
-    if (!found) return kNotInitialized;
-    (*found).*member = value;
-    return kSuccess;
 }
 
 }  // namespace
@@ -50,22 +28,6 @@ extern "C" int standin_create(void** handle) {
 
 extern "C" int standin_destroy(void* handle) {
     return handles().remove(handle) ? kSuccess : kNotInitialized;
-}
-
-extern "C" int standin_set_stream(void* handle, void* stream) {
-    return set(handle, &Handle::stream, stream);
-}
-
-extern "C" int standin_get_stream(void* handle, void** stream) {
-    return get(handle, &Handle::stream, stream);
-}
-
-extern "C" int standin_set_mode(void* handle, int mode) {
-    return set(handle, &Handle::mode, mode);
-}
-
-extern "C" int standin_get_mode(void* handle, int* mode) {
-    return get(handle, &Handle::mode, mode);
 }
 
 extern "C" int standin_version(int* version) {

@@ -16,7 +16,8 @@ CallBudget::Answer CallBudget::reserve(uint64_t bytes, Place& place) {
     using State = Place::State;
     if (bytes > place.account_.all() && bytes > kBeside) return Answer::too_large;
     std::unique_lock lock(mutex_);
-    if (place.bytes_ != bytes) give_back(place);
+    const bool has_room = place.state_ == State::in_slice || place.state_ == State::beside;
+    if (has_room ? place.bytes_ < bytes : place.bytes_ != bytes) give_back(place);
     if (place.state_ == State::out) {
         place.bytes_ = bytes;
         place.state_ = State::in_line;

@@ -51,7 +51,8 @@ class CallBudget {
         Place& operator=(const Place&) = delete;
 
         // What can never fit, and what does not fit while no other call has anything, is refused. A call that
-        // asks again for as much has what it was woken for.
+        // asks again for as much has what it was woken for; one that asks for more has given back what it
+        // had, and one that asks for less keeps it.
         Answer reserve(uint64_t bytes) { return budget_.reserve(bytes, *this); }
         // Gives back its room, and its place in line.
         void leave() { budget_.leave(*this); }
