@@ -106,6 +106,36 @@ os.kill(os.getpid(), signal.SIGKILL)
     software.check("c = Cuda()\nc.copy_in(c.allocate(4), b'next')\nc.synchronize()\n")
 
 
+@pytest.mark.parametrize("flags", [0, 1])
+def test_a_wait_does_not_wait_for_other_sessions_of_the_lease(software: Client, flags: int) -> None:
+    """Whose kernel never ends, in a stream of either kind; one's own work is waited for."""
+    of_session = """
+from tests.forwarding.device_text import ALL
+c, stream = Cuda(), U64()
+assert c.status("cuStreamCreate", ctypes.byref(stream), UINT(FLAGS)) == SUCCESS
+""".replace("FLAGS", str(flags))
+    endless = """
+c.launch(c.kernel(c.library_of(ALL), "spin"), stream=stream.value)
+c.status("cuStreamQuery", stream)
+print("spins", flush=True)
+sys.stdin.readline()
+"""
+    waits = """
+def waits():
+    of_stream = [c.status("cuStreamSynchronize", U64(0)), c.status("cuStreamQuery", U64(0))]
+    return [c.status("cuCtxSynchronize"), *of_stream]
+print(waits())
+c.launch(c.kernel(c.library_of(ALL), "print"), [UINT(5)], stream=stream.value)
+print(waits(), c.status("cuStreamQuery", stream))
+"""
+    with software.start(of_session + endless) as other:
+        assert other.stdout
+        assert other.stdout.readline() == "spins\n"
+        out = software.check(of_session + waits)
+        other.kill()
+    assert out == "[0, 0, 0]\n0 0 5\n[0, 0, 0] 0\n"
+
+
 def test_where_kernels_cannot_be_stopped_alone_a_second_interrupt_ends_the_worker(client: Client) -> None:
     printed, errors = run_and_interrupt(
         client,

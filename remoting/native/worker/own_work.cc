@@ -71,17 +71,31 @@ void OwnWork::stream_ends(CUstream stream) {
     if (end) left_.push_back(end);
 }
 
-CUresult OwnWork::wait(uint8_t device) {
-    const NewsKept kept(worker_.driver);
+CUresult OwnWork::look(uint8_t device, Part part, Look look) {
+    const Driver& driver = worker_.driver;
+    const NewsKept kept(driver);
     std::vector<CUstream> streams;
+    std::vector<Mark> ends;
+    bool is_marked = true;
     session_.streams.each([&](const OnDevice<CUstream>& stream) {
-        if (stream.device == device) streams.push_back(stream.handle);
+        unsigned flags = 0;
+        if (part == Part::blocking) invoke(driver.cuStreamGetFlags, stream.handle, &flags);
+        const bool concerned = !(flags & CU_STREAM_NON_BLOCKING);
+        if (stream.device != device || !concerned) return;
+        // Another lane may destroy the stream as soon as this returns: only the software GPU finds that out.
+        Mark end;
+        if (driver.software) {
+            streams.push_back(stream.handle);
+        } else if (record(end, stream.handle) == CUDA_SUCCESS) {
+            ends.push_back(std::move(end));
+        } else {
+            is_marked = false;
+        }
     });
     mark_default(device);
-    std::vector<Mark> ends;
     {
         const std::lock_guard lock(mutex_);
-        ends = left_;
+        ends.insert(ends.end(), left_.begin(), left_.end());
         ends.push_back(defaults_[device]);
         for (const auto& [thread, mark] : threads_) {
             if (thread.second == device) ends.push_back(mark);
@@ -91,12 +105,15 @@ CUresult OwnWork::wait(uint8_t device) {
     const auto note = [&result](CUresult one) {
         if (result == CUDA_SUCCESS) result = one;
     };
-    for (const CUstream stream : streams) note(invoke(worker_.driver.cuStreamSynchronize, stream));
+    const auto of_stream = look == Look::wait ? driver.cuStreamSynchronize : driver.cuStreamQuery;
+    const auto of_mark = look == Look::wait ? driver.cuEventSynchronize : driver.cuEventQuery;
+    for (const CUstream stream : streams) note(invoke(of_stream, stream));
     for (const Mark& end : ends) {
-        if (end) note(invoke(worker_.driver.cuEventSynchronize, end.get()));
+        if (end) note(invoke(of_mark, end.get()));
     }
     // The driver has no room for a mark.
-    if (pending_[device].load()) note(invoke(worker_.driver.cuCtxSynchronize));
+    if (pending_[device].load()) note(invoke(of_stream, CU_STREAM_LEGACY));
+    if (!is_marked) note(invoke(driver.cuCtxSynchronize));
     return result;
 }
 

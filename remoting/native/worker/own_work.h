@@ -1,6 +1,6 @@
 // What of the work in the lease's contexts is one session's. Sessions share a context a GPU and its default
 // stream, so who waits for the whole context waits for kernels of others, which may never end. A session's
-// end waits for this instead.
+// end waits for this instead, and so do its program's waits where it is not alone (synchronize.cc).
 //
 // Own streams are waited for as they are. In the default stream the end of a session's work is marked by an
 // event, which must come before what others submit, since it waits for all that came before it: so a session
@@ -41,8 +41,12 @@ class OwnWork {
     void stream_ends(CUstream stream);
     // Another session is about to submit.
     void mark_default(uint8_t device);
-    // Waits; the first error of the work. What is the program's to be told stays (NewsKept).
-    CUresult wait(uint8_t device);
+    // Of all, or of what an operation of the default stream comes after: waits, or answers NOT_READY where it
+    // has not ended; the first error of the work. What is the program's to be told stays (NewsKept).
+    enum class Part { all, blocking };
+    enum class Look { wait, ask };
+    CUresult look(uint8_t device, Part part, Look look);
+    CUresult wait(uint8_t device) { return look(device, Part::all, Look::wait); }
 
     // A lane's thread ends.
     void thread_ends();
