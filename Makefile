@@ -12,6 +12,7 @@
 # make operators        PyTorch's whole database of operators, straight and forwarded (some minutes)
 # make gpu-conformance  the same on this machine's NVIDIA GPU
 # make sanitizers       the native code under sanitizers
+# make lower-bounds     the quick tests, and a kernel out of a wheel, with the lowest versions that are allowed
 # make bench            the benchmarks
 # make docs             the documentation as a site, in build/site
 # make wheel            what others install, in build/wheel (WHEELS=build/wheel: another folder)
@@ -33,7 +34,7 @@ LAB := gpu_kernels/labextension
 READY := .venv/.ready remoting/lib/.built hub_config/proxy/node_modules/.ready $(LAB)/node_modules/.ready
 NATIVE_SOURCES := $(shell find remoting/native -type f -not -name '*.md' 2>/dev/null)
 
-.PHONY: help demo up quick test full ready ready-full conformance frameworks frameworks-all operators gpu-conformance sanitizers bench docs wheel
+.PHONY: help demo up quick test full ready ready-full conformance frameworks frameworks-all operators gpu-conformance sanitizers bench docs wheel lower-bounds
 .DELETE_ON_ERROR:
 
 help:
@@ -70,6 +71,20 @@ wheel: $(READY) build/packaging/.ready
 	@PATH="$(CURDIR)/build/packaging/bin:$$PATH" auditwheel repair --plat auto --strip --exclude 'libcuda.so*' --exclude 'libnvidia-*.so*' \
 	  -w $(WHEELS) $(WHEELS)/unrepaired/*.whl 2>$(WHEELS)/auditwheel.log || { cat $(WHEELS)/auditwheel.log >&2; exit 1; }
 	@$(PY) -m benchmarks.wheel $(WHEELS)/gpu_kernels-*.whl
+
+# With the lowest version that pyproject.toml allows of each requirement, and what tests need beside those.
+LOWEST := build/lower-bounds
+UV := build/packaging/bin/uv pip
+lower-bounds: $(READY) build/packaging/.ready
+	@rm -rf $(LOWEST)
+	@build/packaging/bin/uv venv --quiet --seed --python $(PY) $(LOWEST)
+	@$(UV) compile --quiet --resolution lowest-direct --all-extras --python $(LOWEST)/bin/python --no-header \
+	  -o $(LOWEST)/lowest.txt pyproject.toml
+	@sed -n '/^# development/,$$p' requirements/all.in > $(LOWEST)/tools.in
+	@$(UV) install --quiet --python $(LOWEST)/bin/python -r $(LOWEST)/lowest.txt -r $(LOWEST)/tools.in
+	@echo "$(CURDIR)" > "$$(echo $(LOWEST)/lib/python3*/site-packages)/project.pth"
+	@$(LOWEST)/bin/python -m pytest -n $(TEST_PROCESSES) -m quick $(PYTEST_ARGS)
+	@$(LOWEST)/bin/python -m pytest $(PYTEST_ARGS) tests/repository/test_installed_wheel.py -k 'not lab'
 
 # PyTorch comes from the package index and is large: where it cannot be had, its tests skip and say so.
 ready-full: ready

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -59,9 +59,8 @@ class Register(Model):
     address: str = Field(max_length=255, pattern=ADDRESS, description="`tcp://HOST:PORT` or `unix:///PATH`")
     version: Text64
     gpus: list[OfferedGpu] = Field(max_length=MOST_GPUS)
-    fences_after: Seconds = Field(
+    fences_after: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = Field(
         0.0,
-        le=1e6,
         description="Seconds without an acknowledged report after which it has killed its workers by itself; "
         "0 promises nothing",
     )
