@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -218,22 +218,58 @@ OPERANDS: dict[str, Callable[[str], str]] = {
 }
 
 
+DECLARED = """
+.reg .pred %p<4>; .reg .b16 %h<4>; .reg .b32 %r<4>; .reg .b64 %rd<4>;
+.reg .f32 %f<4>; .reg .f64 %fd<4>; .reg .b128 %q<4>;
+.shared .align 16 .b8 shared[64]; .local .align 16 .b8 mine[64];
+ld.param.u64 %rd2, [in];
+"""
+
+
+def statements(form: Form, opcodes: Iterable[tuple[str, dict[str, str]]], guard: str = "") -> list[str]:
+    """Each of the opcodes once, with operands that it may have."""
+    lines = []
+    for opcode, words in opcodes:
+        shown = generic(form, words) if not form.pick else OPERANDS.get(form.pick, lambda _: "")(opcode)
+        lines.append(f"{guard}{opcode} {shown};")
+    return lines
+
+
 def kernel(name: str, form: Form, opcodes: list[tuple[str, dict[str, str]]]) -> str:
     """A kernel that has each of the opcodes once, where no lane goes: it is to load, and means nothing."""
     lines = [
-        f".visible .entry {name}(.param .u64 in) {{",
-        ".reg .pred %p<4>; .reg .b16 %h<4>; .reg .b32 %r<4>; .reg .b64 %rd<4>;",
-        ".reg .f32 %f<4>; .reg .f64 %fd<4>; .reg .b128 %q<4>;",
-        ".shared .align 16 .b8 shared[64]; .local .align 16 .b8 mine[64];",
-        "ld.param.u64 %rd2, [in];",
+        f".visible .entry {name}(.param .u64 in) {{{DECLARED}",
         "setp.ne.u64 %p3, %rd2, 0;",
         "@%p3 bra END;",
         "TARGETS: .branchtargets END;",
+        *statements(form, opcodes),
+        "END: ret;",
+        "}",
     ]
-    for opcode, words in opcodes:
-        shown = generic(form, words) if not form.pick else OPERANDS.get(form.pick, lambda _: "")(opcode)
-        lines.append(f"{opcode} {shown};")
-    return "\n".join([*lines, "END: ret;", "}"])
+    return "\n".join(lines)
+
+
+# Registers that instructions write, with what they hold before, and how a lane's is stored.
+HELD = {"%r1": "b32", "%h1": "b16", "%rd1": "b64", "%f1": "f32", "%fd1": "f64"}
+
+
+def guarded_kernel(name: str, forms: list[Form]) -> str:
+    """All opcodes under a guard that no lane has; `in` gets what registers hold then, 8 bytes each."""
+    lines = [
+        f".visible .entry {name}(.param .u64 in) {{{DECLARED}",
+        "setp.eq.u64 %p0, %rd2, 0;",
+        "setp.eq.u64 %p1, %rd2, 0; setp.eq.u64 %p2, %rd2, 0;",
+        "mov.b128 %q1, {%rd2, %rd2};",
+        *(f"mov.{kind} {register}, {7 if kind[0] == 'b' else '7.0'};" for register, kind in HELD.items()),
+        "TARGETS: .branchtargets END;",
+    ]
+    for form in forms:
+        lines += statements(form, sample(form), "@%p0 ")
+    lines += [
+        f"st.global.{kind} [%rd2+{8 * place}], {reg};" for place, (reg, kind) in enumerate(HELD.items())
+    ]
+    lines += ["selp.b32 %r3, 1, 0, %p1;", f"st.global.b32 [%rd2+{8 * len(HELD)}], %r3;", "END: ret;", "}"]
+    return "\n".join(lines)
 
 
 HEAD = ".version 8.5\n.target sm_90\n.address_size 64\n.func called() { ret; }\n"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.softgpu.bench import Device, LinkError, handlers
-from tests.softgpu.instructions import HEAD, OPEN, TABLE, Form, kernel, loaded, sample, table
+from tests.softgpu.instructions import HEAD, OPEN, TABLE, Form, guarded_kernel, kernel, loaded, sample, table
 
 ROOT = Path(__file__).parents[3]
 
@@ -37,6 +38,18 @@ def test_every_form_is_taken(device: Device, mnemonic: str) -> None:
         kernel(f"k{number}", form, list(sample(form))) for number, form in enumerate(BY_MNEMONIC[mnemonic])
     ]
     device.load(HEAD + "\n".join(kernels))
+
+
+@pytest.mark.parametrize("mnemonic", [name for name in BY_MNEMONIC if name != "multimem"])
+def test_under_a_guard_that_no_lane_has_nothing_changes(device: Device, mnemonic: str) -> None:
+    module = device.load(HEAD + guarded_kernel("k", BY_MNEMONIC[mnemonic]))
+    memory = device.buffer(np.zeros(1024, np.uint64))
+    module(memory, grid=1, block=32)
+    got = memory.get()
+    memory.free()
+    real, double = np.float32(7).view(np.uint32), np.float64(7).view(np.uint64)
+    assert list(got[:6]) == [7, 7, 7, real, double, 0]
+    assert not got[6:].any()
 
 
 @pytest.mark.parametrize("mnemonic", CLOSED)
