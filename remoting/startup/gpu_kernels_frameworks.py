@@ -27,6 +27,8 @@ LIBRARIES = "GPU_KERNELS_LIBRARIES"
 """The folder of what stands for NVIDIA's maths libraries."""
 SET = "GPU_KERNELS_SET"
 """What was set here: a JSON object of variables and values."""
+TOLD = "told"
+"""There beside the variables, and true: the line about a release that was not tried was said."""
 FLAGS = "XLA_FLAGS"
 
 WITH_XLA = ("jaxlib", "tensorflow")
@@ -158,7 +160,7 @@ def make_ready(framework: str) -> None:
 
 def put(environ: MutableMapping[str, str], installed: Mapping[str, str]) -> None:
     """Set what the frameworks read. ``installed``: the packages of ``WITH_XLA`` that are, with versions."""
-    again = SET in environ
+    told = TOLD in _noted(environ)
     take_back(environ)
     values = dict(SETTINGS)
     if environ.get(CUDA_ROOT):
@@ -170,8 +172,8 @@ def put(environ: MutableMapping[str, str], installed: Mapping[str, str]) -> None
         ours[FLAGS] = " ".join(flags)
     for name, value in ours.items():
         environ[name] = " ".join(filter(None, (value, environ.get(name))))
-    environ[SET] = json.dumps(ours)
-    if untried and not again:
+    environ[SET] = json.dumps(ours | ({TOLD: True} if told or untried else {}))
+    if untried and not told:
         _tell(untried)
 
 

@@ -112,9 +112,14 @@ def test_a_release_that_was_not_tried_gets_no_flag_and_one_line(installed):
     assert line.endswith("Tried: jaxlib 1.0, tensorflow 2.0, tensorflow 3.0.")
 
 
-def test_the_line_is_said_once_in_a_tree_of_processes(capsys):
+@pytest.mark.parametrize("before", [{}, OF_PYTORCH])
+def test_the_line_is_said_once_in_a_tree_of_processes(before, capsys):
+    """By the first that imports it, whether PyTorch was imported before or not."""
     env: dict[str, str] = {}
+    if before:
+        add(env, before)
     put(env, {"jaxlib": "0.0"})
+    add(env, OF_PYTORCH)
     put(env, {"jaxlib": "0.0"})
     assert capsys.readouterr().err.count("gpu-kernels: jaxlib 0.0: ") == 1
     assert "XLA_FLAGS" not in env
