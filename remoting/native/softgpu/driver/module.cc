@@ -99,15 +99,20 @@ std::shared_ptr<Kernel> Library::kernel(uint32_t index) {
 }
 
 std::shared_ptr<Module> Library::module(Context& context) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (const auto known = modules_.find(context.id); known != modules_.end()) return known->second;
+    }
+    // Room for its variables may have to be waited for, perhaps for what another thread does with this
+    // library.
+    auto fresh = std::make_shared<Module>(context.shared_from_this(), program, shared_from_this());
     const std::lock_guard lock(mutex_);
-    auto& module = modules_[context.id];
-    if (!module) {
-        auto fresh = std::make_shared<Module>(context.shared_from_this(), program, shared_from_this());
+    const auto [place, first] = modules_.try_emplace(context.id, fresh);
+    if (first) {
         driver.handles.add(fresh);
         context.own(fresh->handle);
-        module = std::move(fresh);
     }
-    return module;
+    return place->second;
 }
 
 void Library::forget(const Context& context) {
