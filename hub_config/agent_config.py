@@ -15,6 +15,8 @@ c.AgentApp.controller = lab.controller_url
 c.AgentApp.token_file = str(services.agent_token_file(lab))
 c.AgentApp.listen = [f"tcp://{lab.address}:{lab.agent_port}"]
 c.AgentApp.state_dir = str(lab.state / "agent")
+# A real GPU of this machine would be of a class that no course has.
+c.AgentApp.device = "software"
 c.AgentApp.software_class = lab.gpu_class
 c.AgentApp.software_memory_mib = lab.gpu_memory_mib
 c.AgentApp.software_count = lab.gpus

@@ -51,7 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help=f"port for browsers; the five after it are used too (default: {PORT})",
     )
     parser.add_argument(
-        "--address", default="127.0.0.1", metavar="TEXT", help="a loopback address (default: 127.0.0.1)"
+        "--address", default="127.0.0.1", metavar="TEXT", help="an IPv4 loopback address (default: 127.0.0.1)"
     )
     parser.add_argument(
         "--memory",

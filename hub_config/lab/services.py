@@ -15,6 +15,7 @@ from gpu_kernels.hub_config.lab.settings import (
     Settings,
     python,
 )
+from gpu_kernels.remoting.environment import without_gpu
 from gpu_kernels.remoting.paths import NATIVE_VARIABLE
 
 AGENT = "lab"
@@ -50,11 +51,12 @@ def hub_command(configuration: Path = HUB_CONFIGURATION) -> list[str]:
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """What the hub and the agent get: this process's environment, without what belongs to another Jupyter.
+    """What the hub and the agent get: this process's environment, without what belongs to another Jupyter or
+    to a slice, in which a lab may be started too.
 
     Servers inherit PATH from the hub, so that `jupyter gpu` works in their terminals.
     """
-    kept = {name: value for name, value in os.environ.items() if not _belongs_elsewhere(name)}
+    kept = {name: value for name, value in without_gpu(os.environ).items() if not _belongs_elsewhere(name)}
     return {
         **kept,
         "PATH": f"{Path(python()).parent}:{kept.get('PATH', os.defpath)}",

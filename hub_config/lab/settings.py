@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import ipaddress
 import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from gpu_kernels.spawner.ports import free_port, is_free
@@ -33,8 +35,8 @@ class SettingsError(ValueError):
 class Settings:
     """One lab: a state folder and six ports on a loopback address.
 
-    `gpus`, `gpu_memory_mib` and `gpu_class` describe the software GPUs that the agent offers where NVML finds
-    no GPU. `servers_yield`: they go after hub, proxy and controller where processors are short, and after
+    `gpus`, `gpu_memory_mib` and `gpu_class` describe the software GPUs that the agent offers.
+    `servers_yield`: they go after hub, proxy and controller where processors are short, and after
     everything else on this machine. Durations are in seconds.
     """
 
@@ -85,9 +87,9 @@ class Settings:
         return cls.load(Path(path)) if path else cls.in_a_row(Path("state"), 8000)
 
     def save(self) -> Path:
-        self.file.write_text(
-            json.dumps({**dataclasses.asdict(self), "state": str(self.state)}, indent=2) + "\n"
-        )
+        text = json.dumps({**dataclasses.asdict(self), "state": str(self.state)}, indent=2)
+        with self.keeping_state():
+            self.file.write_text(text + "\n")
         return self.file
 
     def ports(self) -> dict[str, int]:
@@ -104,10 +106,10 @@ class Settings:
         """Raises SettingsError that names every port that somebody else has."""
         taken = [f"{port} ({what})" for what, port in self.ports().items() if not is_free(self.address, port)]
         if taken:
+            other = self.port + 1000 if self.port + 1005 < 65536 else self.port - 1000
             raise SettingsError(
                 f"Taken on {self.address}: port {', '.join(taken)}.\n"
-                f"Stop what listens there, or choose six other ports: --port {self.port + 1000} "
-                f"(make up PORT={self.port + 1000})"
+                f"Stop what listens there, or choose six other ports: --port {other} (make up PORT={other})"
             )
 
     @property
@@ -123,6 +125,10 @@ class Settings:
     @property
     def file(self) -> Path:
         return self.state / "lab.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.state / "lab.lock"
 
     @property
     def logs(self) -> Path:
@@ -141,24 +147,50 @@ class Settings:
         return str(self.state)
 
     def make_folders(self) -> None:
-        """The state folder is for its owner only: it holds keys, and notebooks of students."""
-        self.state.mkdir(parents=True, exist_ok=True)
-        self.state.chmod(0o700)
-        for folder in (self.logs, self.secrets, self.homes):
-            folder.mkdir(exist_ok=True)
-        self.secrets.chmod(0o700)
+        """The state folder is for its owner only: it holds keys, and notebooks of students. Raises
+        SettingsError if it is not a lab's to have."""
+        self.check_folder()
+        with self.keeping_state():
+            self.state.mkdir(parents=True, exist_ok=True)
+            self.lock.touch()
+            self.state.chmod(0o700)
+            for folder in (self.logs, self.secrets, self.homes):
+                folder.mkdir(exist_ok=True)
+            self.secrets.chmod(0o700)
+
+    def check_folder(self) -> None:
+        """Raises SettingsError, and changes nothing, where the state folder has what no lab has put there."""
+        with self.keeping_state(), contextlib.suppress(FileNotFoundError):
+            found = os.listdir(self.state)
+            if found and not {self.file.name, self.lock.name}.intersection(found):
+                raise SettingsError(
+                    f"{self.state} is not empty, and no lab's. Choose a new folder: --state other-folder "
+                    "(make up STATE=other-folder)"
+                )
+
+    @contextlib.contextmanager
+    def keeping_state(self) -> Iterator[None]:
+        """Makes an OSError of the block, which uses the state folder, a SettingsError."""
+        try:
+            yield
+        except OSError as error:
+            raise SettingsError(
+                f"The lab cannot keep its state in {self.state}: {error.strerror}. Choose another folder: "
+                "--state other-folder (make up STATE=other-folder)"
+            ) from error
 
 
 def require_loopback(address: str) -> None:
     """Demo passwords protect nothing: they are refused on every address that others can reach."""
     try:
-        loopback = ipaddress.ip_address(address).is_loopback
+        loopback = ipaddress.IPv4Address(address).is_loopback
     except ValueError:
-        loopback = address == "localhost"
+        loopback = False
     if not loopback:
         raise SettingsError(
             f"The demo lab does not listen on {address!r}: its logins are for trials on one machine.\n"
-            "Use 127.0.0.1, or write a configuration of your own with a real authenticator."
+            "Use an IPv4 loopback address such as 127.0.0.1, or write a configuration of your own with a "
+            "real authenticator."
         )
 
 

@@ -56,6 +56,8 @@ class Lab:
         self.agent: Process | None = None
         self.problems: list[str] = []
         """What the stop had to clean up by force; empty if everything ended by itself."""
+        self.stopping = False
+        """The stop has begun; who interrupts it leaves something behind."""
 
     def __enter__(self) -> Lab:
         try:
@@ -73,10 +75,15 @@ class Lab:
     def start(self) -> None:
         """Returns when a student could log in. Raises SettingsError or LabError with a text for people."""
         settings = self.settings
+        self.stopping = False
         proxy_command()
-        settings.make_folders()
-        self._take_lock()
+        settings.check_folder()
+        if settings.lock.exists():  # of another lab that runs, this is told before that its ports are taken
+            self._take_lock()
         settings.check_ports_free()
+        settings.make_folders()
+        if self._lock is None:
+            self._take_lock()
         settings.save()
         kernelspecs.install(prefix=services.jupyter_prefix(settings))
         self._say("starting JupyterHub, its proxy and the pool controller")
@@ -130,6 +137,7 @@ class Lab:
 
     def stop(self) -> None:
         """Stops everything, by force where it must, and never raises. Harmless when nothing runs."""
+        self.stopping = True
         if self.hub is not None and self.hub.is_alive():
             self._attempt("stop the servers", self.stop_servers)
             self._attempt("see all leases end", self.wait_for_leases)
@@ -186,7 +194,8 @@ class Lab:
         return [(user["name"], server) for user in users for server in user.get("servers", {})]
 
     def _take_lock(self) -> None:
-        lock = (self.settings.state / "lab.lock").open("w")
+        with self.settings.keeping_state():
+            lock = self.settings.lock.open("w")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
