@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
-import webbrowser
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from gpu_kernels.hub_config.lab import accounts
@@ -16,8 +16,7 @@ from gpu_kernels.hub_config.lab.processes import LabError
 from gpu_kernels.hub_config.lab.settings import Settings, SettingsError
 from gpu_kernels.hub_config.lab.supervisor import Lab
 
-GRAPHICAL = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
-"""Without one of these a browser would take the terminal."""
+SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
 def run(settings: Settings, *, browser: bool = False) -> int:
@@ -30,13 +29,13 @@ def run(settings: Settings, *, browser: bool = False) -> int:
             try:
                 with lab:
                     print(welcome(lab), flush=True)
-                    if browser and any(map(os.environ.get, GRAPHICAL)):
-                        webbrowser.open(settings.url)
+                    if browser:
+                        open_browser(settings.url)
                     while True:
                         lab.check_alive()
                         time.sleep(0.5)
             except KeyboardInterrupt:
-                pass
+                lab.stop()  # which has not begun if the signal came just before it
     except SettingsError as error:
         print(error, file=sys.stderr)
         return 2
@@ -46,6 +45,21 @@ def run(settings: Settings, *, browser: bool = False) -> int:
         return failed("not everything stopped by itself: " + "; ".join(lab.problems), lab)
     print("\nstopped; no process, no port and no lease is left")
     return 0
+
+
+def open_browser(url: str) -> None:
+    """Opens a browser if there is a screen, or if the user names one: another would take the terminal.
+
+    In a session of its own: a browser may run for as long as the lab, and is not for its Ctrl-C to end.
+    """
+    if os.environ.get("BROWSER") or sys.platform == "darwin" or any(map(os.environ.get, SCREENS)):
+        subprocess.Popen(
+            [sys.executable, "-m", "webbrowser", url],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
 
 def welcome(lab: Lab) -> str:
@@ -76,7 +90,8 @@ def failed(reason: str, lab: Lab) -> int:
 
 @contextmanager
 def stopped_by_signals(lab: Lab) -> Iterator[None]:
-    """The first SIGINT, SIGTERM or SIGHUP ends the block as a Ctrl-C does; the second ends all at once."""
+    """The first SIGINT, SIGTERM or SIGHUP ends the block as a Ctrl-C does, unless the lab stops already; the
+    second ends all at once. One that is ignored, as under `nohup`, stays so."""
     seen = False
 
     def on_signal(number: int, frame: FrameType | None) -> None:
@@ -85,11 +100,14 @@ def stopped_by_signals(lab: Lab) -> Iterator[None]:
             lab.abandon()
             os._exit(128 + number)
         seen = True
-        print("\nstopping (once more to stop at once) ...", file=sys.stderr, flush=True)
-        raise KeyboardInterrupt
+        with suppress(OSError):  # of a terminal that was closed
+            print("\nstopping (once more to stop at once) ...", file=sys.stderr, flush=True)
+        if not lab.stopping:
+            raise KeyboardInterrupt
 
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, on_signal) for number in signals}
+    heeded = [number for number in signals if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, on_signal) for number in heeded}
     try:
         yield
     finally:

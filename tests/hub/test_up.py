@@ -2,6 +2,7 @@
 stopped, and finds again, is in tests/repository/test_installed_wheel.py.
 """
 
+import fcntl
 import os
 import signal
 import socket
@@ -13,10 +14,11 @@ import psutil
 import pytest
 
 from gpu_kernels.hub_config.lab import accounts
-from gpu_kernels.hub_config.lab.processes import marked
+from gpu_kernels.hub_config.lab import up as up_module
+from gpu_kernels.hub_config.lab.processes import LabError, marked
 from gpu_kernels.hub_config.lab.settings import CONFIGURATION, SETTINGS_VARIABLE, Settings
 from gpu_kernels.hub_config.lab.student import Student
-from gpu_kernels.hub_config.lab.supervisor import Lab
+from gpu_kernels.hub_config.lab.supervisor import Lab, wait
 from gpu_kernels.spawner.ports import is_free
 from tests.native_build import ROOT
 
@@ -33,8 +35,13 @@ def ports_in_a_row():
     raise AssertionError("no six free ports in a row")
 
 
+def heed_signals():
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Up:
-    """The command as a child with a terminal's signals."""
+    """The command as a child with a terminal's signals, also where this process has none."""
 
     def __init__(self, state: Path, port: int, *extra: str, command=COMMAND, cwd=ROOT) -> None:
         self.settings = Settings.in_a_row(state, port)
@@ -53,6 +60,7 @@ class Up:
             stderr=subprocess.STDOUT,
             text=True,
             cwd=cwd,
+            preexec_fn=heed_signals,
         )
         self.output = ""
 
@@ -110,11 +118,51 @@ def test_a_taken_port_is_said_before_anything_starts(state):
     assert marked(up.settings.marker) == []
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0", "192.0.2.1", "::"])
-def test_an_address_that_others_reach_is_refused(state, address):
-    with Up(state, ports_in_a_row(), "--address", address) as up:
-        assert up.finish() == 2
-    assert "does not listen on" in up.output
+class FailsAndIsInterruptedWhileItStops(Lab):
+    def start_hub(self):
+        raise LabError("the hub fell")
+
+    def _sweep(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        super()._sweep()
+
+
+def test_a_signal_while_a_failed_lab_stops_neither_breaks_that_off_nor_hides_why(state, monkeypatch, capfd):
+    monkeypatch.setattr(up_module, "Lab", FailsAndIsInterruptedWhileItStops)
+    settings = Settings.on_free_ports(state)
+    assert up_module.run(settings) == 1
+    said = capfd.readouterr()
+    assert "stopping (once more" in said.err
+    assert "FAILED: the hub fell" in said.err
+    assert "no process" not in said.out
+    with settings.lock.open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_signal_that_is_ignored_stays_so(state):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with up_module.stopped_by_signals(Lab(Settings.on_free_ports(state))):
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+            assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_the_browser_has_a_session_of_its_own_and_says_nothing(tmp_path, monkeypatch, capfd):
+    browser, told = tmp_path / "browser", tmp_path / "told"
+    browser.write_text(
+        f"#!/bin/sh\necho noise; ps -o sid= -p $$ >{told}.part\n"
+        f"echo $1 >>{told}.part; mv {told}.part {told}\n"
+    )
+    browser.chmod(0o755)
+    monkeypatch.setenv("BROWSER", str(browser))
+    up_module.open_browser("http://127.0.0.1:8000")
+    wait(told.exists, SOON, "no browser was started")
+    session, url = told.read_text().split()
+    assert int(session) != os.getsid(0)
+    assert url == "http://127.0.0.1:8000"
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", ""])
