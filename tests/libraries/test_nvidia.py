@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -157,6 +158,67 @@ def test_a_server_whose_library_does_not_serve_says_why_and_what_to_do(native, t
     # A function that is missing is told at the first call that waits; the program goes on.
     assert done.stdout == ("801\n801\n" if there == "recording_cublas" else "1 None\n"), done.stderr
     assert done.stderr.count(LINES[there]) == 1, done.stderr
+
+
+LOOKS = {
+    "cublas": ("cublasCreate_v2", 13),
+    "cublasLt": ("cublasLtCreate", 13),
+    "cusolver": ("cusolverDnCreate", 12),
+    "cusparse": ("cusparseCreate", 12),
+    "cufft": ("cufftCreate", 12),
+    "curand": ("curandCreateGenerator", 10),
+}
+"""What asks a server for its library: the function, and the library's major version."""
+LOOK = """
+import ctypes, json, sys
+from cuda.bindings import driver
+driver.cuInit(0)
+driver.cuCtxPushCurrent(driver.cuDevicePrimaryCtxRetain(0)[1])
+for path, name in json.loads(sys.argv[1]):
+    made = ctypes.c_void_p()
+    print(getattr(ctypes.CDLL(path), name)(ctypes.byref(made), 100) != 0)
+"""
+VERSION = "int {name}GetProperty(int part, int *value) {{ *value = part ? 1 : 4; return 0; }}"
+WHYS = {
+    "missing": "this GPU server has no {file}: its admin installs NVIDIA's wheel of it, and names",
+    "no library": "has a {file} that cannot be loaded: its admin installs NVIDIA's wheel of it anew",
+    "another major": "{file} is another major version, 4.1.1: its admin installs",
+}
+
+
+@pytest.mark.parametrize("why", WHYS)
+def test_a_server_says_of_each_library_why_it_does_not_serve(native, tmp_path, why) -> None:
+    files = {name: f"lib{name}.so.{major}" for name, (_, major) in LOOKS.items()}
+    there, program = tmp_path / "there", tmp_path / "program.py"
+    there.mkdir()
+    program.write_text(LOOK)
+    if why == "another major":
+        source = "\n".join(VERSION.format(name=name) for name in LOOKS)
+        shared = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", there / "all.so"]
+        subprocess.run(shared, input=source, text=True, check=True)
+    for file in files.values() if why != "missing" else ():
+        if why == "no library":
+            (there / file).write_text("no library")
+        else:
+            shutil.copy(there / "all.so", there / file)
+    with MinimalAgent(
+        tmp_path, native.worker, native.recording_driver, options=("--libraries", str(there))
+    ) as agent:
+        asked = [
+            (str(native.folder / f"libraries/{major}" / files[name]), function)
+            for name, (function, major) in LOOKS.items()
+        ]
+        environment = agent.client_environment(native.client) | {"PYTHONPATH": python_path()}
+        done = subprocess.run(
+            [sys.executable, program, json.dumps(asked)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=200,
+        )
+    assert done.stdout.split() == ["True"] * len(LOOKS), done.stdout + done.stderr
+    for file in files.values():
+        assert done.stderr.count(WHYS[why].format(file=file)) == 1, done.stderr
 
 
 def test_nvidias_cusolver_is_given_what_the_program_passed_and_room_of_the_slice(
