@@ -39,9 +39,12 @@ def asked_for(wheel: zipfile.ZipFile, *extras: str) -> list[str]:
 
 
 def brought(requirements: Iterable[str]) -> list[Distribution]:
-    """What pip would install for these, of the distributions that are here."""
+    """What pip would install for these, of the distributions that are here. The lock has to name each of
+    these; what only they ask for may be another machine's.
+    """
     seen: dict[tuple[str, str], Distribution] = {}
     left = [*map(Requirement, requirements)]
+    asked = {canonicalize_name(each.name) for each in left}
     while left:
         wanted = left.pop()
         name = canonicalize_name(wanted.name)
@@ -51,6 +54,8 @@ def brought(requirements: Iterable[str]) -> list[Distribution]:
             try:
                 seen[name, extra] = found = distribution(name)
             except PackageNotFoundError:
+                if name in asked:
+                    pytest.fail(f"the wheel asks for {name}, which is not locked")
                 pytest.skip(f"{name} is not installed here")
             inner = map(Requirement, found.requires or ())
             left += [each for each in inner if each.marker is None or each.marker.evaluate({"extra": extra})]

@@ -4,6 +4,7 @@ A kernel that Jupyter starts there computes on a slice, by the installed driver,
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -14,6 +15,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+import psutil
 import pytest
 
 from gpu_kernels.hub_config.lab.kernel_channel import CellResult
@@ -158,6 +160,7 @@ def lab_environment(wheel):
 
 def test_the_installed_lab_serves_a_student_leaves_nothing_and_finds_its_state(lab_environment, tmp_path):
     """``jupyter gpu lab``: hub, proxy, controller, agent, server and kernel out of the wheel alone."""
+    lab_environment.pip("check")
     state, port = tmp_path / "state", ports_in_a_row()
     there = {"command": [lab_environment.command], "cwd": tmp_path}
     with Up(state, port, "--memory=16384 MiB", **there) as up:
@@ -167,7 +170,7 @@ def test_the_installed_lab_serves_a_student_leaves_nothing_and_finds_its_state(l
             with iris.pool_client(up.settings.controller_url) as pool:
                 pool.set_limit(COURSE, {up.settings.gpu_class: 77})
         result = computed_by_a_student(up)
-        running = {process.exe() for process in marked(up.settings.marker)}
+        running = programs(up)
         up.popen.send_signal(signal.SIGINT)
         assert up.finish() == 0, up.output
     assert "no process, no port and no lease is left" in up.output
@@ -191,6 +194,15 @@ def test_the_installed_lab_serves_a_student_leaves_nothing_and_finds_its_state(l
         assert again.finish() == 0, again.output
     assert course["limit"] == {again.settings.gpu_class: {"thousandths": 77}}
     assert [lease for lease in held if lease.in_force] == []
+
+
+def programs(up: Up) -> set[str]:
+    """What the lab's processes run, of those that do not end meanwhile."""
+    found = set()
+    for process in marked(up.settings.marker):
+        with contextlib.suppress(psutil.Error):
+            found.add(process.exe())
+    return found
 
 
 def computed_by_a_student(up: Up) -> CellResult:

@@ -86,6 +86,8 @@ def test_it_brings_the_labs_proxy_and_notebook_and_of_node_nothing_else(wheel):
     wanted = {name for name, package in locked.items() if name and not package.get("dev")}
     described = re.compile(rf"{lab}proxy/(.*)/package\.json")
     assert wanted <= {found[1] for name in names if (found := described.fullmatch(name))}
+    licence = re.compile(rf"(?i){lab}proxy/(.*)/licen[cs]e(\.\w+)?")
+    assert wanted <= {found[1] for name in names if (found := licence.fullmatch(name))}
     brought = {name for name in names if "node_modules" in name and not name.endswith("/")}
     assert {
         name for name in brought if not any(name.startswith(f"{lab}proxy/{package}/") for package in wanted)
