@@ -71,6 +71,7 @@ wheel: $(READY) build/packaging/.ready
 	@PATH="$(CURDIR)/build/packaging/bin:$$PATH" auditwheel repair --plat auto --strip --exclude 'libcuda.so*' --exclude 'libnvidia-*.so*' \
 	  -w $(WHEELS) $(WHEELS)/unrepaired/*.whl 2>$(WHEELS)/auditwheel.log || { cat $(WHEELS)/auditwheel.log >&2; exit 1; }
 	@$(PY) -m benchmarks.wheel $(WHEELS)/gpu_kernels-*.whl
+	@echo "pip install \"$$(ls $(WHEELS)/gpu_kernels-*.whl)[lab]\""
 
 # With the lowest version that pyproject.toml allows of each requirement, and what tests need beside those.
 LOWEST := build/lower-bounds

@@ -11,15 +11,18 @@ from gpu_kernels.exits import Exit
 
 @contextmanager
 def needed(extra: str, program: str) -> Iterator[None]:
-    """Around a role's imports. Exits with one line where a module of another distribution is not there."""
+    """Around a role's imports. Exits with one line where a module of another distribution is not there.
+
+    The line names the wheel's file: by the name alone pip would ask an index, where it is not ours.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "gpu_kernels":
             raise
         print(
-            f"{program}: {error.name} is not installed here. It comes with the extra of this role: "
-            f"pip install 'gpu-kernels[{extra}]'",
+            f"{program}: {error.name} is not installed here. It comes with the extra of this role, where "
+            f'FOLDER has the wheel: pip install "$(ls FOLDER/gpu_kernels-*.whl)[{extra}]"',
             file=sys.stderr,
         )
         sys.exit(Exit.UNAVAILABLE)

@@ -26,7 +26,7 @@ listens on loopback alone, and all of it runs under your account. Needs the extr
 """
 EPILOG = """\
 examples:
-  pip install 'gpu-kernels[lab]' && jupyter gpu lab
+  pip install "$(ls FOLDER/gpu_kernels-*.whl)[lab]" && jupyter gpu lab
   jupyter gpu lab --port 9000 --no-browser       its ports are 9000 to 9005
   jupyter gpu lab --state ~/another-lab          one more lab, with people and notebooks of its own
   jupyter gpu lab --memory "8192 MiB" --gpus 2   two small GPUs
