@@ -110,6 +110,34 @@ def a_function_goes_on_while_its_memory_goes_to_the_device(cuda: Cuda, kind: str
     return words[: COUNT + 2], words[-1]
 
 
+def functions_change_memory_on_its_way_to_the_device(cuda: Cuda, kind: str) -> list[object]:
+    """In a stream of each kind, of which the default one waits for some: a function that has begun when a
+    kernel is launched behind it, and one that has perhaps not."""
+    streams = [cuda.new("cuStreamCreate", flags) for flags in (0, NON_BLOCKING)]
+    results: list[object] = []
+    for stream in (*streams, 0):
+        for begins_first in (True, False):
+            address = shared(cuda, kind, 4096)
+            words: Words = (c_uint * 1024).from_address(address)
+            words[:] = [5] * 1024
+            add, seen, begun, used = adder(cuda, address), [], threading.Event(), threading.Event()
+
+            def look(_: int, words=words, seen=seen, begun=begun, used=used) -> None:  # type: ignore[no-untyped-def]
+                seen.append(words[0])
+                begun.set()
+                used.wait(60)
+                words[1] = 100
+
+            function = HOST_FUNCTION(look)
+            cuda.cuLaunchHostFunc(stream, function, None)
+            assert not begins_first or begun.wait(60)
+            add(stream)
+            used.set()
+            cuda.cuCtxSynchronize()
+            results.append((seen, words[:3]))
+    return results
+
+
 def functions_come_and_go_while_all_is_waited_for(cuda: Cuda, turns: int) -> int:
     """Another thread gives a stream functions that count in shared memory: how many counts are lost."""
     size = 1 << 18

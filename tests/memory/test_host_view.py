@@ -42,6 +42,14 @@ def test_nothing_that_a_function_changes_is_lost_while_its_memory_goes_to_the_de
     assert end == 600_000 // 4 - 1 + 7
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_function_changes_comes_after_what_was_sent_before_whatever_its_stream_waits_for(
+    both: BothWays, kind: str
+) -> None:
+    seen = both.run("functions_change_memory_on_its_way_to_the_device", kind)
+    assert seen == [([5], [6, 101, 6])] * 6
+
+
 def test_nothing_is_lost_of_functions_that_come_and_go_while_all_is_waited_for(both: BothWays) -> None:
     assert both.run("functions_come_and_go_while_all_is_waited_for", 20) == 0
 

@@ -8,6 +8,7 @@
 #include "calls_wire.h"
 #include "session.h"
 #include "thread.h"
+#include "traffic.h"
 
 namespace client {
 namespace {
@@ -18,6 +19,7 @@ CUresult look(Call& call, uint64_t address, std::byte* to, uint64_t bytes) {
         const wire::MemoryLook message{address + done, chunk, 0};
         if (CUresult error = call.ask(wire::kOpMemoryLook, 0, &message, sizeof message, to + done, chunk))
             return error;
+        Traffic::get().copied(chunk);
         done += chunk;
     }
     return CUDA_SUCCESS;
@@ -30,6 +32,7 @@ CUresult give(Call& call, uint64_t address, const std::byte* from, uint64_t byte
         const iovec parts[2] = {{&message, sizeof message}, {const_cast<std::byte*>(from) + done, chunk}};
         std::span<const std::byte> nothing;
         if (CUresult error = call.ask_parts(wire::kOpMemoryLook, 0, parts, 2, nothing)) return error;
+        Traffic::get().copied(chunk);
         done += chunk;
     }
     return CUDA_SUCCESS;
@@ -104,29 +107,42 @@ void SharedMemory::to_device(Call& call) {
             hide(call, region);
             continue;
         }
-        // A failure is the session's, and is returned by the call that follows.
+        // A failure is the session's, and is returned by the call that follows: nothing may go on with what
+        // was there before.
         while (!send(call, region)) {
             if (Session::get().error() != CUDA_SUCCESS) return;
         }
     }
 }
 
-// A region of the host goes to the device. A function that is using it will change more: what is sent is
-// kept. False when it is to be sent again, since a function has come meanwhile, or cannot be sent.
+// A region of the host goes to the device, in the way that functions change it there: a copy in a stream
+// might come after what a function has given since. A function that is using it will change more: what is
+// sent is kept. False when it is to be sent again, since a function has come meanwhile, or cannot be sent.
 bool SharedMemory::send(Call& call, Region& region) {
     const auto* const host = static_cast<const std::byte*>(region.host);
     std::vector<std::byte> sent;
+    uint64_t version = 0;
     {
         const std::lock_guard lock(mutex_);
         forget_ended(region);
         if (!region.seen_by.empty()) sent.assign(host, host + region.bytes);
+        version = region.version;
     }
+    // Without mutex_: what the thread has posted before may wait for a function, and that for mutex_. Nothing
+    // of it is left when the next change is sent.
     const std::byte* const from = sent.empty() ? host : sent.data();
-    if (call.copy_in(region.device_address, from, region.bytes, 0, true) != CUDA_SUCCESS) return false;
+    if (give(call, region.device_address, from, region.bytes) != CUDA_SUCCESS) {
+        Session& session = Session::get();
+        if (session.error() == CUDA_SUCCESS) session.lose("shared memory could not be brought to the GPU");
+        return false;
+    }
     const std::lock_guard lock(mutex_);
-    if (sent.empty() && !region.seen_by.empty()) return false;
+    if (sent.empty() && (!region.seen_by.empty() || region.version != version)) return false;
     region.on_device = true;
     region.shown = std::move(sent);
+    // Of functions that have ended meanwhile, too.
+    send_changes(call, region);
+    if (region.seen_by.empty()) region.shown = {};
     return true;
 }
 
@@ -154,7 +170,8 @@ CUresult SharedMemory::to_host(Call& call) {
     auto theirs = [&](const Region& region) { return region.on_device && region.device == call.device(); };
     if (std::none_of(regions_.begin(), regions_.end(), theirs)) return CUDA_SUCCESS;
     const bool at_rest = users_.load(std::memory_order_acquire) == (call.uses_shared() ? 1 : 0);
-    if (CUresult error = call.ask(wire::kOp_cuCtxSynchronize, 0, nullptr, 0, nullptr, 0)) return error;
+    // What the program is to be told stays for its own calls.
+    if (CUresult error = call.ask(wire::kOpWaitForDevice, 0, nullptr, 0, nullptr, 0)) return error;
     for (Region& region : regions_) {
         if (!theirs(region)) continue;
         uint64_t version = 0;
@@ -164,7 +181,7 @@ CUresult SharedMemory::to_host(Call& call) {
             version = region.version;
         }
         std::vector<std::byte> now(region.bytes);
-        if (CUresult error = call.copy_out(now.data(), region.device_address, region.bytes, 0)) return error;
+        if (CUresult error = look(call, region.device_address, now.data(), region.bytes)) return error;
         const std::lock_guard lock(mutex_);
         region.seen_by.erase(Thread::current().number);
         // A function may have come and gone: what it changed is not in `now`.

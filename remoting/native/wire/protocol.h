@@ -103,6 +103,7 @@ enum Opcode : uint16_t {
     kOpGetGlobal = 8,      // asked: u64 library, name; u64 address, u64 bytes
     kOpLink = 9,         // asked: LinkHead, options, inputs (all uploaded as images); LinkReply, logs, image
     kOpMemoryInfo = 10,  // asked: u64 free, u64 total
+    kOpWaitForDevice = 11,   // asked: nothing; all of it has run, and what is to be told of it is not
     kOpSetAttribute = 12,    // posted: FunctionAttribute
     kOpCopyBoxIn = 13,       // posted: BoxHead of one piece (box.h), its bytes without gaps
     kOpCopyBoxOut = 14,      // asked: BoxHead; one reply a piece, its bytes without gaps

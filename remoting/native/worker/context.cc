@@ -1,5 +1,6 @@
 // What concerns a whole context of the client.
 #include "handlers.h"
+#include "software.h"
 
 namespace worker {
 
@@ -13,6 +14,13 @@ CUresult handle_end_context(Context& context, uint8_t, wire::Reader& payload, wi
         context.session().give_back(owned);
     }
     return result;
+}
+
+// What work has met is told by the program's own calls.
+CUresult handle_wait_for_device(Context& context, uint8_t, wire::Reader& payload, wire::Writer& reply) {
+    if (!payload.finished()) return kMalformed;
+    const NewsKept kept(context.driver());
+    return run_cuCtxSynchronize(context, 0, {}, reply);
 }
 
 CUresult handle_context_event(Context& context, uint8_t, wire::Reader& payload, wire::Writer&) {

@@ -22,7 +22,7 @@ const Handler kByHand[wire::kFirstGenerated] = {
     {"cuLibraryGetGlobal", How::ask, handle_get_global, Keeps::little},
     {"cuLinkComplete", How::ask, handle_link, Keeps::much},
     {"cuMemGetInfo", How::ask, handle_memory_info, Keeps::nothing},
-    {},
+    {"a wait for the device", How::fetch, handle_wait_for_device, Keeps::nothing},
     {"cuKernelSetAttribute", How::post, handle_set_attribute},
     {"cuMemcpy3D", How::post, handle_copy_box_in},
     {},  // kOpCopyBoxOut: see find_handler

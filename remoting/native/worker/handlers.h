@@ -101,6 +101,8 @@ CUresult handle_create_memory(Context& context, uint8_t frame_flags, wire::Reade
 CUresult handle_set_access(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
 CUresult handle_wait_in_stream(Context& context, uint8_t frame_flags, wire::Reader& payload,
                                wire::Writer& reply);
+CUresult handle_wait_for_device(Context& context, uint8_t frame_flags, wire::Reader& payload,
+                                wire::Writer& reply);
 CUresult handle_memory_info(Context& context, uint8_t frame_flags, wire::Reader& payload,
                             wire::Writer& reply);
 CUresult handle_end_context(Context& context, uint8_t frame_flags, wire::Reader& payload,

@@ -189,6 +189,7 @@ bool Lane::ask(const wire::FrameHeader& header, const Handler& handler, wire::Re
     if (handler.how == How::sync || handler.how == How::fetch) worker_.output.drain(worker_, session_);
     worker_.note(result, handler.name);
     if (result == CUDA_SUCCESS && held != CUDA_SUCCESS) return send_reply(held, {});
+    if (held != CUDA_SUCCESS) session_.hold(held, "an earlier call");  // for the next call to tell
     // Only loads and links say more than the status when they fail: the compiler's log.
     const bool has_log = header.opcode == wire::kOpLoadLibrary || header.opcode == wire::kOpLink;
     return send_reply(result,

@@ -581,6 +581,7 @@ inline void Frames::payload(wire::Writer& to, uint16_t code) {
             return to.put(wire::ContextEvent{handle(wire::HandleKind::event), count(), 0});
         case wire::kOpTakeNotices:
         case wire::kOpMemoryInfo:
+        case wire::kOpWaitForDevice:
             return;
         case wire::kOpSetChecks:
             return to.put(wire::ChecksMessage{count(), 0});
