@@ -18,8 +18,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec.structs import replace
 
 from gpu_kernels.client import calls
 from gpu_kernels.client.lease_request import LeaseRequest
@@ -291,12 +293,15 @@ class LeaseHolder:
         """A grant that came during a long poll may be over by now: then a renewal tells."""
         if self.trusted_for >= lease.ttl * (RENEWALS_A_LIFE - 1) / RENEWALS_A_LIFE:
             return True
-        try:
-            yield from self.renew()
-        except PoolError:
-            if self._by_trust:
-                raise
-        return self.loss is None
+        while True:
+            try:
+                yield from self.renew()
+            except PoolError:
+                if self._by_trust:
+                    raise
+            # The answer to a renewal may have come as late: who relies on trust alone asks again.
+            if not self._by_trust or self.loss is not None or self.trusted_for > 0:
+                return self.loss is None
 
     def _explain(self, lease: Lease) -> Script[None]:
         """What it waits for, in a line, if somebody is shown it; not too often, since the controller compares

@@ -40,14 +40,18 @@ class Assignment(Resource, frozen=True):
         ),
     ] = 0.0
 
+    def __post_init__(self) -> None:
+        """Raises ``ValueError`` where a list is missing: an agent would end all that it does not name."""
+        if (self.leases is UNSET) == (self.changes is UNSET) or (self.changes is UNSET) != (
+            self.lives is UNSET
+        ):
+            raise ValueError("an assignment has `leases`, or `changes` and `lives`")
+
     @property
     def in_full(self) -> bool:
         return self.leases is not UNSET
 
     @property
     def told(self) -> tuple[AssignedLease, ...]:
-        """The leases that are told in full. Raises ``TypeError`` where there is no list of them."""
-        told = self.changes if self.leases is UNSET else self.leases
-        if told is UNSET:
-            raise TypeError("an assignment without leases")
-        return told
+        """The leases that are told in full."""
+        return (self.changes or ()) if self.leases is UNSET else self.leases

@@ -110,6 +110,10 @@ class Lease(Resource, frozen=True, kw_only=True):
             f"Lease({self.id!r}, {self.state!r}, epoch={self.epoch}, user={self.user!r}, size={self.size!r})"
         )
 
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """The same for rich, which programs and tracebacks print with."""
+        return [(name, getattr(self, name)) for name in ("id", "state", "epoch", "user", "size")]
+
     @property
     def queued(self) -> bool:
         return self.state == "queued"

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import os
 import sys
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gpu_kernels.remoting.environment import (
     COMMANDS,
@@ -179,9 +179,9 @@ def test_the_software_gpus_settings_are_told_where_given():
     assert not set(env) & (set(LEASE_VARIABLES) - {"GPU_KERNELS_DEVICE"})
 
 
-@pytest.mark.parametrize("lack", ["address", "secret"])
+@pytest.mark.parametrize("lack", ["agent", "secret"])
 def test_a_lease_that_is_not_in_force_gives_no_environment(lack):
-    ended = dataclasses.replace(lease(), state="released", **{lack: None})
+    ended = replace(lease(), state="released", **{lack: None})
     with pytest.raises(NoEnvironment, match="lease-a is released"):
         client_environment(ended, {})
 

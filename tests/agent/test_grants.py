@@ -313,7 +313,7 @@ class AgentOfAnUnreliableController(RuleBasedStateMachine):
         known = {(lease.id, lease.epoch) for lease in base.leases}
         new = tuple(assigned(k, e, life) for k, e in sorted(chosen.items()) if (k, e) not in known)
         old = tuple((k, e, life) for k, e in sorted(chosen.items()) if (k, e) in known)
-        self.take(Assignment(self.seq, new, "", old), self.now)
+        self.take(Assignment(self.seq, changes=new, lives=old), self.now)
         self.sets.append(Assignment(self.seq, tuple(assigned(k, e, life) for k, e in sorted(chosen.items()))))
         if self.held.in_doubt:
             self.take(self.sets[-1], self.now)

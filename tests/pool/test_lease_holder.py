@@ -18,8 +18,9 @@ from gpu_kernels.client.requests import Pause, Script
 from gpu_kernels.errors import GPUKernelsError, PoolError, PoolFull, PoolUnavailable
 
 TTL = 60.0
-STEPS = ("grant", "refuse", "away", "lose the answer", "pass", "expire", "revoke", "sleep")
-"""What happens at a request, before it is answered: ``pass`` is nothing, ``sleep`` that time passes."""
+STEPS = ("grant", "refuse", "away", "lose the answer", "pass", "expire", "revoke", "sleep", "grant late")
+"""What happens at a request, before it is answered: ``pass`` is nothing, ``sleep`` that time passes, which it
+does before the answer to ``grant late`` comes."""
 ENDS = {"expire": "expired", "revoke": "revoked"}
 
 
@@ -46,6 +47,9 @@ class Controller:
             self.clock.now += 2 * TTL
         if step == "away":
             raise PoolUnavailable("away")
+        late = step == "grant late"
+        if late:
+            step = "grant"
         if step in ENDS:
             self._end(ENDS[step])
         if step == "refuse" and request.path == "/leases" and request.body["key"] not in self.leases:
@@ -53,7 +57,7 @@ class Controller:
         answer = self._carry_out(request, step)
         if step == "lose the answer":
             raise PoolUnavailable("away")
-        self.clock.now += 0.1
+        self.clock.now += TTL / 2 if late else 0.1
         return answer
 
     def _carry_out(self, request: Any, step: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpu_kernels.client import AsyncPoolClient, Lease, Lost, PoolClient, Renewal, Slot
+from gpu_kernels.client import AsyncPoolClient, Lease, Lost, PoolClient, Renewal, Renewed, Slot
 from gpu_kernels.client.calls import Request
 from gpu_kernels.client.lease_holder import LeaseHolder
 from gpu_kernels.client.lease_request import LeaseRequest
@@ -66,7 +66,7 @@ def test_trust_counts_from_the_start_of_the_attempt() -> None:
     holder = played.got()
     assert holder.trusted_for == 58.0
     played.now = 1021.0
-    played.play(holder.tend(), Renewal({"f00": 60.0}, ()))
+    played.play(holder.tend(), Renewal((Renewed("f00", 60.0),), ()))
     assert holder.trusted_until == 1021.0 + 60.0
 
 
@@ -128,7 +128,7 @@ def test_a_lease_that_was_granted_during_a_long_poll_is_renewed_before_it_is_rel
     script.send(lease_of({**GRANTED, "ttl": 10.0, "expires_in": 9.0}))
     assert played.holder.trusted_for == 0
     with pytest.raises(StopIteration):
-        script.send(Renewal({"f00": 10.0}, ()))
+        script.send(Renewal((Renewed("f00", 10.0),), ()))
     assert played.holder.trusted_for == 10.0
 
 

@@ -80,7 +80,7 @@ def test_what_is_no_lease_is_not_read_as_one(wrong: dict[str, Any]) -> None:
 
 
 def test_no_log_gets_a_secret_by_a_lease() -> None:
-    assert SECRET not in f"{LEASE!r} {LEASE} {[LEASE]}"
+    assert SECRET not in f"{LEASE!r} {LEASE} {[LEASE]} {list(LEASE.__rich_repr__())}"
 
 
 @pytest.mark.parametrize("answer", [{**V1, "mood": "new"}, {k: V1[k] for k in V1 if k != "use"}])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gpu_kernels.client import Lease, Lost, Renewal, Slot
+from gpu_kernels.client import Lease, Lost, Renewal, Renewed, Slot
 from gpu_kernels.client.keeper import Keeper
 from gpu_kernels.client.lease_holder import LeaseHolder, State
 from gpu_kernels.client.lease_request import LeaseRequest
@@ -29,7 +29,8 @@ class PoolThatRenews:
         self.calls.append(list(leases))
         self.called.release()
         lost = tuple(self.gone[lease_id] for lease_id, _ in leases if lease_id in self.gone)
-        return Renewal({lease_id: 60.0 for lease_id, _ in leases if lease_id not in self.gone}, lost)
+        lives = tuple(Renewed(lease_id, 60.0) for lease_id, _ in leases if lease_id not in self.gone)
+        return Renewal(lives, lost)
 
 
 class PoolThatIsAway(PoolThatRenews):
@@ -73,10 +74,12 @@ def keeper():
 
 def test_one_call_renews_all_leases_of_a_client(keeper):
     pool = PoolThatRenews()
-    for name in "abc":
-        keeper.keep(pool, Needed(name, epoch=ord(name)))
+    holders = [Needed(name, epoch=ord(name)) for name in "abc"]
+    for holder in holders:
+        keeper.keep(pool, holder)
     keeper.round()
     assert pool.calls == [[("a", 97), ("b", 98), ("c", 99)]]
+    assert all(holder.trusted_for > 0 for holder in holders)
 
 
 def test_the_thread_renews_by_itself_before_the_life_of_the_shortest_lease_is_over(keeper):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from gpu_kernels.client import PoolClient, Slot, lease_holder
 from gpu_kernels.client.lease_holder import Withdrawn
