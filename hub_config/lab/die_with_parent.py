@@ -33,6 +33,8 @@ def main(command: list[str]) -> None:
     if not command:
         sys.exit("usage: python -m gpu_kernels.hub_config.lab.die_with_parent [--yielding] COMMAND...")
     die_with_parent(os.getppid())
+    for ignored in (signal.SIGINT, signal.SIGHUP):  # as what starts in the background has them: see up.py
+        signal.signal(ignored, signal.SIG_DFL)
     if yields:
         yield_processors(NICENESS)
     os.execvp(command[0], command)  # noqa: S606

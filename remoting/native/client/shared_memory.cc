@@ -109,23 +109,24 @@ void SharedMemory::to_device(Call& call) {
         }
         // A failure is the session's, and is returned by the call that follows: nothing may go on with what
         // was there before.
-        while (!send(call, region)) {
+        for (bool copied = false; !send(call, region, copied); copied = true) {
             if (Session::get().error() != CUDA_SUCCESS) return;
         }
     }
 }
 
 // A region of the host goes to the device, in the way that functions change it there: a copy in a stream
-// might come after what a function has given since. A function that is using it will change more: what is
-// sent is kept. False when it is to be sent again, since a function has come meanwhile, or cannot be sent.
-bool SharedMemory::send(Call& call, Region& region) {
+// might come after what a function has given since. A function that is using it will change more: of what is
+// sent a copy is kept, to find that by. False when it is to be sent again with a copy, since a function has
+// come meanwhile, or cannot be sent.
+bool SharedMemory::send(Call& call, Region& region, bool copied) {
     const auto* const host = static_cast<const std::byte*>(region.host);
     std::vector<std::byte> sent;
     uint64_t version = 0;
     {
         const std::lock_guard lock(mutex_);
         forget_ended(region);
-        if (!region.seen_by.empty()) sent.assign(host, host + region.bytes);
+        if (copied || !region.seen_by.empty()) sent.assign(host, host + region.bytes);
         version = region.version;
     }
     // Without mutex_: what the thread has posted before may wait for a function, and that for mutex_. Nothing

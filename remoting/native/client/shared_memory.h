@@ -63,7 +63,7 @@ class SharedMemory {
         std::set<uint64_t> seen_by{};    // the threads to which it is shown, and those of functions
         uint64_t version = 0;            // grows when it is shown, and when that is over
     };
-    bool send(Call& call, Region& region);
+    bool send(Call& call, Region& region, bool copied);
     void forget_ended(Region& region);
     void show(Call& call, Region& region);
     void send_changes(Call& call, Region& region);

@@ -95,7 +95,6 @@ CUresult OwnWork::look(uint8_t device, Part part, Look look) {
     mark_default(device);
     {
         const std::lock_guard lock(mutex_);
-        ends.insert(ends.end(), left_.begin(), left_.end());
         ends.push_back(defaults_[device]);
         for (const auto& [thread, mark] : threads_) {
             if (thread.second == device) ends.push_back(mark);
@@ -107,7 +106,14 @@ CUresult OwnWork::look(uint8_t device, Part part, Look look) {
     };
     const auto of_stream = look == Look::wait ? driver.cuStreamSynchronize : driver.cuStreamQuery;
     const auto of_mark = look == Look::wait ? driver.cuEventSynchronize : driver.cuEventQuery;
-    for (const CUstream stream : streams) note(invoke(of_stream, stream));
+    for (const CUstream stream : streams) {
+        // One that another lane has destroyed since is none any more; what it had still to do is in `left_`.
+        if (const CUresult one = invoke(of_stream, stream); one != CUDA_ERROR_INVALID_HANDLE) note(one);
+    }
+    {
+        const std::lock_guard lock(mutex_);
+        ends.insert(ends.end(), left_.begin(), left_.end());
+    }
     for (const Mark& end : ends) {
         if (end) note(invoke(of_mark, end.get()));
     }

@@ -107,12 +107,11 @@ std::shared_ptr<Module> Library::module(Context& context) {
     // library.
     auto fresh = std::make_shared<Module>(context.shared_from_this(), program, shared_from_this());
     const std::lock_guard lock(mutex_);
-    const auto [place, first] = modules_.try_emplace(context.id, fresh);
-    if (first) {
-        driver.handles.add(fresh);
-        context.own(fresh->handle);
-    }
-    return place->second;
+    if (const auto known = modules_.find(context.id); known != modules_.end()) return known->second;
+    driver.handles.add(fresh);
+    context.own(fresh->handle);
+    modules_.emplace(context.id, fresh);  // once nothing can fail any more
+    return fresh;
 }
 
 void Library::forget(const Context& context) {
