@@ -7,6 +7,7 @@ inherits it, with another framework or with another slice, can take it back.
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import os
 import sys
@@ -25,6 +26,9 @@ CUDA_ROOT = "GPU_KERNELS_CUDA_ROOT"
 """A folder with the ``bin/ptxas`` that the slice's GPU needs; unset where that is NVIDIA's own."""
 LIBRARIES = "GPU_KERNELS_LIBRARIES"
 """The folder of what stands for NVIDIA's maths libraries."""
+ATTACH = "GPU_KERNELS_ATTACH"
+"""Where the slice is asked for; set where it may not be there yet."""
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 SET = "GPU_KERNELS_SET"
 """What was set here: a JSON object of variables and values."""
 TOLD = "told"
@@ -63,10 +67,20 @@ OWN = (
 
 
 LOOKS_FOR_DEVICES = {
-    "jax._src.xla_bridge": "_discover_and_register_pjrt_plugins",
-    "tensorflow.python.pywrap_tfe": "TF_ListPhysicalDevices",
+    "jax._src.xla_bridge": ("_discover_and_register_pjrt_plugins",),
+    "tensorflow.python.pywrap_tfe": ("TF_ListPhysicalDevices",),
+    "torch._C": ("_cuda_init", "_cuda_getDeviceCount"),
 }
-"""The function that each calls before it asks XLA for devices, by its module."""
+"""The functions that each calls before it asks CUDA for devices, by their module."""
+NO_GPU = (
+    "there is no GPU for this, as the line above says. Use it again to ask again; to compute on the CPU, "
+    "choose the device 'cpu' in PyTorch, set os.environ['CUDA_VISIBLE_DEVICES'] = '-1' for TensorFlow, or "
+    "jax.config.update('jax_platforms', 'cpu') for JAX."
+)
+TENSORFLOWS_CHOICE = "tensorflow.python.eager.context"
+"""Where TensorFlow is told which devices to use."""
+ONLY_COUNTS = ("_cuda_getDeviceCount",)
+"""Those of them that never raise: without a slice there is no device."""
 
 
 class _Watch(MetaPathFinder):
@@ -81,7 +95,9 @@ class _Watch(MetaPathFinder):
         if fullname in ("jax", "torch", *WITH_XLA) and fullname not in self._seen:
             self._seen.update(("jax", "jaxlib") if fullname in ("jax", "jaxlib") else (fullname,))
             make_ready(fullname)
-        return _waiting(fullname, path) if fullname in LOOKS_FOR_DEVICES else None
+        if fullname not in LOOKS_FOR_DEVICES and fullname != TENSORFLOWS_CHOICE:
+            return None
+        return _waiting(fullname, path)
 
 
 def watch() -> None:
@@ -97,51 +113,83 @@ def _waiting(name: str, path: Sequence[str] | None) -> ModuleSpec | None:
 
     def exec_module(module: ModuleType) -> None:
         execute(module)
-        wait_before(module, LOOKS_FOR_DEVICES[name])
+        for function in LOOKS_FOR_DEVICES.get(name, ()):
+            wait_before(module, function)
+        if name == TENSORFLOWS_CHOICE:
+            look_for_none_where_none_is_chosen(module)
 
     spec.loader.exec_module = exec_module  # type: ignore[method-assign]
     return spec
 
 
 def wait_before(module: ModuleType, function: str) -> None:
-    """Have ``function`` wait until there is a slice, and raise where there is none.
+    """Have ``function`` wait until there is a slice, and raise (or count none) where there is none.
 
-    XLA starts CUDA once in a process: a wait that is interrupted inside of it, or a refusal, would leave the
-    framework on the CPU to the process's end without a word. So it is in a release without such a function.
+    Here other threads of the program run while it waits: PyTorch waits inside of CUDA with Python's lock, and
+    a kernel would answer nothing. XLA starts CUDA once in a process, and PyTorch counts devices once: a
+    wait that is interrupted inside of them, or a refusal, would leave them on the CPU to the process's end
+    without a word. So it is in a release without such a function.
     """
     look = getattr(module, function, None)
     if look is None:
         return
     there = False
 
-    def waits(*arguments: object) -> object:
+    @functools.wraps(look)
+    def waits(*arguments: Any, **keywords: Any) -> Any:
         nonlocal there
-        there = there or not _wants_a_gpu(module) or _have_slice()
-        return look(*arguments)
+        begun = there or getattr(module, "_backends", None)  # JAX, on the CPU: it would use no slice now
+        if not begun and wants_a_gpu(module):
+            there = _have_slice()
+            if not there and function in ONLY_COUNTS:
+                return 0
+            if not there:
+                raise RuntimeError(NO_GPU)
+        return look(*arguments, **keywords)
 
     setattr(module, function, waits)
 
 
-def _wants_a_gpu(module: ModuleType) -> bool:
-    """Whether the user has not told the framework to leave it alone."""
+def wants_a_gpu(module: ModuleType) -> bool:
+    """Whether the user has not told the framework, of which ``module`` is, to leave it alone."""
     platforms = getattr(getattr(getattr(module, "config", None), "jax_platforms", None), "value", None)
-    chosen = str(platforms or "cuda").split(",")
-    return os.environ.get("CUDA_VISIBLE_DEVICES") not in ("", "-1") and not {"cuda", "gpu"}.isdisjoint(chosen)
+    # The older setting names the default alone: JAX would begin all others too (jax_plugins/gpu_kernels.py).
+    platforms = platforms or getattr(getattr(module, "_PLATFORM_NAME", None), "value", None)
+    chosen = str(platforms or "cuda").lower().split(",")
+    return os.environ.get(VISIBLE) not in ("", "-1") and not {"cuda", "gpu"}.isdisjoint(chosen)
+
+
+def look_for_none_where_none_is_chosen(module: ModuleType) -> None:
+    """Have ``set_visible_devices([], "GPU")``, which looks for devices first, wait for no slice, nor raise.
+
+    It is so where a slice is asked for at its first use; elsewhere it is there, and TensorFlow lists it.
+    """
+    context = getattr(module, "Context", None)
+    choose = getattr(context, "set_visible_devices", None)
+    if choose is None:
+        return
+
+    @functools.wraps(choose)
+    def chooses(self: object, devices: object, device_type: str | None = None) -> Any:
+        none = devices == [] and device_type == "GPU"
+        if not none or VISIBLE in os.environ or not os.environ.get(ATTACH):
+            return choose(self, devices, device_type)
+        os.environ[VISIBLE] = "-1"
+        try:
+            return choose(self, devices, device_type)
+        finally:
+            os.environ.pop(VISIBLE, None)
+
+    setattr(context, "set_visible_devices", chooses)  # noqa: B010
 
 
 def _have_slice() -> bool:
-    """Raises ``RuntimeError`` where it is refused, and ``KeyboardInterrupt`` where the wait was ended."""
+    """Whether CUDA begins, which waits. Python raises ``KeyboardInterrupt`` where the wait was ended."""
     try:
         start = ctypes.CDLL("libcuda.so.1").cuInit
     except (OSError, AttributeError):
         return True  # the framework tells what it misses
-    if start(0) != 0:
-        raise RuntimeError(
-            "there is no GPU for this, as the line above says. Use it again to ask again; to compute on the "
-            "CPU, set os.environ['CUDA_VISIBLE_DEVICES'] = '-1' for TensorFlow, or "
-            "jax.config.update('jax_platforms', 'cpu') for JAX."
-        )
-    return True
+    return bool(start(0) == 0)
 
 
 def make_ready(framework: str) -> None:

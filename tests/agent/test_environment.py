@@ -73,9 +73,8 @@ def test_a_software_gpu_inside_a_lease_is_like_one_outside(base, outer):
 @given(environments)
 def test_the_users_own_entries_stay_in_their_order(base):
     env = client_environment(lease(), base)
-    assert env["LD_LIBRARY_PATH"].split(":")[0] == str(NATIVE.client)
-    if base.get("LD_LIBRARY_PATH"):
-        assert env["LD_LIBRARY_PATH"] == f"{NATIVE.client}:{base['LD_LIBRARY_PATH']}"
+    theirs = f":{base['LD_LIBRARY_PATH']}" if base.get("LD_LIBRARY_PATH") else ""
+    assert env["LD_LIBRARY_PATH"] == f"{NATIVE.client}:{NATIVE.libraries}{theirs}"
     if base.get("LD_PRELOAD"):
         assert env["LD_PRELOAD"].endswith(":" + base["LD_PRELOAD"])
 
@@ -96,7 +95,7 @@ def test_a_lease_is_told_as_the_design_says():
         "GPU_KERNELS_SIZE": "0.02 V100",
         "GPU_KERNELS_COURSE": "ml101",
         "GPU_KERNELS_DEVICE": "software",
-        "LD_LIBRARY_PATH": str(NATIVE.client),
+        "LD_LIBRARY_PATH": f"{NATIVE.client}:{NATIVE.libraries}",
         "LD_PRELOAD": ":".join(map(str, NATIVE.client_runtimes + NATIVE.linker_stand_ins)),
         "TRITON_PTXAS_PATH": str(NATIVE.ptxas),
         "TRITON_PTXAS_BLACKWELL_PATH": str(NATIVE.ptxas),
@@ -175,7 +174,7 @@ def test_the_software_gpus_settings_are_told_where_given():
     assert env["GPU_KERNELS_SOFTGPU_MEMORY_MIB"] == "64"
     assert env["GPU_KERNELS_SOFTGPU_NAME"] == "Toy"
     assert env["GPU_KERNELS_SOFTGPU_THREADS"] == "3"
-    assert env["LD_LIBRARY_PATH"] == str(NATIVE.softgpu)
+    assert env["LD_LIBRARY_PATH"] == f"{NATIVE.softgpu}:{NATIVE.libraries}"
     assert not set(env) & (set(LEASE_VARIABLES) - {"GPU_KERNELS_DEVICE"})
 
 
@@ -188,7 +187,7 @@ def test_a_lease_that_is_not_in_force_gives_no_environment(lack):
 
 def test_a_native_build_elsewhere_is_used():
     env = client_environment(lease(), {"GPU_KERNELS_NATIVE": "/opt/gpu"})
-    assert env["LD_LIBRARY_PATH"] == "/opt/gpu/client"
+    assert env["LD_LIBRARY_PATH"] == "/opt/gpu/client:/opt/gpu/libraries"
 
 
 def test_a_folder_that_the_loader_cannot_read_is_refused():

@@ -50,8 +50,9 @@ async def test_the_kernels_process_is_told_of_its_lease(pool, make_kernel, specs
     assert environ["GPU_KERNELS_EPOCH"] == str(lease.epoch)
     assert environ["GPU_KERNELS_SECRET"] == lease.secret
     assert environ["GPU_KERNELS_SIZE"] == "0.02 V100"
-    client, mine = environ["LD_LIBRARY_PATH"].split(":")
+    client, libraries, mine = environ["LD_LIBRARY_PATH"].split(":")
     assert client.endswith("remoting/lib/client")
+    assert libraries.endswith("remoting/lib/libraries")
     assert mine == "/mine"
 
 

@@ -22,6 +22,24 @@ except ImportError:
 print(sorted(set(os.environ) - set(before)))
 """
 
+COUNTS = """
+from torch import _C
+print(_C._cuda_getDeviceCount(), _C._cuda_getDeviceCount())
+try:
+    _C._cuda_init()
+except RuntimeError as error:
+    print(str(error).partition(",")[0])
+"""
+CHANGES_ITS_MIND = """
+from jax._src import xla_bridge
+print(xla_bridge._discover_and_register_pjrt_plugins(again=True))
+xla_bridge._PLATFORM_NAME.value = ""
+try:
+    xla_bridge._discover_and_register_pjrt_plugins(again=True)
+except RuntimeError as error:
+    print(str(error).partition(",")[0])
+"""
+
 LOOKS_TWICE = """
 from tensorflow.python import pywrap_tfe
 for _ in range(2):
@@ -86,6 +104,32 @@ def test_a_framework_looks_for_devices_once_there_is_a_slice_or_the_user_wants_n
     (within / "pywrap_tfe.py").write_text("def TF_ListPhysicalDevices(): return 'devices'\n")
     env = client_environment(lease(), BASE | {"PYTHONPATH": str(tmp_path)})
     assert run(env | variables, LOOKS_TWICE).stdout.splitlines() == looked
+
+
+@pytest.mark.native
+def test_pytorch_counts_no_device_and_does_not_begin_without_a_slice(tmp_path) -> None:
+    """It counts once in a process: without a slice nobody asks it."""
+    (framework(tmp_path, "torch", "0.0.1") / "torch" / "_C.py").write_text(
+        "def _cuda_getDeviceCount(): return 'counted'\ndef _cuda_init(): print('began')\n"
+    )
+    env = client_environment(lease(), BASE | {"PYTHONPATH": str(tmp_path)})
+    assert run(env, COUNTS).stdout.splitlines() == ["0 0", "there is no GPU for this"]
+    hidden = run(env | {"CUDA_VISIBLE_DEVICES": "-1"}, COUNTS)
+    assert hidden.stdout.splitlines() == ["counted counted", "began"]
+
+
+@pytest.mark.native
+def test_jax_that_was_told_to_use_the_cpu_looks_without_a_slice_until_it_is_told_otherwise(tmp_path) -> None:
+    within = framework(tmp_path, "jax", "0.0.1") / "jax" / "_src"
+    within.mkdir()
+    (within / "xla_bridge.py").write_text(
+        "from types import SimpleNamespace\n"
+        "config = SimpleNamespace(jax_platforms=SimpleNamespace(value=None))\n"
+        "_PLATFORM_NAME = SimpleNamespace(value='cpu')\n"
+        "def _discover_and_register_pjrt_plugins(*, again): return 'plugins'\n"
+    )
+    env = client_environment(lease(), BASE | {"PYTHONPATH": str(tmp_path)})
+    assert run(env, CHANGES_ITS_MIND).stdout.splitlines() == ["plugins", "there is no GPU for this"]
 
 
 def test_the_users_own_start_of_python_runs_too(tmp_path) -> None:

@@ -15,9 +15,11 @@ from tests.frameworks.notebook import (
     CANNOT_GO_ON,
     GOES_WRONG,
     Run,
+    assert_asked_again_each_time,
     full_until_a_cell_waits,
     lab_with_a_gpu,
     runner,
+    try_refused_and_interrupted,
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.native, pytest.mark.timeout(1800)]
@@ -62,6 +64,15 @@ def test_pytorch_that_was_imported_before_the_slice_was_there_waits_for_it(lab: 
     _, release, again = run(["import torch", "%gpu release", ADDS])
     assert CANNOT_GO_ON not in release
     assert ADDED in again
+    wait_until(lab.nothing_in_use)
+
+
+def test_other_threads_run_while_it_waits_and_a_refusal_or_interrupt_leaves_the_next_use_to_ask_again(
+    lab: Lab, run: Run, tmp_path: Path
+) -> None:
+    """It is a thread of the kernel's own that interrupts the wait."""
+    shown = try_refused_and_interrupted(lab, run, tmp_path, "import torch", ADDS)
+    assert_asked_again_each_time(*shown, added=ADDED)
     wait_until(lab.nothing_in_use)
 
 
