@@ -64,14 +64,18 @@ docs: build/docs/.ready
 
 # The native code is what `make` has built. auditwheel gives the wheel the tag that its libraries allow here, and puts no
 # other library into it: a driver of NVIDIA's would be a second one in a process, so it is none of ours to bring.
+# In WHEELS only what has its name makes way, in our own folder every older one.
+PARTS := build/wheel-parts
 wheel: $(READY) build/packaging/.ready
-	@rm -rf $(WHEELS)/unrepaired $(WHEELS)/gpu_kernels-*.whl
+	@rm -rf $(PARTS)
 	@$(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-	  -C build-dir=$(NATIVE) -w $(WHEELS)/unrepaired .
+	  -C build-dir=$(NATIVE) -w $(PARTS)/unrepaired .
 	@PATH="$(CURDIR)/build/packaging/bin:$$PATH" auditwheel repair --plat auto --strip --exclude 'libcuda.so*' --exclude 'libnvidia-*.so*' \
-	  -w $(WHEELS) $(WHEELS)/unrepaired/*.whl 2>$(WHEELS)/auditwheel.log || { cat $(WHEELS)/auditwheel.log >&2; exit 1; }
-	@$(PY) -m benchmarks.wheel $(WHEELS)/gpu_kernels-*.whl
-	@echo "pip install \"$$(ls $(WHEELS)/gpu_kernels-*.whl)[lab]\""
+	  -w $(PARTS) $(PARTS)/unrepaired/*.whl 2>$(PARTS)/auditwheel.log || { cat $(PARTS)/auditwheel.log >&2; exit 1; }
+	@$(PY) -m benchmarks.wheel $(PARTS)/gpu_kernels-*.whl
+	@made=$$(cd $(PARTS) && ls gpu_kernels-*.whl); mkdir -p "$(WHEELS)"; \
+	  [ "$(WHEELS)" != build/wheel ] || rm -f build/wheel/gpu_kernels-*.whl; \
+	  mv "$(PARTS)/$$made" "$(WHEELS)/" && echo "pip install \"$(WHEELS)/$$made[lab]\""
 
 # With the lowest version that pyproject.toml allows of each requirement, and what tests need beside those.
 LOWEST := build/lower-bounds

@@ -35,7 +35,7 @@ c.ConfigurableHTTPProxy.pid_file = str(lab.state / "proxy.pid")
 
 # --- state ----------------------------------------------------------------------------------------------
 
-c.JupyterHub.db_url = f"sqlite:///{lab.state / 'jupyterhub.sqlite'}"
+c.JupyterHub.db_url = f"sqlite:///{lab.hub_database}"
 c.JupyterHub.cookie_secret_file = str(lab.secrets / "hub-cookie")
 
 

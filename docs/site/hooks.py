@@ -18,8 +18,9 @@ PAPERS = {
     "CHANGELOG.md": "project/changelog.md",
     "CONTRIBUTING.md": "project/contributing.md",
     "SECURITY.md": "project/security-policy.md",
+    "benchmarks/RESULTS.md": "project/measurements.md",
 }
-"""At the repository's top, and where each is on the site."""
+"""Where each is in the repository, and on the site."""
 README = "README.md"
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<to>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 
@@ -36,7 +37,7 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """
     uri = page.file.src_uri
     paper = next((paper for paper, there in PAPERS.items() if there == uri), None)
-    folder = "" if paper else posixpath.dirname(f"docs/{uri}")
+    folder = posixpath.dirname(paper or f"docs/{uri}")
 
     def there(link: re.Match[str]) -> str:
         if "://" in link["to"]:

@@ -18,6 +18,7 @@ from gpu_kernels.client import PoolClient
 from gpu_kernels.durations import duration
 from gpu_kernels.errors import GPUKernelsError, InvalidRequest, UnknownCourse
 from gpu_kernels.exits import Exit
+from gpu_kernels.extras import how_to_install
 from gpu_kernels.grading.runner import Runner
 from gpu_kernels.grading.submissions import LATER, Report, Submission, Verdict, of_assignment, of_notebooks
 from gpu_kernels.identity import printable
@@ -137,7 +138,7 @@ def _check(options: argparse.Namespace) -> None:
         raise InvalidRequest("--student goes with --nbgrader.")
     if options.notebooks and importlib.util.find_spec("nbclient") is None:
         raise NothingToGrade(
-            "Notebooks are executed by nbclient, which is not installed: pip install 'gpu-kernels[grading]'"
+            f"Notebooks are executed by nbclient, which is not installed. {how_to_install('grading')}"
         )
 
 

@@ -74,6 +74,7 @@ def execute(options: argparse.Namespace) -> int:
         )
     if not 1 <= options.gpus <= MOST_GPUS:
         raise InvalidRequest(f"--gpus {options.gpus}: a lab has 1 to {MOST_GPUS} software GPUs.")
+    state = _state(options.state)
     with needed("lab", "jupyter gpu lab"):
         for name in STARTED:
             if find_spec(name) is None:
@@ -81,7 +82,7 @@ def execute(options: argparse.Namespace) -> int:
         from gpu_kernels.hub_config.lab import settings, up
     try:
         chosen = settings.Settings.in_a_row(
-            (options.state or Path(jupyter_data_dir(), "gpu-lab")).expanduser(),
+            state,
             options.port,
             address=options.address,
             gpu_memory_mib=memory_mib,
@@ -90,3 +91,11 @@ def execute(options: argparse.Namespace) -> int:
     except settings.SettingsError as error:
         raise InvalidRequest(str(error)) from None
     return up.run(chosen, browser=not options.no_browser) or Exit.OK
+
+
+def _state(named: Path | None) -> Path:
+    """Raises ``InvalidRequest`` for the home of a user who is not there."""
+    try:
+        return (named or Path(jupyter_data_dir(), "gpu-lab")).expanduser()
+    except RuntimeError:
+        raise InvalidRequest(f"--state {named}: there is no user of this name here.") from None

@@ -131,6 +131,10 @@ class Settings:
         return self.state / "lab.lock"
 
     @property
+    def hub_database(self) -> Path:
+        return self.state / "jupyterhub.sqlite"
+
+    @property
     def logs(self) -> Path:
         return self.state / "logs"
 
@@ -159,10 +163,13 @@ class Settings:
             self.secrets.chmod(0o700)
 
     def check_folder(self) -> None:
-        """Raises SettingsError, and changes nothing, where the state folder has what no lab has put there."""
+        """Raises SettingsError, and changes nothing, where the state folder has what no lab has put there.
+
+        A hub that was started by hand left no lock there in older releases, but its database.
+        """
         with self.keeping_state(), contextlib.suppress(FileNotFoundError):
             found = os.listdir(self.state)
-            if found and not {self.file.name, self.lock.name}.intersection(found):
+            if found and not {self.file.name, self.lock.name, self.hub_database.name}.intersection(found):
                 raise SettingsError(
                     f"{self.state} is not empty, and no lab's. Choose a new folder: --state other-folder "
                     "(make up STATE=other-folder)"

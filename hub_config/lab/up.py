@@ -15,6 +15,7 @@ from gpu_kernels.hub_config.lab import accounts
 from gpu_kernels.hub_config.lab.processes import LabError
 from gpu_kernels.hub_config.lab.settings import Settings, SettingsError
 from gpu_kernels.hub_config.lab.supervisor import Lab
+from gpu_kernels.remoting.environment import without_gpu
 
 SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
 
@@ -50,11 +51,15 @@ def run(settings: Settings, *, browser: bool = False) -> int:
 def open_browser(url: str) -> None:
     """Opens a browser if there is a screen, or if the user names one: another would take the terminal.
 
-    In a session of its own: a browser may run for as long as the lab, and is not for its Ctrl-C to end.
+    In a session of its own: a browser may run for as long as the lab, and is not for its Ctrl-C to end. It
+    has nothing of a slice in which the lab was started. Without it the lab goes on: the address was printed.
     """
-    if os.environ.get("BROWSER") or sys.platform == "darwin" or any(map(os.environ.get, SCREENS)):
+    if not os.environ.get("BROWSER") and sys.platform != "darwin" and not any(map(os.environ.get, SCREENS)):
+        return
+    with suppress(OSError):
         subprocess.Popen(
             [sys.executable, "-m", "webbrowser", url],
+            env=without_gpu(os.environ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

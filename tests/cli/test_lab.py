@@ -15,6 +15,7 @@ pytestmark = pytest.mark.quick
         ("--memory=0.5 V100", "a software GPU has 1024 MiB or more"),
         ("--memory=1023 MiB", "a software GPU has 1024 MiB or more"),
         ("--memory=much", "much"),
+        ("--state=~nosuchuser/lab", "~nosuchuser/lab: there is no user of this name"),
         ("--gpus=0", "a lab has 1 to 16 software GPUs"),
         ("--gpus=17", "a lab has 1 to 16 software GPUs"),
         ("--port=65532", "65536 is not a port"),

@@ -13,10 +13,12 @@ import time
 
 import pytest
 
+from gpu_kernels.remoting.paths import native_build
 from tests.cli.lab import COURSE, Lab, command, wait_until
 
 pytestmark = pytest.mark.native
 
+NATIVE = native_build()
 UNTIL_TOLD = "print('ready', flush=True); input()"
 SAYS_SIGNALS = """
 import os, select, signal, sys
@@ -62,7 +64,7 @@ def test_the_command_has_the_lease_in_its_environment(lab: Lab):
     assert env["GPU_KERNELS_COURSE"] == "ml101"
     assert env["GPU_KERNELS_AGENT"].startswith("tcp://127.0.0.1:")
     assert len(env["GPU_KERNELS_SECRET"]) == 64
-    assert env["LD_LIBRARY_PATH"].endswith("client:/opt/mine")
+    assert env["LD_LIBRARY_PATH"].split(":") == [str(NATIVE.client), str(NATIVE.libraries), "/opt/mine"]
 
 
 @pytest.mark.parametrize(
@@ -270,9 +272,19 @@ def test_without_a_pool_the_command_is_all_that_runs(lab: Lab, ends, status):
     assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
 
 
+def test_a_command_finds_the_maths_libraries_by_their_names(lab: Lab):
+    """As a program does that was linked with one, before any framework is imported."""
+    opens = "import ctypes; ctypes.CDLL('libcublas.so.12'); ctypes.CDLL('libcurand.so.10')"
+    show = f"{opens}; print({{line.split()[-1] for line in open('/proc/self/maps') if '/libc' in line}})"
+    for slice_of in (["-p", "0.02"], ["--software"]):
+        done = lab.gpu("run", *slice_of, *python(show))
+        opened = done.stdout
+        assert str(NATIVE.libraries / "libcublas.so.12") in opened, done.stderr
+        assert str(NATIVE.libraries / "libcurand.so.10") in opened
+
+
 def test_the_software_gpus_memory_is_passed_on(lab: Lab):
     show = "import os; print(os.environ['GPU_KERNELS_SOFTGPU_MEMORY_MIB'], os.environ['LD_LIBRARY_PATH'])"
     done = lab.gpu("run", "--software", "--memory", "64", *python(show))
-    memory, folder = done.stdout.split()
-    assert (memory, folder.endswith("softgpu")) == ("64", True)
+    assert done.stdout.split() == ["64", f"{NATIVE.softgpu}:{NATIVE.libraries}"]
     assert lab.gpu("run", "--software", "--memory", "0", "--", "true").returncode == 2

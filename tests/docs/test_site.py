@@ -32,7 +32,9 @@ def test_it_has_every_page_and_the_repositorys_papers(site: Path) -> None:
     pages = {
         str(page.relative_to(ROOT / "docs").with_suffix(".html")) for page in (ROOT / "docs").rglob("*.md")
     }
-    papers = {"project/changelog.html", "project/contributing.html", "project/security-policy.html"}
+    papers = {
+        f"project/{paper}.html" for paper in ("changelog", "contributing", "security-policy", "measurements")
+    }
     assert pages | papers <= {str(page.relative_to(site)) for page in site.rglob("*.html")}
 
 

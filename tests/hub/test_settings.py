@@ -71,6 +71,14 @@ def test_a_labs_folder_is_used_again_and_an_empty_one_becomes_a_labs(tmp_path):
     assert settings.homes.is_dir()
 
 
+def test_the_folder_of_a_hub_that_was_started_by_hand_is_a_labs(tmp_path):
+    """Of an older release too, which left no lock there."""
+    settings = Settings.on_free_ports(tmp_path)
+    settings.hub_database.touch()
+    settings.make_folders()
+    assert settings.lock.exists()
+
+
 def test_a_taken_port_leaves_no_folder(tmp_path):
     settings = Settings.on_free_ports(tmp_path / "state")
     with socket.socket() as other:

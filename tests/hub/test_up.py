@@ -149,20 +149,25 @@ def test_a_signal_that_is_ignored_stays_so(state):
         signal.signal(signal.SIGHUP, before)
 
 
-def test_the_browser_has_a_session_of_its_own_and_says_nothing(tmp_path, monkeypatch, capfd):
+def test_the_browser_has_a_session_of_its_own_and_nothing_of_a_slice_and_may_lack(
+    tmp_path, monkeypatch, capfd
+):
     browser, told = tmp_path / "browser", tmp_path / "told"
     browser.write_text(
         f"#!/bin/sh\necho noise; ps -o sid= -p $$ >{told}.part\n"
-        f"echo $1 >>{told}.part; mv {told}.part {told}\n"
+        f"echo $1 $GPU_KERNELS_SECRET >>{told}.part; mv {told}.part {told}\n"
     )
     browser.chmod(0o755)
     monkeypatch.setenv("BROWSER", str(browser))
+    monkeypatch.setenv("GPU_KERNELS_SECRET", "of-the-slice-around")
     up_module.open_browser("http://127.0.0.1:8000")
     wait(told.exists, SOON, "no browser was started")
     session, url = told.read_text().split()
     assert int(session) != os.getsid(0)
     assert url == "http://127.0.0.1:8000"
     assert capfd.readouterr() == ("", "")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
+    up_module.open_browser("http://127.0.0.1:8000")
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", ""])

@@ -288,6 +288,11 @@ def test_a_reader_that_takes_nothing_holds_nobody_up_and_is_given_up(
         assert controller.client("ada").pool()["queued"] == 0
 
 
+def test_a_number_that_json_does_not_have_is_null_as_in_all_answers() -> None:
+    told = events.message("change", 1, {"detail": {"share": float("inf"), "use": [float("nan"), 1.5]}})
+    assert told.endswith(b'data: {"detail":{"share":null,"use":[null,1.5]}}\n\n')
+
+
 def test_the_ring_forgets_the_oldest() -> None:
     ring = Feed()
     told = [

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from gpu_kernels.durations import duration
 from gpu_kernels.errors import AuthenticationUnavailable, GPUKernelsError, RateLimited, Unauthenticated
+from gpu_kernels.extras import how_to_install
 from gpu_kernels.limits.known_tokens import KnownTokens
 from gpu_kernels.limits.questions import USUAL, Questions, Rates, TooFast
 from gpu_kernels.pool.service.identity import ADMIN_POOL, ADMIN_QUOTA, Identity
@@ -66,7 +67,7 @@ class HubTokens:
         except ModuleNotFoundError:
             raise HubMissing(
                 "The controller is to ask a JupyterHub who somebody is, and speaks to it by JupyterHub's own "
-                "package, which is not installed: pip install 'gpu-kernels[controller,hub]'."
+                f"package, which is not installed. {how_to_install('controller,hub')}"
             ) from None
         self._auth = HubAuth()
 

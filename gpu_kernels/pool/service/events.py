@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pydantic_core import to_json
+from msgspec.json import encode
 from tornado.iostream import StreamClosedError
 
 from gpu_kernels.errors import Forbidden, InvalidRequest, PoolError, TooMany
@@ -68,8 +68,8 @@ class Topics:
 
 
 def message(name: str, last: int, body: dict[str, object]) -> bytes:
-    """One server-sent event; JSON has no line ends of its own."""
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (last, name.encode(), to_json(body))
+    """One server-sent event, in the API's JSON, which has no line ends of its own."""
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (last, name.encode(), encode(body))
 
 
 class Events(Handler):

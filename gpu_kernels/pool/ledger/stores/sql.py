@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import make_url
 
 from gpu_kernels.errors import GPUKernelsError, LedgerUnavailable, OutcomeUnknown
+from gpu_kernels.extras import how_to_install
 from gpu_kernels.pool.ledger.state.rows import TABLES, Change, Event, Key, Lease, Row, Slice, key_of
 from gpu_kernels.pool.ledger.stores import Leading, Loaded
 from gpu_kernels.pool.ledger.stores.database import Connection, Database
@@ -45,8 +46,8 @@ def open_database(url: str, term_ttl: int = TERM_TTL_MS) -> Database:
             from gpu_kernels.pool.ledger.stores.postgresql import PostgreSQL
         except ImportError:
             raise UnknownDatabase(
-                "The ledger's database is a PostgreSQL, and its driver is not installed: "
-                "pip install 'gpu-kernels[postgresql]'."
+                "The ledger's database is a PostgreSQL, and its driver is not installed. "
+                f"{how_to_install('controller,postgresql')}"
             ) from None
         return PostgreSQL(parsed, term_ttl)
     raise UnknownDatabase(
