@@ -73,6 +73,14 @@ def figures(socket: dict[str, float], direct: dict[str, float], forwarded: dict[
     for key, name in rates.items():
         listed.append(Figure(f"{name}, 64 MiB", forwarded[key], "GB/s", "higher", stream / 2))
         listed.append(Figure(f"{name}, 64 MiB, in the process", direct[key], "GB/s", "higher"))
+    # In the process host and kernels use the same bytes.
+    shared = {"shared_to_device_gbs": "a launch sends", "shared_back_gbs": "a wait brings back"}
+    for key, name in shared.items():
+        listed.append(
+            Figure(f"mapped memory that {name}, 16 MiB", forwarded[key], "GB/s", "higher", stream / 4)
+        )
+    name = "launch after 64 KiB of mapped memory were filled again"
+    listed.append(Figure(name, forwarded["refilled_ms"], "ms", "lower"))
     return listed
 
 

@@ -114,7 +114,7 @@ def _put_runtime(env: dict[str, str], base_env: Mapping[str, str], *, software: 
     if env.get("PATH"):
         _put_first(env, "PATH", [COMMANDS])
     _put_frameworks(env, native)
-    _put_first(env, "LD_LIBRARY_PATH", [native.client])
+    _put_first(env, "LD_LIBRARY_PATH", [native.client, native.libraries])
     _put_first(env, "LD_PRELOAD", [*native.client_runtimes, *(native.linker_stand_ins if software else ())])
     if software:
         _put_assembler(env, native)
@@ -153,7 +153,7 @@ def software_environment(
     if env.get("PATH"):
         _put_first(env, "PATH", [COMMANDS])
     _put_frameworks(env, native)
-    _put_first(env, "LD_LIBRARY_PATH", [native.softgpu])
+    _put_first(env, "LD_LIBRARY_PATH", [native.softgpu, native.libraries])
     _put_first(env, "LD_PRELOAD", [*native.softgpu_runtimes, *native.linker_stand_ins])
     _put_assembler(env, native)
     return env
@@ -175,7 +175,7 @@ def _without_lease(base_env: Mapping[str, str]) -> dict[str, str]:
         env.pop(variable, None)
     _take_out(env, "PATH", (COMMANDS,))
     _take_out(env, "PYTHONPATH", (STARTUP,))
-    _take_out(env, "LD_LIBRARY_PATH", (native.client, native.softgpu))
+    _take_out(env, "LD_LIBRARY_PATH", (native.client, native.softgpu, native.libraries))
     ours = (*native.client_runtimes, *native.softgpu_runtimes, *native.linker_stand_ins)
     _take_out(env, "LD_PRELOAD", ours)
     for variable in TRITON_PTXAS:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 from tests.softgpu.driver import ptx
 from tests.softgpu.driver.raw import NON_BLOCKING, Cuda
 
-BYTES = 8 << 20
+BYTES, EQUAL = 8 << 20, 1
 
 
 def never_end(cuda: Cuda, in_default_stream: bool) -> int:
@@ -35,3 +38,24 @@ def whole_life_of_a_context(cuda: Cuda) -> None:
 
 def free_bytes(cuda: Cuda) -> int:
     return cuda.free_bytes()
+
+
+def wait_while_streams_go(cuda: Cuda) -> int:
+    """Another thread destroys some while this one waits for all of its work, and is at one of them."""
+    context, flag = cuda.new("cuCtxGetCurrent"), cuda.alloc(64)
+    cuda.write(flag, bytes(64))
+    before, waits, after, writer = (cuda.new("cuStreamCreate", NON_BLOCKING) for _ in range(4))
+    cuda.cuStreamWaitValue32_v2(waits, flag, 1, EQUAL)
+
+    def ends_them() -> None:
+        cuda.cuCtxSetCurrent(context)
+        time.sleep(0.3)
+        cuda.cuStreamDestroy_v2(before)
+        cuda.cuStreamDestroy_v2(after)
+        cuda.cuStreamWriteValue32_v2(writer, flag, 1, 0)
+
+    thread = threading.Thread(target=ends_them)
+    thread.start()
+    code = cuda.code("cuCtxSynchronize")
+    thread.join()
+    return code

@@ -63,3 +63,9 @@ def test_a_context_ends_beside_a_kernel_of_another_session_that_never_ends(start
     before = other.run("free_bytes")
     other.run("whole_life_of_a_context")
     assert other.run("free_bytes") == before
+
+
+def test_streams_that_another_thread_destroys_during_a_wait_are_no_error(start: Start) -> None:
+    waiting, other = start("waiting"), start("other")
+    other.run("free_bytes")  # with a second session the worker waits for each stream of the first
+    assert waiting.run("wait_while_streams_go") == 0

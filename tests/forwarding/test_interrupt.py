@@ -27,7 +27,7 @@ def back(*words):
     say("back", *words)
     sys.stdin.readline()  # until nobody presses any more
 """
-TIMEOUT, UNAVAILABLE = 702, 46
+TIMEOUT, UNAVAILABLE, NOT_READY = 702, 46, 600
 
 
 @pytest.fixture
@@ -127,13 +127,51 @@ def waits():
 print(waits())
 c.launch(c.kernel(c.library_of(ALL), "print"), [UINT(5)], stream=stream.value)
 print(waits(), c.status("cuStreamQuery", stream))
+flag, writer = U64(c.allocate(4)), U64(c.out("cuStreamCreate", UINT(1)))
+c.call("cuStreamWaitValue32_v2", stream, flag, UINT(1), UINT(0))
+print(c.status("cuStreamQuery", U64(0)), c.status("cuStreamQuery", stream))
+threading.Timer(0.2, c.call, ("cuStreamWriteValue32_v2", writer, flag, UINT(1), UINT(0))).start()
+print(waits(), c.status("cuStreamQuery", stream))
 """
     with software.start(of_session + endless) as other:
         assert other.stdout
         assert other.stdout.readline() == "spins\n"
         out = software.check(of_session + waits)
         other.kill()
-    assert out == "[0, 0, 0]\n0 0 5\n[0, 0, 0] 0\n"
+    held = f"{0 if flags else NOT_READY} {NOT_READY}"
+    assert out == f"[0, 0, 0]\n0 0 5\n[0, 0, 0] 0\n{held}\n[0, 0, 0] 0\n"
+
+
+@pytest.mark.parametrize("wait", ['"cuCtxSynchronize"', '"cuStreamSynchronize", U64(0)'])
+def test_an_interrupt_of_a_wait_ends_ones_own_kernel_alone(software: Client, wait: str) -> None:
+    spins = """
+c, stream = Cuda(), U64()
+c.call("cuStreamCreate", ctypes.byref(stream), UINT(FLAGS))
+from tests.forwarding.device_text import ALL
+c.launch(c.kernel(c.library_of(ALL), "spin"), stream=stream.value)
+query = lambda stream: c.status("cuStreamQuery", stream)
+print("spins", query(stream), flush=True)
+"""
+    of_other = "sys.stdin.readline()\nprint(query(stream), flush=True)\nsys.stdin.readline()\n"
+    with software.start(spins.replace("FLAGS", "1") + of_other) as other:
+        assert other.stdout
+        assert other.stdin
+        assert other.stdout.readline() == f"spins {NOT_READY}\n"
+        printed, _ = run_and_interrupt(
+            software,
+            f"""{spins.replace("FLAGS", "0")}
+say(query(U64(0)))
+say("waiting")
+back(c.status({wait}))
+c.status("cuCtxSynchronize")  # a press that came as it ended
+say(query(stream), query(U64(0)))
+""",
+        )
+        other.stdin.write("\n")
+        other.stdin.flush()
+        assert other.stdout.readline() == f"{NOT_READY}\n"
+        other.kill()
+    assert printed == f"spins {NOT_READY}\n{NOT_READY}\nwaiting\nback {TIMEOUT}\n0 0\n"
 
 
 def test_where_kernels_cannot_be_stopped_alone_a_second_interrupt_ends_the_worker(client: Client) -> None:

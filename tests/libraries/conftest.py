@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conformance.places import PLACES
-from tests.native_build import python_path
+from tests.libraries.programs import slice_at
 
 
 @pytest.fixture(scope="module", params=["straight", "forwarded"])
 def environment(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
-    with PLACES[request.param](1) as process, process() as env:
-        yield env | {"PYTHONPATH": python_path()}
+    with slice_at(request.param) as environment:
+        yield environment

@@ -9,17 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.libraries.cudnn_on_device import (
-    FLOAT,
-    KINDS,
-    Cudnn,
-    Filter,
-    Kind,
-    Scale,
-    Tensor,
-    apart,
-    random,
-)
+from tests.libraries.cudnn_on_device import FLOAT, KINDS, Cudnn, Filter, Kind, Scale, Tensor, random
+from tests.libraries.on_device import apart
 
 Results = Iterator[tuple[str, float]]
 

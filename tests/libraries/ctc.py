@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tests.libraries.convolutions import gradient
-from tests.libraries.cudnn_on_device import BAD_PARAMETER, FLOAT, Cudnn, Tensor, apart, random
-from tests.libraries.on_device import OnDevice
+from tests.libraries.cudnn_on_device import BAD_PARAMETER, FLOAT, Cudnn, Tensor, random
+from tests.libraries.on_device import OnDevice, apart
 from tests.libraries.recurrent import at, ints
 
 Results = Iterator[tuple[str, float]]

@@ -7,7 +7,7 @@ import json
 import sys
 
 from tests.libraries.levels import level1, level2, level3
-from tests.libraries.on_device import Cublas, start
+from tests.libraries.on_device import Cublas, start, worst_of
 from tests.libraries.products import factorisations, mixed, products, types, wide
 
 GROUPS = {
@@ -17,10 +17,7 @@ GROUPS = {
 
 def main(group: str, library: str) -> None:
     start()
-    worst: dict[str, float] = {}
-    for name, difference in GROUPS[group](Cublas(library)):
-        worst[name] = max(worst.get(name, 0.0), difference)
-    print(json.dumps(worst))
+    print(json.dumps(worst_of(GROUPS[group](Cublas(library)))))
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from cuda.bindings import driver
 
 from tests.libraries import graphs, recurrent
 from tests.libraries.convolutions import CASES, forward
-from tests.libraries.cudnn_on_device import BAD_PARAMETER, FLOAT, Cudnn, Filter, Scale, Tensor, apart, random
-from tests.libraries.on_device import OnDevice, start
+from tests.libraries.cudnn_on_device import BAD_PARAMETER, FLOAT, Cudnn, Filter, Scale, Tensor, random
+from tests.libraries.on_device import OnDevice, apart, start
 
 what, path = sys.argv[1:]
 start()

@@ -15,8 +15,8 @@ import torch
 from torch.nn import functional
 
 from tests.libraries import ctc
-from tests.libraries.cudnn_on_device import DOUBLE, FLOAT, Cudnn, Kind, Scale, Tensor, apart, random
-from tests.libraries.on_device import OnDevice, start
+from tests.libraries.cudnn_on_device import DOUBLE, FLOAT, Cudnn, Kind, Scale, Tensor, random
+from tests.libraries.on_device import OnDevice, apart, start, worst_of
 from tests.libraries.recurrent import at, ints
 
 numbers = np.random.default_rng(3)
@@ -101,10 +101,8 @@ def maps(dnn: Cudnn, by: ctypes.c_void_p, size: tuple[int, ...], of: tuple[str, 
 
 def main(library: str) -> None:
     start()
-    dnn, worst = Cudnn(library), dict[str, float]()
-    for name, difference in itertools.chain(losses(dnn), grids(dnn)):
-        worst[name] = max(worst.get(name, 0.0), difference)
-    print(json.dumps(worst))
+    dnn = Cudnn(library)
+    print(json.dumps(worst_of(itertools.chain(losses(dnn), grids(dnn)))))
 
 
 main(*sys.argv[1:])

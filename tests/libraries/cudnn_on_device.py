@@ -160,9 +160,3 @@ class Scale:
     @property
     def at(self) -> ctypes.c_void_p:
         return ctypes.c_void_p(self.value.ctypes.data)
-
-
-def apart(found: np.ndarray, wanted: np.ndarray) -> float:
-    """The largest difference, by the largest number."""
-    assert found.shape == wanted.shape
-    return float(np.max(np.abs(found - wanted), initial=0) / max(1.0, np.max(np.abs(wanted), initial=0)))

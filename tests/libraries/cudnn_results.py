@@ -11,7 +11,7 @@ from tests.libraries.ctc import classification
 from tests.libraries.cudnn_on_device import Cudnn
 from tests.libraries.graphs import fused_graphs, graphs
 from tests.libraries.layers import layers, normalisation, pieces, tensors
-from tests.libraries.on_device import start
+from tests.libraries.on_device import start, worst_of
 from tests.libraries.recurrent import dropping, recurring
 from tests.libraries.transformers import transformers
 
@@ -38,10 +38,7 @@ GROUPS = {
 
 def main(group: str, library: str) -> None:
     start()
-    worst: dict[str, float] = {}
-    for name, difference in GROUPS[group](Cudnn(library)):
-        worst[name] = max(worst.get(name, 0.0), difference)
-    print(json.dumps(worst))
+    print(json.dumps(worst_of(GROUPS[group](Cudnn(library)))))
 
 
 if __name__ == "__main__":

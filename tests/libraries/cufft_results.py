@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tests.libraries.on_device import OnDevice, start
+from tests.libraries.on_device import OnDevice, start, worst_of
 from tests.libraries.transforms import (
     FORWARD,
     INVERSE,
@@ -46,7 +46,7 @@ def run(kind: str, n: Sequence[int], plan: int, layouts: tuple[Layout, Layout], 
         expected = model(kind, n, layouts[0].view(given, before, batch), direction)
         layouts[1].view(wanted, after, batch)[...] = expected
         assert np.array_equal(source.get(), given), "the input was changed"
-        worst = max(worst, far(result, wanted))
+        worst = float(np.maximum(worst, far(result, wanted)))
     return worst
 
 
@@ -167,10 +167,7 @@ GROUPS = {each.__name__: each for each in (dimensions, layouts, in_place, typed,
 
 
 def main(group: str) -> None:
-    worst: dict[str, float] = {}
-    for name, difference in GROUPS[group]():
-        worst[name] = max(worst.get(name, 0.0), difference)
-    print(json.dumps(worst))
+    print(json.dumps(worst_of(GROUPS[group]())))
 
 
 if __name__ == "__main__":

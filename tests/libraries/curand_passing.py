@@ -34,8 +34,16 @@ pseudo("GeneratePoisson", at(a), size(50), ctypes.c_double(6.5))
 pseudo.set(88, "SetGeneratorOffset")
 pseudo("GenerateUniformDouble", at(a), size(60))
 
+
+def free() -> int:
+    assert int(driver.cuCtxSynchronize()[0]) == 0
+    return int(driver.cuMemGetInfo()[1])
+
+
+before = free()
 twister = curand.generator("mt19937", seed=5)
 twister("GenerateLogNormalDouble", at(a), size(70), ctypes.c_double(0.5), ctypes.c_double(0.25))
+passed["held"] = before - free()
 quasi = curand.generator("sobol32", dimensions=3)
 quasi("Generate", at(a), size(90))
 quasi("DestroyGenerator")
@@ -64,7 +72,7 @@ pseudo.set(99, "SetGeneratorOffset")
 pseudo("GenerateNormal", at(a), size(10), *shape)
 again = curand.generator("sobol32", dimensions=2)
 again("Generate", at(a), size(92))
-kept = [curand.generator("philox") for _ in range(17)]
+kept = [curand.generator("xorwow") for _ in range(17)]
 for generator in kept:
     generator("Generate", at(a), size(4))
 passed["too many"] = int(driver.cuCtxSynchronize()[0])

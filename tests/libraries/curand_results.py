@@ -31,7 +31,7 @@ def known() -> dict[str, float]:
             found = np.array(sample(curand, kind, settings, result, on_host))
             name = f"{kind} {result or 'bits'}"
             far = np.abs(found - np.array(numbers)) / np.maximum(1, np.abs(numbers))
-            worst[name] = max(worst.get(name, 0), float(far.max()))
+            worst[name] = float(np.maximum(worst.get(name, 0), far.max()))
     return worst
 
 

@@ -16,7 +16,8 @@ from tests.libraries.convolutions import (
     filter_layout,
     forward,
 )
-from tests.libraries.cudnn_on_device import DOUBLE, FLOAT, HALF, KINDS, Cudnn, Kind, Tensor, apart, random
+from tests.libraries.cudnn_on_device import DOUBLE, FLOAT, HALF, KINDS, Cudnn, Kind, Tensor, random
+from tests.libraries.on_device import apart
 
 # Types of attributes, kinds of descriptors, and the first attribute of each operation, which is alpha.
 TYPE, FLAG, LONG, SINGLE, REAL, POINTER, MODE, HEURISTIC, POINTWISE, PART = 1, 2, 3, 4, 5, 6, 7, 8, 14, 15

@@ -9,18 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from tests.libraries.convolutions import gradient
-from tests.libraries.cudnn_on_device import (
-    DOUBLE,
-    FLOAT,
-    HALF,
-    KINDS,
-    Cudnn,
-    Kind,
-    Scale,
-    Tensor,
-    apart,
-    random,
-)
+from tests.libraries.cudnn_on_device import DOUBLE, FLOAT, HALF, KINDS, Cudnn, Kind, Scale, Tensor, random
+from tests.libraries.on_device import apart
 
 Results = Iterator[tuple[str, float]]
 LAYOUTS = ("nchw", "nhwc", "gaps")

@@ -41,7 +41,17 @@ from tests.libraries.lt import (
     Matrix,
     scalars_of,
 )
-from tests.libraries.on_device import OnDevice, Value, apart, numbers, operated, pointer, random, start
+from tests.libraries.on_device import (
+    OnDevice,
+    Value,
+    apart,
+    numbers,
+    operated,
+    pointer,
+    random,
+    start,
+    worst_of,
+)
 
 Found = Iterator[tuple[str, float]]
 FORWARD = (BIAS, *(kind | kept | bias for kind in (RELU, GELU) for kept in (0, KEPT) for bias in (0, BIAS)))
@@ -268,10 +278,7 @@ GROUPS = {
 
 def main(group: str, library: str) -> None:
     start()
-    worst: dict[str, float] = {}
-    for name, difference in GROUPS[group](Lt(library)):
-        worst[name] = max(worst.get(name, 0.0), difference)
-    print(json.dumps(worst))
+    print(json.dumps(worst_of(GROUPS[group](Lt(library)))))
 
 
 if __name__ == "__main__":

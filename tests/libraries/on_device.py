@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from cuda.bindings import driver
@@ -26,6 +26,14 @@ def random(kind: str, *shape: int) -> np.ndarray:
     if kind.startswith("complex"):
         values = values + 1j * numbers.normal(size=shape)
     return np.asfortranarray(values.astype(kind))
+
+
+def worst_of(found: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """The largest difference by name; one that is no number is larger than any."""
+    worst: dict[str, float] = {}
+    for name, difference in found:
+        worst[name] = float(np.maximum(worst.get(name, 0.0), difference))
+    return worst
 
 
 class OnDevice:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from gpu_kernels.remoting.paths import native_build
+from tests.conformance.places import PLACES
+from tests.native_build import python_path
 
 HERE = Path(__file__).parent
 
@@ -35,3 +38,15 @@ def runner_of(library: str, newest: int) -> Run:
         return json.loads(done.stdout), done.stderr
 
     return run
+
+
+@contextmanager
+def slice_at(place: str) -> Iterator[dict[str, str]]:
+    """The environment of a program with a slice of its own: a fault ends the worker."""
+    with PLACES[place](1) as process, process() as environment:
+        yield environment | {"PYTHONPATH": python_path()}
+
+
+def beyond(found: Mapping[str, float], tolerance: Callable[[str], float]) -> dict[str, float]:
+    """Which differences are larger than may be; one that is no number is."""
+    return {name: far for name, far in found.items() if not far <= tolerance(name)}

@@ -10,17 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tests.libraries.convolutions import gradient
-from tests.libraries.cudnn_on_device import (
-    DOUBLE,
-    FLOAT,
-    KINDS,
-    Cudnn,
-    Kind,
-    Tensor,
-    apart,
-    random,
-)
-from tests.libraries.on_device import OnDevice
+from tests.libraries.cudnn_on_device import DOUBLE, FLOAT, KINDS, Cudnn, Kind, Tensor, random
+from tests.libraries.on_device import OnDevice, apart
 
 RELU, TANH, LSTM, GRU = range(4)
 GATES = {RELU: 1, TANH: 1, LSTM: 4, GRU: 3}

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import itertools
 import json
+import resource
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from cuda.bindings import driver
@@ -303,6 +305,20 @@ def freed() -> dict[str, object]:
         return {"status": status, "told": sorted(map(int, answers)), "free": free > before}
 
 
+def resident() -> int:
+    """The bytes of this process that are in memory."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def wait_for_copy(before: int, bytes_: int) -> None:
+    """Until a call computes on its copies: no function tells of them, but the process grows by them."""
+    end = time.monotonic() + 30
+    while resident() < before + bytes_:
+        assert time.monotonic() < end, f"{resident()} bytes are in memory, {before} were before the call"
+        time.sleep(0.001)
+
+
 def on_stream(stream: driver.CUstream, name: str, *arguments: object) -> None:
     assert lib.library.cusolverDnSetStream(lib.handle, ctypes.c_void_p(int(stream))) == 0
     assert lib.status(name, *arguments) == 0
@@ -343,13 +359,18 @@ def in_line() -> dict[str, object]:
     identity = np.asfortranarray(np.eye(n))
     long_one, zeros = OnDevice(4 * identity), OnDevice(np.zeros((few, few), order="F"))
     _, stream = driver.cuStreamCreate(1)
-    _, end = driver.cuEventCreate(0)
+    (_, turn), (_, end) = driver.cuEventCreate(0), driver.cuEventCreate(0)
     others = [(driver.cuStreamCreate(1)[1], driver.cuEventCreate(0)[1]) for _ in range(waiting)]
     small, codes = OnDevice(np.zeros(4, "int32")), [OnDevice(np.zeros(1, "int32")) for _ in others]
     _, beside = driver.cuStreamCreate(1)
     fill_but(60 << 20)
+    driver.cuMemsetD32Async(small.address, 1, 4, stream)
+    driver.cuEventRecord(turn, stream)
     on_stream(stream, "Dpotrf", 0, n, long_one, n, room, 1, info)
     driver.cuEventRecord(end, stream)
+    # What stands in other streams may begin before it. Nothing tells that it has begun, but its turn is told.
+    driver.cuEventSynchronize(turn)
+    time.sleep(0.03)
     for (other, other_end), code in zip(others, codes, strict=True):
         on_stream(other, "Dpotrf", 0, few, zeros, few, room, 1, code)
         driver.cuEventRecord(other_end, other)
@@ -408,15 +429,17 @@ def frees_beside_anothers_call() -> dict[str, list[int]]:
     find.restype = ctypes.POINTER(Extension)
     extension = find(6).contents
     n, flag = 2600, OnDevice(np.zeros(1, "uint32"))
-    large = OnDevice(np.asfortranarray(np.eye(n)))
+    large, values = OnDevice(np.asfortranarray(np.eye(n))), OnDevice(np.zeros(n))
     (_, stream), (_, end) = driver.cuStreamCreate(1), driver.cuEventCreate(0)
     (_, waits), (_, writes) = driver.cuStreamCreate(1), driver.cuStreamCreate(1)
     (_, freed), (_, context) = driver.cuMemAlloc(20 << 20), driver.cuCtxGetCurrent()
     fill_but(60 << 20)
+    before = resident()
     extension.enter(extension.begin(None, None))
-    on_stream(stream, "Dpotrf", 0, n, large, n, room, 1, info)
+    on_stream(stream, "Dsyevd", 0, 0, n, large, n, values, room, 1, info)  # values alone: seconds, one copy
     driver.cuEventRecord(end, stream)
     extension.enter(None)
+    wait_for_copy(before, 40 << 20)
     driver.cuStreamWaitValue32(waits, flag.address, 1, 1)
     driver.cuMemFreeAsync(freed, waits)
 

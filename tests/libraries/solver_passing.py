@@ -6,6 +6,7 @@ import ctypes
 import json
 import sys
 
+import numpy as np
 from cuda.bindings import driver
 
 from tests.libraries.on_device import start
@@ -80,12 +81,43 @@ passed["error"] = error.value
 
 own = SparseSolver(sys.argv[1])
 assert own.cusparse.cusparseSetMatIndexBase(own.descriptor, 1) == 0
-real, place = ctypes.c_float(0.25), ctypes.byref(code)
 assert own.library.cusolverSpSetStream(own.handle, ctypes.c_void_p(int(stream))) == 0
-given = (at(a), at(w), at(pivots), at(info), real, 2, at(a + 64), place)
-assert own.library.cusolverSpCcsrlsvqr(own.handle, 8, 21, own.descriptor, *given) == 0
-passed["Ccsrlsvqr"] = said(8, 21, 1, a, w, pivots, info, "0.25", 2, a + 64)
-passed["singularity"] = code.value
+
+
+def put(address: int, kind: str, numbers: list[int]) -> None:
+    array = np.array(numbers, kind)
+    assert int(driver.cuMemcpyHtoD(address, array.ctypes.data, array.nbytes)[0]) == 0
+
+
+def solve(offsets: list[int], indices: list[int], rows: int = 3) -> list[int]:
+    """The call's status, and the session's error behind it."""
+    put(w, "int32", offsets)
+    put(pivots, "int32", indices)
+    given = (at(a), at(w), at(pivots), at(info), ctypes.c_float(0.25), 2, at(a + 64), ctypes.byref(code))
+    status = own.library.cusolverSpCcsrlsvqr(own.handle, rows, 4, own.descriptor, *given)
+    return [status, int(driver.cuCtxSynchronize()[0])]
+
+
+put(a, "float32", [*range(8), *[0] * 16])
+put(info, "float32", list(range(20, 26)))
+assert solve([1, 2, 4, 5], [1, 3, 2, 3]) == [0, 0]  # a row that is not in order
+passed["SparseOffsets"], passed["SparseIndices"] = said(1, 2, 4, 5), said(1, 2, 3, 3)
+passed["Ccsrlsvqr"] = said(3, 4, 1, 0, 4, 7, "0.25", 2)
+passed["singularity"], solution = code.value, np.zeros(6, "float32")
+assert int(driver.cuMemcpyDtoH(solution.ctypes.data, a + 64, solution.nbytes)[0]) == 0
+passed["solution"] = solution.tolist()
+passed["slice"] = said(a, w, pivots)
+wrong = {
+    "a column behind": ([1, 2, 4, 5], [1, 2, 3, 4]),
+    "a column before": ([1, 2, 4, 5], [0, 2, 3, 3]),
+    "a row behind": ([1, 2, 1 << 30, 5], [1, 2, 3, 3]),
+    "a row going back": ([1, 4, 2, 5], [1, 2, 3, 3]),
+    "a row before": ([-9, 2, 4, 5], [1, 2, 3, 3]),
+    "too few entries": ([1, 2, 3, 4], [1, 2, 3, 3]),
+    "a column twice": ([1, 2, 4, 5], [1, 2, 2, 3]),
+}
+passed["wrong"] = {what: solve(*lists) for what, lists in wrong.items()}
+passed["too many rows"] = solve([1, 2, 4, 5], [1, 2, 3, 3], 30_000)
 
 # What is not wanted has no address, whatever the program says.
 sizes = (0, 0, 5, 4, at(a), 6, at(w), ctypes.c_void_p(64), 6, ctypes.c_void_p(128), 6)

@@ -24,6 +24,7 @@ from tests.libraries.on_device import (
     random,
     start,
     triangle,
+    worst_of,
 )
 
 Found = Iterator[tuple[str, float]]
@@ -547,10 +548,7 @@ GROUPS = {
 
 def main(group: str, library: str) -> None:
     start()
-    worst: dict[str, float] = {}
-    for name, difference in GROUPS[group](Solver(library)):
-        worst[name] = max(worst.get(name, 0.0), difference)
-    print(json.dumps(worst))
+    print(json.dumps(worst_of(GROUPS[group](Solver(library)))))
 
 
 if __name__ == "__main__":

@@ -8,9 +8,8 @@ import sys
 import pytest
 
 from gpu_kernels.remoting.paths import native_build
-from tests.conformance.places import PLACES
-from tests.libraries.programs import runner_of
-from tests.native_build import ROOT, python_path
+from tests.libraries.programs import beyond, runner_of, slice_at
+from tests.native_build import ROOT
 
 CALLS = ROOT / "remoting/native/libraries"
 INVALID_VALUE, NOT_SUPPORTED, NOT_INITIALIZED = 7, 15, 1
@@ -56,12 +55,12 @@ def test_results_are_numpys(environment, group, functions) -> None:
     """Types, shapes, transposes, steps, leading dimensions, batches, scalars: the largest difference."""
     worst, _ = run(environment, "cublas_results.py", group)
     assert len(worst) >= functions
-    assert {name: far for name, far in worst.items() if far > tolerance(name)} == {}
+    assert beyond(worst, tolerance) == {}
 
 
 def test_the_library_of_cuda_12_computes_the_same(environment) -> None:
     worst, _ = run(environment, "cublas_results.py", "wide", 12)
-    assert max(worst.values()) < 1e-4
+    assert beyond(worst, lambda _: 1e-4) == {}
 
 
 def test_what_does_not_fit_is_refused_and_changes_nothing(environment) -> None:
@@ -90,8 +89,8 @@ def test_types_that_are_not_done_are_refused_by_name(environment) -> None:
 )
 @pytest.mark.parametrize("place", ["straight", "forwarded"])
 def test_memory_that_is_not_the_slices_is_a_fault_and_one_line_says_whose(place, what, error, words) -> None:
-    with PLACES[place](1) as process, process() as env:  # a fault ends the worker
-        said, told = behaviour(env | {"PYTHONPATH": python_path()}, what)
+    with slice_at(place) as environment:  # a fault ends the worker
+        said, told = behaviour(environment, what)
     assert said == {"status": 0, "after": error}
     assert words in told
 
@@ -116,8 +115,8 @@ def test_ten_threads_with_and_without_a_handle_of_their_own(environment) -> None
 
 
 def test_a_handle_outlives_the_slice_that_it_was_used_on() -> None:
-    with PLACES["forwarded"](1) as process, process() as env:
-        said, _ = behaviour(env | {"PYTHONPATH": python_path()}, "new_life")
+    with slice_at("forwarded") as environment:
+        said, _ = behaviour(environment, "new_life")
     assert said == {"before": True, "after": True}
 
 

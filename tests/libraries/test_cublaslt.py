@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.places import PLACES
-from tests.libraries.programs import runner_of
-from tests.native_build import python_path
+from tests.libraries.programs import beyond, runner_of, slice_at
 
 INVALID_VALUE, NOT_SUPPORTED = 7, 15
 ILLEGAL_ADDRESS = 700
@@ -41,12 +39,12 @@ def test_results_are_numpys(environment, group, kinds) -> None:
     """Types, operations, orders, strides, batches, scalars, epilogues: the largest difference."""
     worst, _ = run(environment, "lt_results.py", group)
     assert len(worst) == kinds
-    assert {name: far for name, far in worst.items() if far > tolerance(name)} == {}
+    assert beyond(worst, tolerance) == {}
 
 
 def test_the_library_of_cuda_12_computes_the_same(environment) -> None:
     worst, _ = run(environment, "lt_results.py", "large", 12)
-    assert {name: far for name, far in worst.items() if far > tolerance(name)} == {}
+    assert beyond(worst, tolerance) == {}
 
 
 def test_what_does_not_fit_is_refused_by_the_heuristic_and_the_call(environment) -> None:
@@ -80,8 +78,8 @@ def test_what_is_not_done_has_no_algorithm_and_is_refused_by_name(environment) -
 )
 @pytest.mark.parametrize("place", ["straight", "forwarded"])
 def test_memory_that_is_not_the_slices_is_a_fault_and_one_line_says_whose(place, what, words) -> None:
-    with PLACES[place](1) as process, process() as env:  # a fault ends the worker
-        said, told = behaviour(env | {"PYTHONPATH": python_path()}, what)
+    with slice_at(place) as environment:  # a fault ends the worker
+        said, told = behaviour(environment, what)
     assert said == {"status": 0, "after": ILLEGAL_ADDRESS}
     assert words in told
 

@@ -10,10 +10,9 @@ import sys
 import pytest
 
 from gpu_kernels.remoting.paths import native_build
-from tests.conformance.places import PLACES
 from tests.frameworks import installed
-from tests.libraries.programs import runner_of
-from tests.native_build import ROOT, python_path
+from tests.libraries.programs import beyond, runner_of, slice_at
+from tests.native_build import ROOT
 
 LIBRARY = native_build({}).libraries / "libcudnn.so.9"
 CALLS = (ROOT / "remoting/native/libraries/cudnn/calls.txt").read_text().splitlines()
@@ -58,7 +57,7 @@ def test_results_are_numpys(environment, group, functions) -> None:
     """Shapes, types, layouts, strides, groups, dilations, scalars: the largest difference."""
     worst, _ = run(environment, "cudnn_results.py", group)
     assert len(worst) >= functions
-    assert {name: far for name, far in worst.items() if not far < tolerance(name)} == {}
+    assert beyond(worst, tolerance) == {}
 
 
 def test_losses_and_grids_are_pytorchs_on_the_cpu() -> None:
@@ -66,10 +65,10 @@ def test_losses_and_grids_are_pytorchs_on_the_cpu() -> None:
         python = installed.pytorch()
     except installed.NotInstalled as error:
         pytest.skip(str(error))
-    with PLACES["straight"](1) as process, process() as env:
+    with slice_at("straight") as environment:
         done = subprocess.run(
             [python, ROOT / "tests/libraries/cudnn_beside_pytorch.py", LIBRARY],
-            env=env | {"PYTHONPATH": python_path(), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+            env=environment | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
             capture_output=True,
             text=True,
             timeout=300,
@@ -77,7 +76,7 @@ def test_losses_and_grids_are_pytorchs_on_the_cpu() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     worst = json.loads(done.stdout)
     assert len(worst) == 13
-    assert {name: far for name, far in worst.items() if not far < tolerance(name)} == {}
+    assert beyond(worst, tolerance) == {}
 
 
 def test_a_convolution_that_finds_no_room_is_refused_and_others_go_on(environment) -> None:
@@ -108,8 +107,8 @@ def test_a_tensor_that_cannot_be_is_refused_when_it_is_described(environment) ->
 )
 @pytest.mark.parametrize("place", ["straight", "forwarded"])
 def test_memory_that_is_not_the_slices_is_a_fault_and_one_line_says_whose(place, what, words) -> None:
-    with PLACES[place](1) as process, process() as env:  # a fault ends the worker
-        said, told = run(env | {"PYTHONPATH": python_path()}, "cudnn_behaviour.py", what)
+    with slice_at(place) as environment:  # a fault ends the worker
+        said, told = run(environment, "cudnn_behaviour.py", what)
     assert said == {"status": 0, "after": ILLEGAL_ADDRESS}
     assert words in told
 
@@ -141,8 +140,8 @@ def test_numbers_that_no_option_has_are_refused(environment) -> None:
 
 @pytest.mark.parametrize("what", ["activation", "softmax", "response", "reduction", "classification"])
 def test_one_long_call_can_be_interrupted(what) -> None:
-    with PLACES["forwarded"](1) as process, process() as env:  # straight, an interrupt is the program's
-        said, _ = run(env | {"PYTHONPATH": python_path()}, "cudnn_behaviour.py", f"interrupted_{what}")
+    with slice_at("forwarded") as environment:  # straight, an interrupt is the program's
+        said, _ = run(environment, "cudnn_behaviour.py", f"interrupted_{what}")
     assert 0 <= said["seconds"] < 2
 
 
@@ -155,8 +154,8 @@ def test_recurrent_layers_that_do_not_go_together_are_refused(environment) -> No
 @pytest.mark.parametrize("lies", ["longer", "negative", "packed"])
 @pytest.mark.parametrize("place", ["straight", "forwarded"])
 def test_lengths_on_the_device_are_looked_at_when_they_are_used(place, lies) -> None:
-    with PLACES[place](1) as process, process() as env:  # a fault ends the worker
-        said, told = run(env | {"PYTHONPATH": python_path()}, "cudnn_behaviour.py", f"lengths_{lies}")
+    with slice_at(place) as environment:  # a fault ends the worker
+        said, told = run(environment, "cudnn_behaviour.py", f"lengths_{lies}")
     assert said == {"status": 0, "after": ILLEGAL_ADDRESS}
     assert "cudnnRNNForward: devSeqLengths has " in told
 
@@ -172,8 +171,8 @@ def test_lengths_on_the_device_are_looked_at_when_they_are_used(place, lies) -> 
     ],
 )
 def test_lists_of_labels_are_looked_at_when_they_are_used(lies, words) -> None:
-    with PLACES["straight"](1) as process, process() as env:
-        said, told = run(env | {"PYTHONPATH": python_path()}, "cudnn_behaviour.py", f"classification_{lies}")
+    with slice_at("straight") as environment:
+        said, told = run(environment, "cudnn_behaviour.py", f"classification_{lies}")
     assert said == {"status": 0, "after": ILLEGAL_ADDRESS}
     assert f"cudnnCTCLoss_v8: {words}" in told
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.places import PLACES
-from tests.libraries.programs import runner_of
-from tests.native_build import python_path
+from tests.libraries.programs import beyond, runner_of, slice_at
 
 INVALID_PLAN, INVALID_TYPE, INVALID_VALUE, INVALID_SIZE, NOT_SUPPORTED = 1, 3, 4, 8, 16
 OUT_OF_MEMORY, ILLEGAL_ADDRESS, MISALIGNED = 2, 700, 716
@@ -32,12 +30,12 @@ def test_results_are_numpys(environment, group, tried) -> None:
     """Kinds, dimensions, batches, layouts, in place, types: the largest difference."""
     worst, _ = run(environment, "cufft_results.py", group)
     assert len(worst) == tried
-    assert {name: far for name, far in worst.items() if not far <= tolerance(name)} == {}
+    assert beyond(worst, tolerance) == {}
 
 
 def test_the_library_of_cuda_12_computes_the_same(environment) -> None:
     worst, _ = run(environment, "cufft_results.py", "layouts", 11)
-    assert {name: far for name, far in worst.items() if not far <= tolerance(name)} == {}
+    assert beyond(worst, tolerance) == {}
 
 
 def test_what_does_not_fit_is_refused(environment) -> None:
@@ -77,8 +75,8 @@ def test_types_and_sizes_that_are_not_done_are_refused_by_name(environment) -> N
 )
 @pytest.mark.parametrize("place", ["straight", "forwarded"])
 def test_memory_that_is_not_the_slices_is_a_fault_and_one_line_says_whose(place, what, error, words) -> None:
-    with PLACES[place](1) as process, process() as env:  # a fault ends the worker
-        said, told = behaviour(env | {"PYTHONPATH": python_path()}, what)
+    with slice_at(place) as environment:  # a fault ends the worker
+        said, told = behaviour(environment, what)
     assert said == {"status": 0, "after": error}
     assert words in told
 
@@ -118,8 +116,6 @@ def test_a_nan_stays_in_its_batch(environment) -> None:
 
 @pytest.mark.parametrize("threads", ["4,2", "many"])
 def test_threads_of_other_libraries_are_none_of_the_transforms(threads) -> None:
-    with PLACES["straight"](1) as process, process() as env:
-        worst, _ = run(
-            env | {"PYTHONPATH": python_path(), "OMP_NUM_THREADS": threads}, "cufft_results.py", "layouts"
-        )
-    assert {name: far for name, far in worst.items() if not far <= tolerance(name)} == {}
+    with slice_at("straight") as environment:
+        worst, _ = run(environment | {"OMP_NUM_THREADS": threads}, "cufft_results.py", "layouts")
+    assert beyond(worst, tolerance) == {}

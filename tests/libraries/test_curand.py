@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.places import PLACES
-from tests.libraries.programs import runner_of
-from tests.native_build import python_path
+from tests.libraries.programs import beyond, runner_of, slice_at
 
 NOT_INITIALIZED, TYPE, RANGE, LENGTH, ARCH_MISMATCH = 101, 103, 104, 105, 204
 ILLEGAL_ADDRESS, MISALIGNED = 700, 716
@@ -33,7 +31,7 @@ def test_numbers_are_nvidias(environment) -> None:
     """Of XORWOW, MRG32k3a, Philox and Sobol, by seed, ordering, offset and dimensions, on device and host."""
     far = results(environment, "known")
     assert len(far) == 3 * 7 + 2 * 7
-    assert {name: value for name, value in far.items() if not value <= tolerance(name.split()[1])} == {}
+    assert beyond(far, lambda name: tolerance(name.split()[1])) == {}
 
 
 @pytest.mark.parametrize(
@@ -43,7 +41,7 @@ def test_numbers_are_nvidias(environment) -> None:
 def test_numbers_are_distributed_as_they_should_be(environment, group, tried, most) -> None:
     found = results(environment, group)
     assert len(found) == tried
-    assert {name: value for name, value in found.items() if not value <= most} == {}
+    assert beyond(found, lambda _: most) == {}
 
 
 def test_lanes_by_seeds_are_lanes_of_their_own(environment) -> None:
@@ -110,8 +108,8 @@ def test_each_seed_begins_the_twisters_sequence(environment) -> None:
 )
 @pytest.mark.parametrize("place", ["straight", "forwarded"])
 def test_memory_that_is_not_the_slices_is_a_fault_and_one_line_says_whose(place, what, error, words) -> None:
-    with PLACES[place](1) as process, process() as env:  # a fault ends the worker
-        said, told = behaviour(env | {"PYTHONPATH": python_path()}, what)
+    with slice_at(place) as environment:  # a fault ends the worker
+        said, told = behaviour(environment, what)
     assert said == {"status": 0, "after": error}
     assert words in told
 

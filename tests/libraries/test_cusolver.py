@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.places import PLACES
-from tests.libraries.programs import runner_of
-from tests.native_build import python_path
+from tests.libraries.programs import beyond, runner_of, slice_at
 
 NOT_INITIALIZED, INVALID_VALUE, NOT_SUPPORTED = 1, 3, 9
 OUT_OF_MEMORY, NOT_READY, ILLEGAL_ADDRESS, UNSUPPORTED_WORK = 2, 600, 700, 801
@@ -43,12 +41,12 @@ def test_results_are_what_they_say(environment, group, functions) -> None:
     """Types, shapes, leading dimensions, batches, both forms of the API: the largest difference."""
     worst, _ = run(environment, "solver_results.py", group)
     assert len(worst) == functions
-    assert {name: far for name, far in worst.items() if far > tolerance(name)} == {}
+    assert beyond(worst, tolerance) == {}
 
 
 def test_the_library_of_cuda_12_computes_the_same(environment) -> None:
     worst, _ = run(environment, "solver_results.py", "symmetric", 11)
-    assert {name: far for name, far in worst.items() if far > tolerance(name)} == {}
+    assert beyond(worst, tolerance) == {}
 
 
 def test_what_does_not_fit_is_refused_and_changes_nothing(environment) -> None:
@@ -87,16 +85,16 @@ def test_what_is_not_done_is_refused_by_name(environment) -> None:
 )
 @pytest.mark.parametrize("place", ["straight", "forwarded"])
 def test_what_would_leave_the_slice_is_a_fault_and_one_line_says_whose(place, what, words) -> None:
-    with PLACES[place](1) as process, process() as env:  # a fault ends the worker
-        said, told = behaviour(env | {"PYTHONPATH": python_path()}, what)
+    with slice_at(place) as environment:  # a fault ends the worker
+        said, told = behaviour(environment, what)
     assert said == {"status": 0, "after": ILLEGAL_ADDRESS}
     assert words in told
 
 
 @pytest.mark.parametrize("place", ["straight", "forwarded"])
 def test_what_is_changed_while_it_is_read_leads_nowhere(place) -> None:
-    with PLACES[place](1) as process, process() as env:
-        assert behaviour(env | {"PYTHONPATH": python_path()}, "changing")[0] == {"ended": True}
+    with slice_at(place) as environment:
+        assert behaviour(environment, "changing")[0] == {"ended": True}
 
 
 def test_what_is_no_number_ends_in_a_result_or_a_code(environment) -> None:
@@ -132,8 +130,8 @@ def test_calls_in_line_begin_one_after_the_other_and_keep_no_other_stream_waitin
 
 
 def test_an_allocation_waits_for_what_its_session_has_freed_and_for_no_others_call() -> None:
-    with PLACES["straight"](1) as process, process() as env:
-        said, _ = behaviour(env | {"PYTHONPATH": python_path()}, "frees_beside_anothers_call")
+    with slice_at("straight") as environment:
+        said, _ = behaviour(environment, "frees_beside_anothers_call")
     assert said == {"told": [OUT_OF_MEMORY, 0, NOT_READY]}
 
 
@@ -145,8 +143,8 @@ def test_an_allocation_waits_for_what_its_session_has_freed_and_for_no_others_ca
 def test_a_call_that_would_run_for_hours_is_refused_since_nothing_can_interrupt_it(
     place, what, words
 ) -> None:
-    with PLACES[place](1) as process, process() as env:
-        said, told = behaviour(env | {"PYTHONPATH": python_path()}, what)
+    with slice_at(place) as environment:
+        said, told = behaviour(environment, what)
     assert said == {"status": 0, "after": UNSUPPORTED_WORK}
     assert f"{words}million million operations, which nothing can interrupt" in told
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.places import PLACES
-from tests.libraries.programs import runner_of
-from tests.native_build import python_path
+from tests.libraries.programs import beyond, runner_of, slice_at
 
 NOT_INITIALIZED, INVALID_VALUE, NOT_SUPPORTED = 1, 3, 10
 ILLEGAL_ADDRESS, CAPTURE_INVALIDATED = 700, 901
@@ -44,7 +42,7 @@ def test_results_are_what_they_say(environment, group, count) -> None:
     """Formats, types, index types and bases, transposes, orders, batches, pointer modes: the difference."""
     worst, _ = run(environment, "sparse_results.py", group)
     assert len(worst) == count
-    assert {name: far for name, far in worst.items() if far > tolerance(name)} == {}
+    assert beyond(worst, tolerance) == {}
 
 
 @pytest.mark.parametrize(
@@ -54,7 +52,7 @@ def test_the_older_functions_are_what_they_say(environment, group, count) -> Non
     """Blocks by rows and by columns, transposes, triangles, index bases: the difference."""
     worst, _ = run(environment, "sparse_older.py", group)
     assert len(worst) == count
-    assert {name: far for name, far in worst.items() if far > tolerance(name)} == {}
+    assert beyond(worst, tolerance) == {}
 
 
 def test_what_does_not_fit_is_refused(environment) -> None:
@@ -96,8 +94,8 @@ def test_what_is_not_done_is_refused_by_name(environment) -> None:
 )
 @pytest.mark.parametrize("place", ["straight", "forwarded"])
 def test_what_would_leave_the_slice_is_a_fault_and_one_line_says_whose(place, what, words) -> None:
-    with PLACES[place](1) as process, process() as env:  # a fault ends the worker
-        said, told = behaviour(env | {"PYTHONPATH": python_path()}, what)
+    with slice_at(place) as environment:  # a fault ends the worker
+        said, told = behaviour(environment, what)
     assert said == {"status": 0, "after": ILLEGAL_ADDRESS}
     assert words in told
 
@@ -116,8 +114,8 @@ def test_a_product_is_counted_before_its_offsets_have_memory(environment) -> Non
 
 @pytest.mark.parametrize("place", ["straight", "forwarded"])
 def test_what_is_changed_while_it_is_used_leads_nowhere(place) -> None:
-    with PLACES[place](1) as process, process() as env:
-        assert behaviour(env | {"PYTHONPATH": python_path()}, "changing")[0] == {"ended": True}
+    with slice_at(place) as environment:
+        assert behaviour(environment, "changing")[0] == {"ended": True}
 
 
 def test_a_handle_that_is_none_is_found_out(environment) -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpu_kernels.remoting.paths import native_build
-from tests.conformance.places import PLACES
-from tests.native_build import python_path
+from tests.libraries.programs import slice_at
 
 PROGRAM = Path(__file__).parent / "collectives.py"
 pytestmark = [pytest.mark.native, pytest.mark.timeout(300)]
@@ -20,10 +19,10 @@ pytestmark = [pytest.mark.native, pytest.mark.timeout(300)]
 @pytest.mark.parametrize("place", ["straight", "forwarded"])
 def test_one_rank_has_what_it_sends_and_more_are_refused(place: str) -> None:
     library = native_build().libraries / "libnccl.so.2"
-    with PLACES[place](1) as process, process() as env:
+    with slice_at(place) as environment:
         done = subprocess.run(
             [sys.executable, PROGRAM, library],
-            env=env | {"PYTHONPATH": python_path()},
+            env=environment,
             capture_output=True,
             text=True,
             timeout=200,

@@ -20,6 +20,7 @@ from tests.native_build import Build, build_of_make, python_path
 HERE = Path(__file__).parent
 INVALID_VALUE, OUT_OF_MEMORY, NOT_SUPPORTED, UNKNOWN = 1, 2, 801, 999
 CUBLAS_INVALID_VALUE = 7
+CUSOLVER_ALLOC_FAILED, CUSOLVER_INVALID_VALUE = 2, 3
 ZERO_PIVOT = 9  # CUSPARSE_STATUS_ZERO_PIVOT
 pytestmark = [pytest.mark.native, pytest.mark.timeout(300)]
 
@@ -37,7 +38,7 @@ def native() -> Build:
         ),
         *("cublas13", "cublasLt13", "cusolver12", "cusparse12"),
         *("recording_cufft", "cufft12"),
-        *("recording_curand", "curand10"),
+        *("recording_curand", "curand10", "cudnn9"),
     )
 
 
@@ -60,6 +61,10 @@ def run(
     return subprocess.run(
         [sys.executable, program, path], env=environment, capture_output=True, text=True, timeout=200
     )
+
+
+NOT_DONE = "the GPU server's own library has not done it: CUDA_ERROR_{}, which the program's next call that"
+ELSEWHERE = "which are not all memory of the slice: CUDA_ERROR_INVALID_VALUE"
 
 
 def words(log: str, name: str) -> list[list[str]]:
@@ -91,6 +96,9 @@ def test_nvidias_library_is_given_what_the_program_passed(native, agent, tmp_pat
     assert passed["outside"] == [0, INVALID_VALUE]
     assert passed["refused"] == [0, NOT_SUPPORTED]
     assert passed["failed"] == [0, UNKNOWN, 0]
+    for error in ("NOT_SUPPORTED", "UNKNOWN"):
+        assert NOT_DONE.format(error) in done.stderr
+    assert done.stderr.count(ELSEWHERE) == 2  # the program asks twice
     # A handle that no call uses is the next one's: its end would wait for the work of other sessions.
     assert len(words(recorded, "create")) == 1
     assert words(recorded, "destroy") == []
@@ -163,6 +171,7 @@ def test_a_server_whose_library_does_not_serve_says_why_and_what_to_do(native, t
 LOOKS = {
     "cublas": ("cublasCreate_v2", 13),
     "cublasLt": ("cublasLtCreate", 13),
+    "cudnn": ("cudnnCreate", 9),
     "cusolver": ("cusolverDnCreate", 12),
     "cusparse": ("cusparseCreate", 12),
     "cufft": ("cufftCreate", 12),
@@ -216,9 +225,79 @@ def test_a_server_says_of_each_library_why_it_does_not_serve(native, tmp_path, w
             text=True,
             timeout=200,
         )
-    assert done.stdout.split() == ["True"] * len(LOOKS), done.stdout + done.stderr
+    # Of cuDNN's there are handles all the same: frameworks want one, and may never compute with it.
+    refused = [str(name != "cudnn") for name in LOOKS]
+    assert done.stdout.split() == refused, done.stdout + done.stderr
     for file in files.values():
         assert done.stderr.count(WHYS[why].format(file=file)) == 1, done.stderr
+
+
+LACKING = """
+import ctypes, json, sys
+from cuda.bindings import driver
+driver.cuInit(0)
+driver.cuCtxPushCurrent(driver.cuDevicePrimaryCtxRetain(0)[1])
+libraries = {name: ctypes.CDLL(path) for name, path in json.loads(sys.argv[1]).items()}
+memory = ctypes.c_void_p(int(driver.cuMemAlloc(1 << 16)[1]))
+one, size = ctypes.c_float(1), ctypes.c_size_t()
+
+def made(library, function, *values):
+    place = ctypes.c_void_p()
+    assert getattr(libraries[library], function)(ctypes.byref(place), *values) == 0, function
+    return place
+
+def said(library, function, *values):
+    status = getattr(libraries[library], function)(*values)
+    print(library, status != 0 or int(driver.cuCtxSynchronize()[0]) != 0)
+
+said("cublas", "cublasSscal_v2", made("cublas", "cublasCreate_v2"), 4, ctypes.byref(one), memory, 1)
+wide = ctypes.c_uint64(4), ctypes.c_uint64(4), ctypes.c_int64(4)
+by = made("cublasLt", "cublasLtCreate"), made("cublasLt", "cublasLtMatrixTransformDescCreate", 0)
+layout = made("cublasLt", "cublasLtMatrixLayoutCreate", 0, *wide)
+matrix = ctypes.byref(one), memory, layout
+said("cublasLt", "cublasLtMatrixTransform", *by, *matrix, *matrix, memory, layout, None)
+said("cudnn", "cudnnDropoutGetStatesSize", made("cudnn", "cudnnCreate"), ctypes.byref(size))
+handle, settings = made("cusolver", "cusolverDnCreate"), made("cusolver", "cusolverDnCreateSyevjInfo")
+said("cusolver", "cusolverDnSsyevj", handle, 1, 0, 4, memory, 4, memory, memory, 1, memory, settings)
+said("cusparse", "cusparseXcoosortByRow", made("cusparse", "cusparseCreate"), 4, 4, 4, *[memory] * 4)
+plan = ctypes.c_int()
+assert libraries["cufft"].cufftPlan1d(ctypes.byref(plan), 8, 0x29, 1) == 0
+said("cufft", "cufftExecC2C", plan, memory, memory, -1)
+said("curand", "curandGenerate", made("curand", "curandCreateGenerator", 100), memory, ctypes.c_size_t(8))
+"""
+THERE = """
+int {name}GetProperty(int part, int *value) {{ *value = part ? 1 : {major}; return 0; }}
+int cusolverDnCreate(void **made) {{ *made = made; return 0; }}
+int cusolverDnCreateSyevjInfo(void **made) {{ *made = made; return 0; }}
+int cusolverDnDestroySyevjInfo(void) {{ return 0; }}
+int cusolverDnSetStream(void) {{ return 0; }}
+int cusolverDnSsyevj_bufferSize(void) {{ return 0; }}
+int cusolverDnSsyevj(void) {{ return 0; }}
+"""
+"""A library that computes by iteration and takes no settings for it, and otherwise can say what it is."""
+
+
+def test_a_function_that_a_servers_library_lacks_is_told_of_each_library(native, tmp_path) -> None:
+    there, program, paths = tmp_path / "there", tmp_path / "program.py", {}
+    there.mkdir()
+    program.write_text(LACKING)
+    for name, (_, major) in LOOKS.items():
+        shared = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", there / f"lib{name}.so.{major}"]
+        subprocess.run(shared, input=THERE.format(name=name, major=major), text=True, check=True)
+        paths[name] = str(native.folder / f"libraries/{major}/lib{name}.so.{major}")
+    with MinimalAgent(
+        tmp_path, native.worker, native.recording_driver, options=("--libraries", str(there))
+    ) as agent:
+        environment = agent.client_environment(native.client) | {"PYTHONPATH": python_path()}
+        command = [sys.executable, program, json.dumps(paths)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+    assert done.stdout.split("\n")[:-1] == [f"{name} True" for name in LOOKS], done.stdout + done.stderr
+    lacking = {name: function for name, (function, _) in LOOKS.items()}
+    lacking["cusolver"] = "cusolverDnXsyevjSetMaxSweeps"  # without which it would iterate as it likes
+    assert "no offset leads to where it stood" not in done.stderr
+    for name, (_, major) in LOOKS.items():
+        line = f"lib{name}.so.{major} ({major}.1.1) has no {lacking[name]}: its admin installs a newer one"
+        assert done.stderr.count(line) == 1, done.stderr
 
 
 def test_nvidias_cusolver_is_given_what_the_program_passed_and_room_of_the_slice(
@@ -230,8 +309,9 @@ def test_nvidias_cusolver_is_given_what_the_program_passed_and_room_of_the_slice
     assert passed.pop("outside") == [0, INVALID_VALUE]
     assert passed.pop("refused") == [0, NOT_SUPPORTED]
     assert (passed.pop("error"), passed.pop("singularity")) == (0.125, 5)
-    assert words(recorded, "SparseStream") == [["own"]]
+    assert passed.pop("solution") == [20, 21, 22, 23, 24, 25]
     assert passed.pop("too much on the host") == [0, OUT_OF_MEMORY]
+    wrong, many, slice_ = passed.pop("wrong"), passed.pop("too many rows"), set(passed.pop("slice"))
     for name, values in passed.items():
         assert words(recorded, name) == [values], name
     assert words(recorded, "SolverStream")[0] == ["own"]
@@ -241,6 +321,19 @@ def test_nvidias_cusolver_is_given_what_the_program_passed_and_room_of_the_slice
     assert small != large
     # Its objects end with the call that they were made for.
     assert words(recorded, "Objects") == [["1"]]
+    # A sparse system is looked at in the worker's own memory, and solved there.
+    assert set(words(recorded, "SparseStream")[0]) == {"own"}
+    assert not slice_ & set(words(recorded, "SparsePlaces")[0])
+    assert words(recorded, "believing") == []
+    for lists, answers in wrong.items():
+        assert answers == [CUSOLVER_INVALID_VALUE, 0], lists
+    refused = "cusolverSpCcsrlsvqr: A's offsets do not go up to its entries, or an index is no column"
+    assert done.stderr.count(refused) == len(wrong)
+    assert many == [CUSOLVER_ALLOC_FAILED, 0]
+    assert "cusolverSpCcsrlsvqr: its solution may take 2" in done.stderr
+    assert done.stderr.count("Solve a smaller system") == 2  # there, and for what is too much on the host
+    assert "cusolverDnXsyevd: its work may take" in done.stderr
+    assert "modules" not in done.stderr
 
 
 def test_nvidias_cusparse_is_given_the_programs_descriptors_and_room_of_the_slice(
@@ -269,6 +362,8 @@ def test_nvidias_cusparse_is_given_the_programs_descriptors_and_room_of_the_slic
     assert words(recorded, "SumCount")[0] == passed["SumCount"]
     assert words(recorded, "SumCount")[1] == [*passed.pop("SumCount")[:-1], passed["Sum"][-2]]
     assert passed.pop("beta on the device") == [0, NOT_SUPPORTED]
+    assert "C has 12345 entries, and memory of the slice for fewer" in done.stderr
+    assert "cusparseSpGEMM_copy: alpha and beta lie on the device: give them on the host" in done.stderr
     for name, values in passed.items():
         assert words(recorded, name) == [values], name
     assert words(recorded, "SparseStream")[0] == ["own"]
@@ -340,3 +435,6 @@ def test_nvidias_generators_are_made_and_set_as_the_programs(native, agent, tmp_
     assert words(recorded, "RandomDestroy") == []
     assert words(recorded, "Dimensions") == [["73", "3"], ["73", "2"]]
     assert passed["too many"] == OUT_OF_MEMORY
+    assert "a session has 16 generators on the GPU at most, and has them: destroy" in done.stderr
+    # What the library keeps for one is the slice's.
+    assert passed["held"] >= 8192 * 2500

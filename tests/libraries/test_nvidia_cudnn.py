@@ -52,8 +52,13 @@ def test_nvidias_cudnn_is_given_what_the_program_passed(native, tmp_path) -> Non
 
     one_line = {name: text for name, text in passed.items() if isinstance(text, str)}
     assert {name: said(name) for name in one_line} == {name: [text] for name, text in one_line.items()}
-    for name in ("Fused", "Activation", "cudnnGetConvolutionForwardAlgorithm_v7"):
+    for name in ("Fused", "Activation"):
         assert said(name) == passed[name]
+    # The last is of what is refused then.
+    assert (
+        said("cudnnGetConvolutionForwardAlgorithm_v7")[:-1]
+        == passed["cudnnGetConvolutionForwardAlgorithm_v7"]
+    )
     # Of the algorithms the first that works in what the stream has: its own workspace.
     (data,) = said("BackwardData")
     assert data.startswith(passed["BackwardData"][0])
@@ -61,18 +66,21 @@ def test_nvidias_cudnn_is_given_what_the_program_passed(native, tmp_path) -> Non
     assert [line.split()[1] for line in said("stream")][:2] == ["default", "own"]
     # Memory outside the slice never comes there; what the library refuses is the next asked call's error.
     assert passed["outside"] == [0, INVALID_VALUE]
-    assert passed["refused"] == [0, NOT_SUPPORTED]
+    assert passed["refused"] == passed["swish in half"] == [0, NOT_SUPPORTED]
+    assert "swish behind a convolution in half precision could make NaN" in done.stderr
     # What was asked is NVIDIA's answer; what it would lay or keep otherwise than our library said is refused.
     assert passed["states"] == 1000
     assert passed["sizes"] == [5 << 20, 4321]
     assert passed["weights elsewhere"] == passed["little to keep"] == [0, NOT_SUPPORTED]
+    assert "cudnnRNNForward: NVIDIA's library has weights elsewhere than the program was told" in done.stderr
+    assert "bytes in the reserve space, which has" in done.stderr
     assert said("Live") == ["1"]
     assert len(said("create")) == 1
 
 
-def test_a_server_without_the_library_says_so_at_the_first_call(native, tmp_path) -> None:
+def test_a_server_without_the_library_says_so_once_and_at_the_first_handle(native, tmp_path) -> None:
     with MinimalAgent(tmp_path, native.worker, native.recording_driver) as agent:
         done = run(agent, native)
     assert done.returncode != 0
-    assert "this GPU server has no libcudnn.so.9" in done.stderr
+    assert done.stderr.count("this GPU server has no libcudnn.so.9") == 1
     assert "cudnnConvolutionForward is not supported" in done.stderr

@@ -67,8 +67,10 @@ def test_a_million_events_alive_are_all_that_a_program_may_have_on_a_slice(
     assert (out, hog.returncode) == ("0\n", 0), err
 
 
+# The main thread takes its connection first: a thread that has been joined may still be giving its own back.
 THREADS = """
 c = Cuda()
+c.synchronize()
 failed = []
 all_there = threading.Barrier({count})
 def work():

@@ -13,14 +13,31 @@ from tests.softgpu.driver.raw import HOST_FUNCTION, NON_BLOCKING, NOT_READY, Cud
 
 from .shared_cases import KERNELS
 
-EQUAL, COUNT = 1, 16
+EQUAL, COUNT, ATTACH_HOST = 1, 16, 2
+SLOW = """
+.version 7.5
+.target sm_75
+.address_size 64
+.visible .entry slow() {
+    .reg .u32 %i; .reg .pred %p;
+    mov.u32 %i, 0;
+again:
+    add.u32 %i, %i, 1;
+    setp.lt.u32 %p, %i, 3000000;
+    @%p bra again;
+    ret;
+}
+"""
 Words = ctypes.Array[c_uint]
 
 
 def shared(cuda: Cuda, kind: str, size: int) -> int:
-    """Managed memory, or mapped pinned memory, of which kernels get the device's address."""
-    if kind == "managed":
-        return int(cuda.new("cuMemAllocManaged", size, 1))
+    """Managed memory, the same attached to the host, or mapped pinned memory: the device's address."""
+    if kind != "mapped":
+        address = int(cuda.new("cuMemAllocManaged", size, 1))
+        if kind == "attached":
+            cuda.cuStreamAttachMemAsync(0, address, 0, ATTACH_HOST)
+        return address
     host = cuda.new("cuMemHostAlloc", size, 2)
     assert cuda.new("cuMemHostGetDevicePointer_v2", host, 0) == host
     return int(host)
@@ -197,6 +214,108 @@ def waits_behind_a_thread_that_looked(cuda: Cuda) -> list[int]:
         cuda.library.gkTraffic(traffic)
         waits.append(traffic[2])
     return [after - before for before, after in itertools.pairwise(waits)]
+
+
+def a_function_waits_for_a_launch_while_a_copy_waits_for_it(cuda: Cuda, kind: str) -> list[int]:
+    """The copy brings shared memory back; the launch is of another thread, and uses the memory."""
+    address, plain, context = shared(cuda, kind, 4096), cuda.alloc(64), cuda.new("cuCtxGetCurrent")
+    words: Words = (c_uint * 1024).from_address(address)
+    words[:] = [5] * 1024
+    add, begun, launched = adder(cuda, address), threading.Event(), threading.Event()
+    stream, other = (cuda.new("cuStreamCreate", NON_BLOCKING) for _ in range(2))
+
+    def look(_: int) -> None:
+        begun.set()
+        launched.wait(60)
+
+    def launches() -> None:
+        cuda.cuCtxSetCurrent(context)
+        time.sleep(0.3)
+        add(stream)
+        launched.set()
+
+    function, thread = HOST_FUNCTION(look), threading.Thread(target=launches)
+    add(stream)
+    cuda.cuLaunchHostFunc(other, function, None)
+    assert begun.wait(60)
+    thread.start()
+    cuda.cuMemcpyDtoD_v2(plain, plain + 32, 32)
+    thread.join()
+    cuda.cuCtxSynchronize()
+    return words[COUNT - 1 : COUNT + 1]
+
+
+def a_function_comes_and_goes_while_memory_goes_to_the_device(cuda: Cuda, kind: str) -> list[int]:
+    """It begins when a kernel has ended, and the copy before the launch waits for it."""
+    stream, other = (cuda.new("cuStreamCreate", NON_BLOCKING) for _ in range(2))
+    blocking, event = cuda.new("cuStreamCreate", 0), cuda.new("cuEventCreate", 2)
+    plain, slow = cuda.alloc(64), cuda.kernel(cuda.load(SLOW), "slow")
+    assert cuda.launch(slow, stream=stream) == 0
+    address = shared(cuda, kind, 4096)
+    words: Words = (c_uint * 1024).from_address(address)
+    words[:] = [5] * 1024
+    add = adder(cuda, address)
+
+    def look(_: int) -> None:
+        words[1] = 100
+
+    function = HOST_FUNCTION(look)
+    cuda.cuLaunchHostFunc(stream, function, None)
+    cuda.cuEventRecord(event, stream)
+    cuda.cuStreamWaitEvent(blocking, event, 0)
+    cuda.write(plain, bytes(64))
+    add(other)
+    cuda.cuCtxSynchronize()
+    return words[:3]
+
+
+def fills_one_part_while_a_kernel_may_use_another(cuda: Cuda, kind: str) -> object:
+    """Between two launches, and between a launch and a wait for all: with no wait in between."""
+    size = 600_000
+    address = shared(cuda, kind, size)
+    words: Words = (c_uint * (size // 4)).from_address(address)
+    words[:] = [5] * len(words)
+    half, stream = len(words) // 2, cuda.new("cuStreamCreate", NON_BLOCKING)
+    first, second = adder(cuda, address), adder(cuda, address + 4 * half)
+    seen: list[object] = []
+    for turn in range(1, 4):
+        first(stream)
+        words[half] = 100 * turn
+        second(0)
+        words[-1] = 1000 * turn
+        cuda.cuCtxSynchronize()
+        seen.append((words[0], words[half : half + 2], words[-1]))
+    return seen
+
+
+def threads_work_on_parts_of_their_own(cuda: Cuda, kind: str, turns: int) -> list[str]:
+    """Each writes to its part, has a kernel add to it, and waits: for all of the device, or its stream."""
+    threads, size, wrong = 3, 16_384, []
+    address, context = shared(cuda, kind, size), cuda.new("cuCtxGetCurrent")
+    words: Words = (c_uint * (size // 4)).from_address(address)
+    part = len(words) // threads
+
+    def works(number: int) -> None:
+        cuda.cuCtxSetCurrent(context)
+        stream, begin = cuda.new("cuStreamCreate", NON_BLOCKING), number * part
+        add = adder(cuda, address + 4 * begin)
+        for turn in range(turns):
+            words[begin] = words[begin + part - 1] = 10 * turn
+            add(stream)
+            if number == 0:
+                cuda.cuCtxSynchronize()
+            else:
+                cuda.cuStreamSynchronize(stream)
+            seen = words[begin], words[begin + 1], words[begin + part - 1]
+            if seen != (10 * turn + 1, turn + 1, 10 * turn):
+                wrong.append(f"thread {number}, turn {turn}: {seen}")
+
+    running = [threading.Thread(target=works, args=(number,)) for number in range(threads)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    return wrong
 
 
 def a_wait_for_one_stream_shows_its_work(cuda: Cuda, kind: str) -> object:

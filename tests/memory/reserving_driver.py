@@ -41,26 +41,30 @@ def make_reserving_driver(folder: Path, behind: Path, *, total_mib: int, context
     held_folder = folder / "held"
     held_folder.mkdir(mode=0o777)
     values: dict[str, object] = {
-        "BEHIND": behind,
         "HELD_FOLDER": held_folder,
         "TOTAL_MIB": total_mib,
         "CONTEXT_MIB": context_mib,
         "NVJITLINK": nvjitlink() or "",
     }
-    text = SOURCE.read_text()
+    return ReservingDriver(driver_in_front(SOURCE, folder, behind, values), held_folder)
+
+
+def driver_in_front(source: Path, folder: Path, behind: Path, values: dict[str, object]) -> Path:
+    """The driver of ``source``, with ``values`` for names between @. The rest of it is ``behind``'s."""
+    text = source.read_text()
     own = set(re.findall(r"^int (cu\w+)\(", text, re.MULTILINE))
     names = sorted(exported(behind) - own)
-    values |= {"COUNT": len(names), "NAMES": ", ".join(f'"{name}"' for name in names)}
+    values |= {"BEHIND": behind, "COUNT": len(names), "NAMES": ", ".join(f'"{name}"' for name in names)}
     for key, value in values.items():
         text = text.replace(f"@{key}@", str(value))
     for i, name in enumerate(names):
         text += f'__asm__(".globl {name}\\n.type {name},@function\\n'
         text += f'{name}: jmp *slots+{8 * i}(%rip)\\n");\n'
-    source, library = folder / "reserving_driver.c", folder / "libcuda.so.1"
-    source.write_text(text)
+    written, library = folder / source.name, folder / "libcuda.so.1"
+    written.write_text(text)
     compiler = ["cc", "-shared", "-fPIC", "-O1", "-std=gnu11", "-Wl,-soname,libcuda.so.1"]
-    subprocess.run([*compiler, source, "-o", library, "-ldl", "-lpthread"], check=True)
-    return ReservingDriver(library, held_folder)
+    subprocess.run([*compiler, written, "-o", library, "-ldl", "-lpthread"], check=True)
+    return library
 
 
 @functools.cache

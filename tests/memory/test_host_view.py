@@ -10,6 +10,8 @@ from .host_view_cases import HOST, INVALID
 
 NOT_READY, INVALID_VALUE, INVALID_DEVICE = 600, 1, 101
 KINDS = ("managed", "mapped")
+BESIDE = ("attached", "mapped")
+"""What CUDA lets the host use while kernels do: each its own bytes."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -52,6 +54,33 @@ def test_what_a_function_changes_comes_after_what_was_sent_before_whatever_its_s
 
 def test_nothing_is_lost_of_functions_that_come_and_go_while_all_is_waited_for(both: BothWays) -> None:
     assert both.run("functions_come_and_go_while_all_is_waited_for", 20) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_function_that_ends_while_its_memory_goes_to_the_device_is_sent_too(
+    both: BothWays, kind: str
+) -> None:
+    seen = both.run("a_function_comes_and_goes_while_memory_goes_to_the_device", kind)
+    assert seen == [6, 101, 6]
+
+
+@pytest.mark.timeout(50)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_call_that_brings_memory_back_does_not_hold_up_a_launch_that_its_function_waits_for(
+    both: BothWays, kind: str
+) -> None:
+    assert both.run("a_function_waits_for_a_launch_while_a_copy_waits_for_it", kind) == [7, 5]
+
+
+@pytest.mark.parametrize("kind", BESIDE)
+def test_the_host_fills_one_part_while_a_kernel_may_use_another(both: BothWays, kind: str) -> None:
+    seen = both.run("fills_one_part_while_a_kernel_may_use_another", kind)
+    assert seen == [(5 + turn, [100 * turn + 1, 5 + turn], 1000 * turn) for turn in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("kind", BESIDE)
+def test_threads_work_on_parts_of_memory_of_their_own(both: BothWays, kind: str) -> None:
+    assert both.run("threads_work_on_parts_of_their_own", kind, 20) == []
 
 
 def test_a_thread_that_has_ended_keeps_no_memory_from_the_host(both: BothWays) -> None:

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.quick
 
 ROOT = Path(__file__).parents[2]
 KNOWN = tomllib.loads((Path(__file__).parent / "provenance.toml").read_text())
-PROGRAMS = {".py", ".c", ".cc", ".cu", ".h"}
+WRITTEN = {".py", ".c", ".cc", ".cu", ".h", ".md"}
 """Written here, as the rest of the project's code is; what else lies there is data."""
 
 
@@ -20,7 +20,7 @@ def folders_of_data() -> set[str]:
     listed = subprocess.run(
         ["git", "ls-files", "tests", "benchmarks"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.split("\n")
-    return {str(Path(name).parent) for name in listed if name and Path(name).suffix not in PROGRAMS}
+    return {str(Path(name).parent) for name in listed if name and Path(name).suffix not in WRITTEN}
 
 
 def test_every_folder_of_data_says_where_it_comes_from() -> None:

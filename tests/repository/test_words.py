@@ -1,4 +1,6 @@
-"""Words that gave way to those of the field: docs/reference/glossary.md has the words in use."""
+"""Words that gave way to those of the field, and commands to right ones: docs/reference/glossary.md has the
+words in use.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +21,7 @@ RETIRED = {
     r"pool[./]ledger[./](asking|granting|ending|sweeping|teaching|reading|watch|house)\b": "its rooms",
     r"\boftener\b": "more often",
     r"\bnobody may have more\b": "the limit is",
+    r"pip install [^`\n]*\bgpu-kernels\b": "the wheel's file, as gpu_kernels.extras does",
 }
 HERE = "tests/repository/test_words.py"
 """This list, and what tells of times past, may name them."""

@@ -234,7 +234,9 @@ CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned int flag
     memory.device = call.device();
     memory.device_address = allocated.address;
     MemoryMap::get().add(memory);
-    SharedMemory::get().add(reinterpret_cast<void*>(base), base, bytesize, call.device());
+    SharedMemory::get().add(
+        reinterpret_cast<void*>(base), base, bytesize, call.device(),
+        flags == CU_MEM_ATTACH_HOST ? SharedMemory::Host::works_beside : SharedMemory::Host::waits);
     *dptr = base;
     return CUDA_SUCCESS;
 }

@@ -98,8 +98,8 @@ bool Call::pool(CUmemoryPool handle, uint64_t& wire) const {
     return pool_of(handle, wire) != nullptr;
 }
 
-void Call::uses_memory() {
-    if (SharedMemory::get().any()) SharedMemory::get().to_device(*this);
+CUresult Call::uses_memory() {
+    return SharedMemory::get().any() ? SharedMemory::get().to_device(*this) : CUDA_SUCCESS;
 }
 
 Call::~Call() {
@@ -110,7 +110,7 @@ CUresult Call::results_visible(bool of_all) {
     SharedMemory& shared = SharedMemory::get();
     CUresult result = CUDA_SUCCESS;
     if (shared.any() && of_all) result = shared.to_host(*this);
-    if (shared.any() && !of_all) shared.show(*this);
+    if (shared.any() && !of_all) result = shared.show(*this);
     if (!GraphOutputs::get().any()) return result;
     const CUresult delivered = GraphOutputs::get().deliver(*this);
     return result == CUDA_SUCCESS ? delivered : result;
@@ -223,6 +223,53 @@ CUresult Call::copy_out(void* to, uint64_t address, uint64_t bytes, uint64_t str
         bytes -= chunk;
     }
     return answered(CUDA_SUCCESS);
+}
+
+// The worker copies one chunk while others travel. Their answers come in their order.
+CUresult Call::look_in_chunks(uint64_t address, std::byte* host, uint64_t bytes, bool give) {
+    constexpr uint64_t kUnderWay = 4;
+    const uint64_t chunks = (bytes + wire::kChunk - 1) / wire::kChunk;
+    const auto size = [&](uint64_t chunk) {
+        return static_cast<uint32_t>(std::min<uint64_t>(bytes - chunk * wire::kChunk, wire::kChunk));
+    };
+    const auto ask = [&](uint64_t chunk) {
+        wire::MemoryLook message{address + chunk * wire::kChunk, size(chunk), give};
+        const size_t payload = give ? size(chunk) : 0;
+        wire::FrameHeader head =
+            header(wire::kOpMemoryLook, 0, sizeof message + payload, Session::get().posted());
+        const iovec parts[3] = {
+            {&head, sizeof head}, {&message, sizeof message}, {host + chunk * wire::kChunk, payload}};
+        return lane_->send_now(parts, give ? 3 : 2);
+    };
+    wire::ReplyHeader failed{};
+    bool context_goes_on = false;
+    Traffic::get().waits();
+    for (uint64_t asked = 0, done = 0; done < asked || (asked < chunks && failed.status == 0); ++done) {
+        for (; asked < chunks && asked < done + kUnderWay && failed.status == 0; ++asked) {
+            if (!ask(asked)) return lost();
+        }
+        wire::ReplyHeader reply{};
+        const size_t payload = give ? 0 : size(done);
+        if (!lane_->receive_one_into(reply, host + done * wire::kChunk, payload)) return lost();
+        if (reply.status == CUDA_SUCCESS) Traffic::get().copied(size(done));
+        if (reply.status == CUDA_SUCCESS || failed.status != CUDA_SUCCESS) continue;
+        failed = reply;
+        context_goes_on = lane_->context_goes_on;
+    }
+    if (failed.status != CUDA_SUCCESS) lane_->context_goes_on = context_goes_on;
+    return answered(failed.status);
+}
+
+CUresult Call::look(uint64_t address, std::byte* to, uint64_t bytes) {
+    return look_in_chunks(address, to, bytes, false);
+}
+
+CUresult Call::give(uint64_t address, const std::byte* from, uint64_t bytes) {
+    return look_in_chunks(address, const_cast<std::byte*>(from), bytes, true);
+}
+
+bool Call::nothing_before() const {
+    return lane_->quiet;
 }
 
 CUresult Call::copy_box_in(const wire::Box& to, const wire::Box& from, uint64_t stream, bool whole) {

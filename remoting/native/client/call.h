@@ -48,8 +48,9 @@ class Call {
     // and `address` becomes the twin's.
     CUresult reach(uint64_t& address, uint64_t bytes);
 
-    // Before a call that reads or writes device memory: managed and mapped memory goes to the device.
-    void uses_memory();
+    // Before a call that reads or writes device memory: managed and mapped memory goes to the device. The
+    // call is not made where that fails.
+    CUresult uses_memory();
 
     CUresult post(uint16_t opcode, uint8_t flags, const void* message, size_t bytes);
     // A payload in parts (at most 6).
@@ -74,6 +75,13 @@ class Call {
     CUresult copy_box_out(const wire::Box& to, const wire::Box& from, uint64_t stream);
     CUresult copy_box_in(const wire::Box& to, const wire::Box& from, uint64_t stream, bool whole);
 
+    // kOpMemoryLook, in chunks, several of which are under way: device memory as it is now, and bytes for it.
+    // In no order with other calls but those that the thread has posted before.
+    CUresult look(uint64_t address, std::byte* to, uint64_t bytes);
+    CUresult give(uint64_t address, const std::byte* from, uint64_t bytes);
+    // Whether the worker has done what the thread has posted: a look has nothing to wait for then.
+    bool nothing_before() const;
+
     // After a call that waited for the device: managed and mapped memory comes back to the host. For a part
     // of its work: it is shown there (shared_memory.h).
     CUresult results_visible(bool of_all = true);
@@ -86,6 +94,7 @@ class Call {
 
   private:
     CUresult connect_lane();
+    CUresult look_in_chunks(uint64_t address, std::byte* host, uint64_t bytes, bool give);
     wire::FrameHeader header(uint16_t opcode, uint8_t flags, size_t bytes, uint64_t order) const;
     CUresult lost();
     // After a reply: tells what waits to be told, and takes note of the status.

@@ -122,9 +122,11 @@ CUresult copy(const cuda::CopyRequest& request, CUstream stream, bool per_thread
     }
     CopyPlaces at;
     if (CUresult error = find_places(request, at)) return error;
-    if (at.to_device) SharedMemory::get().to_device_for(call, at.to.address);
-    if (at.from_device) SharedMemory::get().to_device_for(call, at.from.address);
-    CUresult result;
+    CUresult result = CUDA_SUCCESS;
+    if (at.to_device) result = SharedMemory::get().to_device_for(call, at.to.address);
+    if (at.from_device && result == CUDA_SUCCESS)
+        result = SharedMemory::get().to_device_for(call, at.from.address);
+    if (result != CUDA_SUCCESS) return result;
     if (at.to_device && at.from_device) {
         result = within_device(call, at.to, at.from, on);
     } else {

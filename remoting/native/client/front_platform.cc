@@ -9,6 +9,7 @@
 #include "graph_platform.h"
 #include "memory_map.h"
 #include "session.h"
+#include "shared_memory.h"
 #include "thread.h"
 
 namespace front::platform {
@@ -127,6 +128,12 @@ std::optional<cuda::ManagedMemory> managed_memory_at(CUdeviceptr address) {
     const auto memory = MemoryMap::get().find(address);
     if (!memory || (memory->kind != client::Memory::Kind::managed && !memory->global)) return std::nullopt;
     return cuda::ManagedMemory{memory->base, memory->bytes, memory->id};
+}
+
+void attach(CUdeviceptr base, bool attached) {
+    using client::SharedMemory;
+    SharedMemory::get().let(reinterpret_cast<void*>(base),
+                            attached ? SharedMemory::Host::works_beside : SharedMemory::Host::waits);
 }
 
 }  // namespace front::platform

@@ -238,7 +238,7 @@ void ForwardedGraph::send_inputs(Call& call) {
 void ForwardedGraph::launch(const graphs::Stream& stream, std::shared_ptr<void> keep) {
     Call call;
     graphs::check(call.begin_for(reinterpret_cast<CUstream>(stream.wire)));
-    call.uses_memory();
+    graphs::check(call.uses_memory());
     if (!inputs_.empty()) {
         graphs::check(GraphOutputs::get().settle(call, inputs_));
         graphs::check(HostCalls::get().wait_for(stream.wire, call));

@@ -198,7 +198,7 @@ bool HostCalls::prepare(const wire::HostCallReply& reply) {
     if (reply.what != wire::HostCallNotice::call || interpreter_ended_) return false;
     const bool shared = SharedMemory::get().any();
     if (Call call; (shared || running_.before) && call.begin_on(0) == CUDA_SUCCESS) {
-        if (shared) SharedMemory::get().show(call, true);
+        if (shared) SharedMemory::get().show_function(call);
         if (running_.before) running_.before(call);
     }
     return true;

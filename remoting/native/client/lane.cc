@@ -22,6 +22,7 @@ void Lane::append(const iovec* parts, int count, size_t bytes) {
 }
 
 bool Lane::post(const iovec* parts, int count, size_t bytes) {
+    quiet = false;
     if (bytes > kCopied) return send_now(parts, count);
     {
         const std::lock_guard lock(buffer_lock_);
@@ -69,6 +70,7 @@ bool Lane::send_locked(const iovec* parts, int count) {
 void Lane::take_flags(wire::ReplyHeader& header) {
     notices_wait = header.length & wire::kNoticesWait;
     context_goes_on = header.length & wire::kContextGoesOn;
+    quiet = true;
     header.length &= wire::kReplyLength;
 }
 
@@ -115,6 +117,16 @@ bool Lane::receive_into(wire::ReplyHeader& header, void* to, size_t bytes) {
     if (rest == 0) return true;
     iovec tail{static_cast<std::byte*>(to) + (bytes - rest), rest};
     return transport_->receive(&tail, 1, rest) == rest;
+}
+
+bool Lane::receive_one_into(wire::ReplyHeader& header, void* to, size_t bytes) {
+    iovec head{&header, sizeof header};
+    if (transport_->receive(&head, 1, sizeof header) != sizeof header) return false;
+    take_flags(header);
+    if (header.status != 0) return header.length == 0;
+    if (header.length != bytes) return false;
+    iovec payload{to, bytes};
+    return bytes == 0 || transport_->receive(&payload, 1, bytes) == bytes;
 }
 
 bool Lane::receive_welcome(std::vector<std::byte>& welcome, std::string& error, bool& gone) {

@@ -61,6 +61,9 @@ class Lane {
     // Receives a reply whose payload, when the status is 0, is exactly `bytes` to be put at `to`.
     bool receive_into(wire::ReplyHeader& header, void* to, size_t bytes);
 
+    // The same of one of several replies that are under way: nothing of the next one is read.
+    bool receive_one_into(wire::ReplyHeader& header, void* to, size_t bytes);
+
     // The reply to kOpTakeNotices; what receive() has given stays as it is.
     bool receive_notices(std::vector<std::byte>& notices);
 
@@ -76,6 +79,9 @@ class Lane {
     void shut() { transport_->shut(); }
     bool hung_up() { return transport_->hung_up(); }
     int fd() const { return fd_; }
+
+    // Of the owner thread: nothing was posted since the last reply, so the worker has done with all of it.
+    bool quiet = true;
 
     // Of the owner thread, when it is the main one: its waits look out for SIGINT.
     void watch_for_interrupts() { transport_->tell(&interrupts_, wire::kLongWaitMicroseconds); }

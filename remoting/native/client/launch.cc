@@ -119,7 +119,7 @@ CUresult launch(CUfunction function, const Shape& shape, CUstream stream, bool p
     std::memset(packed, 0, kernel->param_bytes);  // the gaps, too, are sent
     if (CUresult error = pack(*kernel, params, extra, packed)) return error;
     if (CUresult error = reach_parameters(call, packed, kernel->param_bytes)) return error;
-    call.uses_memory();
+    if (CUresult error = call.uses_memory()) return error;
     const iovec parts[3] = {
         {&head, sizeof head}, {sent, attributes.size() * sizeof *sent}, {packed, kernel->param_bytes}};
     return call.post_parts(wire::kOpLaunch, 0, parts, 3);

@@ -37,7 +37,7 @@ CUresult submit(CUstream stream, const std::byte* bytes, size_t count) {
     if (CUresult error = refuse_captured(stream, false)) return error;
     if (CUresult error = reach_parameters(call, bytes + sizeof(GkLibraryCall), count - sizeof(GkLibraryCall)))
         return error;
-    call.uses_memory();
+    if (CUresult error = call.uses_memory()) return error;
     const iovec parts[2] = {{&on, sizeof on}, {const_cast<std::byte*>(bytes), count}};
     return call.post_parts(wire::kOpLibraryCall, 0, parts, 2);
 }

@@ -53,7 +53,7 @@ CUresult share(uint64_t address, uint64_t bytes) {
     if (!map_pages(mapped(), address, bytes)) return CUDA_ERROR_NOT_SUPPORTED;
     void* here = reinterpret_cast<void*>(address);
     if (CUresult error = call.copy_out(here, address, bytes, 0)) return error;
-    SharedMemory::get().add(here, address, bytes, call.device());
+    SharedMemory::get().add(here, address, bytes, call.device(), SharedMemory::Host::waits);
     mapped().variables.insert(address);
     return CUDA_SUCCESS;
 }

@@ -96,7 +96,7 @@ CUresult give_twin(Call& call, Memory& known) {
     if (result != CUDA_SUCCESS) return result;
     MemoryMap::get().set_twin(known.base, known.device_address, known.physical);
     SharedMemory::get().add(reinterpret_cast<void*>(known.base), known.device_address, known.bytes,
-                            call.device());
+                            call.device(), SharedMemory::Host::works_beside);
     return CUDA_SUCCESS;
 }
 

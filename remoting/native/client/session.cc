@@ -134,6 +134,8 @@ CUresult Session::connect(Beginning& fresh) {
                       "this process holds no GPU: start a GPU kernel, or run the program with "
                       "'jupyter gpu run -p SIZE -- COMMAND'.");
     }
+    // Such a program wants no slice, and waits for none.
+    if (cuda::hides_all_devices(getenv(cuda::kVisibleDevices))) return CUDA_ERROR_NO_DEVICE;
     switch (get_slice(fresh.credentials, error)) {
         case Got::slice:
             break;

@@ -33,7 +33,7 @@ CUresult submit(CUstream stream, bool per_thread, std::vector<StreamMemoryOp> op
     for (StreamMemoryOp& op : ops) {
         if (op.waits() || op.writes()) {
             if (CUresult error = reach(call, op)) return error;
-            SharedMemory::get().to_device_for(call, op.address);
+            if (CUresult error = SharedMemory::get().to_device_for(call, op.address)) return error;
         }
         sent.push_back({op.kind, op.flags, op.address, op.value});
     }

@@ -205,7 +205,8 @@ def _client_function(call: Call, form: Function, per_thread: str) -> str:
         reached = f"call.reach(message.{argument.name}, {_bytes(argument)})"
         lines.append(f"    if (CUresult error = {reached}) return error;\n")
     lines += [
-        f"    client::SharedMemory::get().to_device_for(call, message.{argument.name});\n"
+        "    if (CUresult error = client::SharedMemory::get().to_device_for("
+        f"call, message.{argument.name})) return error;\n"
         for argument in uses_memory
     ]
     flags = "wire::kPerThreadStream" if per_thread == "true" and not call.names_stream else "0"
@@ -213,7 +214,7 @@ def _client_function(call: Call, form: Function, per_thread: str) -> str:
     if call.how == "post" and uses_memory and not call.names_stream:
         # The host may look at memory that it shares with the device when the call returns.
         lines.append(f"    const CUresult result = call.post({sent});\n")
-        lines.append("    if (result == CUDA_SUCCESS) call.results_visible();\n    return result;\n}\n\n")
+        lines.append("    return result == CUDA_SUCCESS ? call.results_visible() : result;\n}\n\n")
         return "".join(lines)
     if call.how == "post":
         lines.append(f"    return call.post({sent});\n}}\n\n")

@@ -84,6 +84,11 @@ inline bool wants_devices(const char* list) {
     return list && *list && *list != '-';
 }
 
+// Whether it sees none for certain, whatever there is.
+inline bool hides_all_devices(const char* list) {
+    return list && (!*list || std::strtoll(list, nullptr, 10) < 0);
+}
+
 // For the person whose list names nothing that is there.
 inline std::string no_visible_device(const std::string& list, size_t devices) {
     const std::string there = devices == 1 ? "is one GPU, number 0"

@@ -60,7 +60,8 @@ CUresult cuMemRangeGetAttribute(void* data, size_t dataSize, CUmem_range_attribu
     return cuMemRangeGetAttributes(&data, &dataSize, &attribute, 1, devPtr, count);
 }
 
-// Nothing moves by streams, so a stream has nothing to attach the memory to.
+// Nothing moves by streams, so the stream does not count; but the host may use what is attached while others
+// run.
 CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags) {
     return call([&] {
         platform::require_stream(hStream);
@@ -71,6 +72,7 @@ CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t lengt
             reinterpret_cast<uint64_t>(hStream) > reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD);
         require(flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST ||
                 (flags == CU_MEM_ATTACH_SINGLE && made));
+        platform::attach(memory->base, flags != CU_MEM_ATTACH_GLOBAL);
     });
 }
 }

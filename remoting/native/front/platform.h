@@ -57,6 +57,8 @@ std::optional<Memory> memory_at(CUdeviceptr address);
 CUcontext owner(const Memory& memory);  // null when it has ended, and for what belongs to no context
 // The managed memory, or variable, that holds the address.
 std::optional<cuda::ManagedMemory> managed_memory_at(CUdeviceptr address);
+// The program has said, or no longer says, which stream alone uses the managed memory with this base.
+void attach(CUdeviceptr base, bool attached);
 
 }  // namespace platform
 

@@ -3,8 +3,8 @@
 // Frames. The client sends a FrameHeader and `length` bytes. Calls that have no answer (launches, copies in,
 // memsets, frees, records, waits of streams for events, creations of handles) are *posted*: nobody waits for
 // them and nothing comes back; the session keeps the first error of a posted call and returns it with the
-// next call that is *asked*. An asked call gets a ReplyHeader and `length` bytes. A thread has at most one
-// asked call under way, so replies need no number.
+// next call that is *asked*. An asked call gets a ReplyHeader and `length` bytes. A thread has one asked call
+// under way, or several looks into memory, which are answered in turn: replies need no number.
 //
 // Order: why posting is right. CUDA programs may rely on this: when call X has returned before call Y began,
 // in whatever threads, X is submitted before Y. A lane is a stream of bytes that the worker handles strictly
@@ -41,8 +41,9 @@
 
 namespace wire {
 
-// Grows when the layouts below change; what calls.txt makes is covered by kCallsDigest (calls_wire.h).
-inline constexpr uint32_t kProtocolVersion = 3;
+// Grows when the layouts below, or those of box.h, graph_wire.h and libraries/call.h, change
+// (tests/forwarding/test_protocol.py); what calls.txt makes is covered by kCallsDigest (calls_wire.h).
+inline constexpr uint32_t kProtocolVersion = 4;
 
 // A chunk stays in a core's cache between the socket and the driver.
 inline constexpr uint32_t kChunk = 256 * 1024;

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "worker.h"
+#include "in_context.h"
 
 namespace worker {
 namespace {
@@ -10,23 +10,6 @@ namespace {
 bool of_thread(CUstream stream) {
     return stream == CU_STREAM_PER_THREAD;
 }
-
-// Makes the device's context current while it lives: the default stream is that of the current context.
-class InContext {
-  public:
-    InContext(const Worker& worker, uint8_t device) : driver_(worker.driver) {
-        invoke(driver_.cuCtxPushCurrent_v2, worker.devices[device].context);
-    }
-    ~InContext() {
-        CUcontext own;
-        invoke(driver_.cuCtxPopCurrent_v2, &own);
-    }
-    InContext(const InContext&) = delete;
-    InContext& operator=(const InContext&) = delete;
-
-  private:
-    const Driver& driver_;
-};
 
 }  // namespace
 

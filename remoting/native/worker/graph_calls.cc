@@ -59,7 +59,7 @@ CUresult handle_graph_make(Context& context, uint8_t, wire::Reader& payload, wir
     if (description.no_room) return session.refuse(memory.no_more_graphs());
     const HostMemory::Room room(memory, build_cost(head.steps, description.bytes.size()),
                                 [&] { return !session.ended(); });
-    if (!room) return session.refuse(room.refusal("making this graph"));
+    if (!room) return session.refuse(room.refusal("making this graph", "Make smaller or fewer graphs"));
     const auto graph = std::make_shared<BuiltGraph>(context.worker(), context.device());
     if (CUresult error = graph->build(context, head, description.bytes)) return error;
     return session.graphs.add(head.graph, graph) ? CUDA_SUCCESS : kMalformed;

@@ -14,7 +14,7 @@ const Handler kByHand[wire::kFirstGenerated] = {
     {},
     {"cuLaunchKernel", How::post, handle_launch},
     {"cuMemcpyHtoD", How::post, handle_copy_in},
-    {},  // kOpCopyOut: see find_handler
+    {},  // kOpCopyOut: the lane's
     {"cuMemAlloc", How::ask, handle_allocate, Keeps::little},
     {"cuLibraryLoadData", How::ask, handle_load_library, Keeps::much},
     {"image upload", How::post, handle_upload_image, Keeps::nothing},
@@ -25,19 +25,19 @@ const Handler kByHand[wire::kFirstGenerated] = {
     {"a wait for the device", How::fetch, handle_wait_for_device, Keeps::nothing},
     {"cuKernelSetAttribute", How::post, handle_set_attribute},
     {"cuMemcpy3D", How::post, handle_copy_box_in},
-    {},  // kOpCopyBoxOut: see find_handler
+    {},  // kOpCopyBoxOut: the lane's
     {"cuMemcpy3D", How::post, handle_copy_box},
     {"cuMemPoolCreate", How::ask, handle_create_pool, Keeps::little},
     {"cuMemPoolSetAccess", How::ask, handle_set_pool_access},
     {"cuMemCreate", How::ask, handle_create_memory},
     {"cuMemSetAccess", How::ask, handle_set_access},
     {"cuLaunchHostFunc", How::post, handle_host_call, Keeps::little},
-    {},  // kOpNextHostCall: see find_handler
+    {},  // kOpNextHostCall: the lane's
     {"cuCtxDestroy", How::post, handle_end_context, Keeps::nothing},
     {"cuCtxRecordEvent", How::post, handle_context_event},
     {"cuDevicePrimaryCtxReset", How::post, handle_reset_libraries},
     {"cuStreamBatchMemOp", How::post, handle_stream_memory},
-    {},  // kOpMemoryLook: see find_handler
+    {},  // kOpMemoryLook: the lane's
     {"a wait in a stream", How::sync, handle_wait_in_stream, Keeps::nothing},
     {"call of a maths library", How::post, handle_library_call},
     {"look for a maths library", How::ask, handle_library_look, Keeps::little},
@@ -69,8 +69,8 @@ const Handler* find_handler(uint16_t opcode) {
 namespace {
 
 template <typename T>
-void ends(Session&, T) {}
-void ends(Session& session, CUstream stream) {
+void ends(Session&, const T&) {}
+void ends(Session& session, const OnDevice<CUstream>& stream) {
     session.stream_ends(stream);
 }
 
@@ -86,10 +86,10 @@ void ends(Session& session, CUstream stream) {
     }                                                                                   \
     bool Context::drop_##kind(uint64_t handle, Type& kind) const {                      \
         OnDevice<Type> found;                                                           \
-        if (!session_.kinds.take(handle, found)) return false;                          \
+        if (!session_.kinds.find(handle, found)) return false;                          \
+        ends(session_, found); /* while it is there to be found */                      \
         kind = found.handle;                                                            \
-        ends(session_, kind);                                                           \
-        return true;                                                                    \
+        return session_.kinds.take(handle, found);                                      \
     }                                                                                   \
     static bool find_##kind(Session& session, uint64_t handle, Type& kind) {            \
         OnDevice<Type> found;                                                           \

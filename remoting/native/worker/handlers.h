@@ -73,8 +73,8 @@ struct Handler {
     Keeps keeps = Keeps::briefly;
 };
 
-// Null for an opcode that does not exist. kOpCopyOut and kOpCopyBoxOut are not here: their answer is a stream
-// of replies, which the lane sends itself. Nor is kOpNextHostCall, which waits for no other call.
+// Null for an opcode that does not exist, and for what the lane sees to itself (Lane::sees_to): the answer is
+// a stream of replies, or waits for no other call.
 const Handler* find_handler(uint16_t opcode);
 
 // For the generated handlers: sizes that saturate.

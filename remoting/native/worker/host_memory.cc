@@ -39,11 +39,11 @@ int64_t now_ms() {
     return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
 }
 
+}  // namespace
+
 std::string mib(uint64_t bytes) {
     return std::to_string(bytes / kMib + (bytes % kMib != 0)) + " MiB";
 }
-
-}  // namespace
 
 void HostMemory::set_limit(uint64_t mib, uint64_t slices) {
     limit_ = mib * kMib;
@@ -170,12 +170,13 @@ std::string HostMemory::no_more_graphs() const {
            mib(limit_) + ")";
 }
 
-std::string HostMemory::Room::refusal(const char* what) const {
-    return std::string(what) + " may take " + mib(bytes_) +
+std::string HostMemory::Room::refusal(const std::string& what, const std::string& remedy) const {
+    return what + " may take " + mib(bytes_) +
            " of the GPU server's own memory, beside the slice, and this lease's programs may take " +
-           mib(memory_.most_looked_at()) + " for that at a time, with what they have loaded: " +
-           "CUDA_ERROR_OUT_OF_MEMORY. Load smaller or fewer modules, end processes that you no longer need, "
-           "or take a larger slice; the server's admin sets the bound (worker_memory_mib, here " +
+           mib(memory_.most_looked_at()) +
+           " for that at a time, with what they have loaded: " + "CUDA_ERROR_OUT_OF_MEMORY. " + remedy +
+           ", end processes that you no longer need, or take a larger slice; the server's admin sets the "
+           "bound (worker_memory_mib, here " +
            mib(memory_.limit_) + ")";
 }
 

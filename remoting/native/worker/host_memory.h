@@ -30,6 +30,9 @@
 
 namespace worker {
 
+// So many bytes in words, rounded up.
+std::string mib(uint64_t bytes);
+
 class HostMemory {
   public:
     enum class Level : uint8_t { free, tight, full };
@@ -67,7 +70,7 @@ class HostMemory {
         Room& operator=(const Room&) = delete;
         explicit operator bool() const { return admitted_; }
         // Why it was refused, for the person: how much there was to take, how much there may be, what now.
-        std::string refusal(const char* what) const;
+        std::string refusal(const std::string& what, const std::string& remedy) const;
 
       private:
         HostMemory& memory_;

@@ -131,18 +131,32 @@ bool Lane::in_turn(uint64_t after) {
     return session_.order.wait_for(after, [this] { return session_.ended() || transport_->hung_up(); });
 }
 
+const std::array<Lane::Own, 7> Lane::kOwn{{
+    {wire::kOpCopyOut, &Lane::copy_out},
+    {wire::kOpCopyBoxOut, &Lane::copy_out},
+    {wire::kOpNextHostCall, &Lane::next_host_call},
+    {wire::kOpMemoryLook, &Lane::look_into_memory},
+    {wire::kOpGraphLook, &Lane::look_into_graph},
+    {wire::kOpTakeNotices, &Lane::give_notices},
+    {wire::kOpInterrupt, &Lane::interrupt},
+}};
+
+const Lane::Own* Lane::find_own(uint16_t opcode) {
+    const auto own =
+        std::find_if(kOwn.begin(), kOwn.end(), [opcode](const Own& each) { return each.opcode == opcode; });
+    return own == kOwn.end() ? nullptr : &*own;
+}
+
+bool Lane::sees_to(uint16_t opcode) {
+    return find_own(opcode) != nullptr;
+}
+
 bool Lane::run_frame(const wire::FrameHeader& header, std::span<const std::byte> payload) {
     if (session_.ended()) return false;
     if (header.device >= worker_.devices.size()) return malformed(header, "the device does not exist");
     use_device(header.device);
     wire::Reader reader(payload);
-    if (header.opcode == wire::kOpCopyOut || header.opcode == wire::kOpCopyBoxOut)
-        return copy_out(header, reader);
-    if (header.opcode == wire::kOpTakeNotices) return give_notices(header, reader);
-    if (header.opcode == wire::kOpInterrupt) return interrupt(header, reader);
-    if (header.opcode == wire::kOpNextHostCall) return next_host_call(header, reader);
-    if (header.opcode == wire::kOpGraphLook) return look_into_graph(header, reader);
-    if (header.opcode == wire::kOpMemoryLook) return look_into_memory(header, reader);
+    if (const Own* own = find_own(header.opcode)) return (this->*own->run)(header, reader);
     const Handler* handler = find_handler(header.opcode);
     if (!handler) return malformed(header, "no call has this opcode");
     return handler->how == How::post ? post(header, *handler, reader) : ask(header, *handler, reader);
@@ -156,7 +170,7 @@ bool Lane::post(const wire::FrameHeader& header, const Handler& handler, wire::R
     CUresult result = static_cast<CUresult>(worker_.poisoned.load(std::memory_order_relaxed));
     if (result == CUDA_SUCCESS && !has_room(handler, payload)) result = CUDA_ERROR_OUT_OF_MEMORY;
     if (result == CUDA_SUCCESS) {
-        worker_.shared_streams.enter(session_, header.device);
+        const SharedStreams::Turn turn(worker_.shared_streams, session_, header.device);
         Context context(worker_, session_, header.device);
         reply_.clear();
         result = handler.run(context, header.flags, payload, reply_);

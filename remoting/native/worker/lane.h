@@ -27,8 +27,17 @@ class Lane : private wire::Waiting {
     // Runs the frames at the front of `bytes`; the number of bytes done. A frame that is not whole is left.
     // False when the lane must end. For run(), and for the fuzzer.
     bool consume(std::span<const std::byte> bytes, size_t& done);
+    // Whether this is a call that a lane sees to itself: it has no handler.
+    static bool sees_to(uint16_t opcode);
 
   private:
+    struct Own {
+        uint16_t opcode;
+        bool (Lane::*run)(const wire::FrameHeader& header, wire::Reader& payload);
+    };
+    static const std::array<Own, 7> kOwn;
+    static const Own* find_own(uint16_t opcode);
+
     // Nothing has come for a while: what has become large is given back.
     void goes_on() override;
     void over() override {}

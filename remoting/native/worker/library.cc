@@ -15,6 +15,9 @@
 namespace worker {
 namespace {
 
+// What helps where a module finds no room.
+constexpr const char* kFewer = "Load smaller or fewer modules";
+
 CUresult describe_kernel(Context& context, CUkernel handle, LoadedKernel& loaded, wire::Writer& rows) {
     const Driver& driver = context.driver();
     const char* name = nullptr;
@@ -181,7 +184,7 @@ CUresult load_in_room(Context& context, const wire::LoadHead& head, const ImageC
     if (unpacks_to_too_much(std::as_bytes(std::span(*image))))
         return refuse_image(context.session(), "it says that it unpacks to more than 512 MiB");
     const auto room = room_to_load(context, *image);
-    if (!*room) return context.session().refuse(room->refusal("loading this module"));
+    if (!*room) return context.session().refuse(room->refusal("loading this module", kFewer));
     return load(context, head, image, options, rows, answer);
 }
 
@@ -282,7 +285,7 @@ CUresult handle_reset_libraries(Context& context, uint8_t, wire::Reader& payload
         session.unload(handle);
         const auto fresh = std::make_shared<LoadedLibrary>(context.worker(), device);
         const auto room = room_to_load(context, *image);
-        if (!*room) return session.refuse(room->refusal("loading this module anew"));
+        if (!*room) return session.refuse(room->refusal("loading this module anew", kFewer));
         if (CUresult error = load_image(session, *fresh, image, options)) return error;
         wire::Writer rows;
         // One image has one order of kernels, and so the client's numbers stay right.

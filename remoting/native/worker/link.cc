@@ -83,11 +83,12 @@ CUresult link(Context& context, const std::vector<Input>& inputs, JitOptions& op
     uint64_t cost;
     {
         const HostMemory::Room room(memory, unpacking, goes_on);
-        if (!room) return session.refuse(room.refusal("linking these inputs"));
+        if (!room)
+            return session.refuse(room.refusal("linking these inputs", "Link smaller or fewer inputs"));
         cost = link_cost(inputs, driver.software);
     }
     const HostMemory::Room room(memory, cost, goes_on);
-    if (!room) return session.refuse(room.refusal("linking these inputs"));
+    if (!room) return session.refuse(room.refusal("linking these inputs", "Link smaller or fewer inputs"));
     CUlinkState state;
     if (CUresult error =
             invoke(driver.cuLinkCreate_v2, options.count(), options.names(), options.values(), &state)) {

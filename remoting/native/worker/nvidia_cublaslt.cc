@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cublasLt_messages.h"
+#include "host_memory.h"
 #include "libraries/cublas/status.h"
 #include "nvidia_function.h"
 
@@ -54,8 +55,8 @@ class Descriptor {
     template <typename Value>
     Descriptor& set(int attribute, Value value) {
         if (status_ == cublas::kSuccess) {
-            status_ = invoke_named(library_, name("SetAttribute"), made_, attribute, static_cast<const void*>(&value),
-                                   sizeof value);
+            status_ = invoke_named(library_, name("SetAttribute"), made_, attribute,
+                                   static_cast<const void*>(&value), sizeof value);
         }
         return *this;
     }
@@ -86,8 +87,8 @@ class Layout : public Descriptor {
     }
 };
 
-Shape shape_of_factor(int64_t type, int64_t operation, int64_t rows, int64_t columns, int64_t lead, int64_t order,
-                      int64_t batch, int64_t stride) {
+Shape shape_of_factor(int64_t type, int64_t operation, int64_t rows, int64_t columns, int64_t lead,
+                      int64_t order, int64_t batch, int64_t stride) {
     if (operation != 0) std::swap(rows, columns);
     return {type, rows, columns, lead, order, batch, stride};
 }
@@ -129,7 +130,8 @@ void describe(const lt::matmul& m, const LtCall& call, Descriptor& to) {
     to.set(kOperationA, static_cast<int32_t>(m.transa)).set(kOperationB, static_cast<int32_t>(m.transb));
     to.set(kEpilogue, static_cast<uint32_t>(m.epilogue));
     if ((m.epilogue & lt::kBias) != 0 || lt::gives_gradient(m.epilogue)) {
-        to.set(kBiasPointer, lt::gives_gradient(m.epilogue) ? m.gradient : m.bias).set(kBiasStride, m.strideBias);
+        to.set(kBiasPointer, lt::gives_gradient(m.epilogue) ? m.gradient : m.bias)
+            .set(kBiasStride, m.strideBias);
         if (m.biasType != m.Ctype) to.set(kBiasType, static_cast<int32_t>(m.biasType));
     }
     if ((m.epilogue & lt::kAuxiliary) != 0) {
@@ -145,8 +147,10 @@ int invoke(const lt::matmul& m, const LtCall& call) {
     void* const library = call.library;
     Descriptor product(library, "MatmulDesc", static_cast<int>(m.compute), static_cast<int>(m.scaleType));
     describe(m, call, product);
-    const Layout a(library, shape_of_factor(m.Atype, m.transa, m.m, m.k, m.lda, m.orderA, m.batch, m.strideA));
-    const Layout b(library, shape_of_factor(m.Btype, m.transb, m.k, m.n, m.ldb, m.orderB, m.batch, m.strideB));
+    const Layout a(library,
+                   shape_of_factor(m.Atype, m.transa, m.m, m.k, m.lda, m.orderA, m.batch, m.strideA));
+    const Layout b(library,
+                   shape_of_factor(m.Btype, m.transb, m.k, m.n, m.ldb, m.orderB, m.batch, m.strideB));
     const Layout c(library, {m.Ctype, m.m, m.n, m.ldc, m.orderC, m.batch, m.strideC});
     const Layout d(library, {m.Ctype, m.m, m.n, m.ldd, m.orderD, m.batch, m.strideD});
     Descriptor preference(library, "MatmulPreference");
@@ -156,13 +160,21 @@ int invoke(const lt::matmul& m, const LtCall& call) {
     if (const int status = first_error({&product, &a, &b, &c, &d, &preference})) return status;
     HeuristicResult best{};
     int found = 0;
-    const int status = invoke_named(library, "cublasLtMatmulAlgoGetHeuristic", call.handle, product.made(), a.made(),
-                                    b.made(), c.made(), d.made(), preference.made(), 1, &best, &found);
+    const int status =
+        invoke_named(library, "cublasLtMatmulAlgoGetHeuristic", call.handle, product.made(), a.made(),
+                     b.made(), c.made(), d.made(), preference.made(), 1, &best, &found);
     if (status != cublas::kSuccess) return status;
-    if (found < 1) return cublas::kNotSupported;
-    return invoke_named(library, "cublasLtMatmul", call.handle, product.made(), value_of(m.alpha, call.scalars_on_device),
-                        at(m.A), a.made(), at(m.B), b.made(), value_of(m.beta, call.scalars_on_device), at(m.C), c.made(),
-                        at(m.D), d.made(), static_cast<const void*>(&best.algorithm), at(call.workspace),
+    if (found < 1) {
+        return refused(cublas::kNotSupported,
+                       "NVIDIA's heuristic has no algorithm for this product that works in " +
+                           mib(call.workspace_bytes) +
+                           ": give it a larger workspace, or leave "
+                           "its epilogue to a call of its own");
+    }
+    return invoke_named(library, "cublasLtMatmul", call.handle, product.made(),
+                        value_of(m.alpha, call.scalars_on_device), at(m.A), a.made(), at(m.B), b.made(),
+                        value_of(m.beta, call.scalars_on_device), at(m.C), c.made(), at(m.D), d.made(),
+                        static_cast<const void*>(&best.algorithm), at(call.workspace),
                         static_cast<size_t>(call.workspace_bytes), call.stream);
 }
 
@@ -171,14 +183,16 @@ int invoke(const lt::transform& m, const LtCall& call) {
     Descriptor sum(library, "MatrixTransformDesc", static_cast<int>(m.scaleType));
     sum.set(kTransformMode, static_cast<int32_t>(call.scalars_on_device));
     sum.set(kTransformA, static_cast<int32_t>(m.transa)).set(kTransformB, static_cast<int32_t>(m.transb));
-    const Layout a(library, shape_of_factor(m.Atype, m.transa, m.m, m.n, m.lda, m.orderA, m.batch, m.strideA));
-    const Layout b(library, shape_of_factor(m.Btype, m.transb, m.m, m.n, m.ldb, m.orderB, m.batch, m.strideB));
+    const Layout a(library,
+                   shape_of_factor(m.Atype, m.transa, m.m, m.n, m.lda, m.orderA, m.batch, m.strideA));
+    const Layout b(library,
+                   shape_of_factor(m.Btype, m.transb, m.m, m.n, m.ldb, m.orderB, m.batch, m.strideB));
     const Layout c(library, {m.Ctype, m.m, m.n, m.ldc, m.orderC, m.batch, m.strideC});
     if (const int status = first_error({&sum, &a, &b, &c})) return status;
     return invoke_named(library, "cublasLtMatrixTransform", call.handle, sum.made(),
                         value_of(m.alpha, call.scalars_on_device), at(m.A), a.made(),
-                        value_of(m.beta, call.scalars_on_device), at(m.B), m.B ? b.made() : nullptr, at(m.C), c.made(),
-                        call.stream);
+                        value_of(m.beta, call.scalars_on_device), at(m.B), m.B ? b.made() : nullptr, at(m.C),
+                        c.made(), call.stream);
 }
 
 }  // namespace

@@ -14,6 +14,14 @@ namespace {
 
 using namespace maths::cudnn;
 
+constexpr const char* kOtherRelease =
+    ": the GPU server has a release of cuDNN that lays them out differently; its admin "
+    "installs the one that the program's framework names";
+constexpr const char* kNormalizedAlone =
+    "batch normalisation with an activation or a sum wants room that NVIDIA's library alone can tell: do "
+    "both behind it, "
+    "by calls of their own";
+
 // cudnnConvolutionFwdAlgoPerf_t, and those of the other two, which are alike.
 struct Performance {
     int algorithm, status;
@@ -58,18 +66,23 @@ class Calling {
     void* descriptor(const Convolution& by) {
         // The older functions pad both sides alike.
         const bool alike = std::equal(by.pads, by.pads + by.rank, by.pads_after);
-        if (!alike && status_ == ::cudnn::kSuccess) status_ = ::cudnn::kNotSupported;
-        void* const made = make("Convolution", "cudnnSetConvolutionNdDescriptor", by.rank, by.pads, by.strides,
-                                by.dilations, by.mode, by.compute);
+        if (!alike)
+            refuse(
+                "NVIDIA's older functions pad both sides alike, and this convolution's differ: pad its image "
+                "first");
+        void* const made = make("Convolution", "cudnnSetConvolutionNdDescriptor", by.rank, by.pads,
+                                by.strides, by.dilations, by.mode, by.compute);
         set("cudnnSetConvolutionGroupCount", made, by.groups);
         set("cudnnSetConvolutionMathType", made, by.math);
         return made;
     }
     void* descriptor(const Pooling& by) {
-        return make("Pooling", "cudnnSetPoolingNdDescriptor", by.mode, by.nan, by.rank, by.window, by.pads, by.strides);
+        return make("Pooling", "cudnnSetPoolingNdDescriptor", by.mode, by.nan, by.rank, by.window, by.pads,
+                    by.strides);
     }
     void* descriptor(const Activation& by) {
-        void* const made = make("Activation", "cudnnSetActivationDescriptor", by.mode, by.nan, by.coefficient);
+        void* const made =
+            make("Activation", "cudnnSetActivationDescriptor", by.mode, by.nan, by.coefficient);
         if (by.mode == kSwish) set("cudnnSetActivationDescriptorSwishBeta", made, by.swish_beta);
         return made;
     }
@@ -92,17 +105,18 @@ class Calling {
                     static_cast<unsigned long long>(by.seed));
     }
     void* descriptor(const Rnn& by) {
-        return make("RNN", "cudnnSetRNNDescriptor_v8", by.algorithm, by.cell, by.bias, by.direction, by.input, by.type,
-                    by.compute, by.math, by.input_size, by.hidden_size, by.projection_size, by.layers,
-                    descriptor(by.dropout), by.flags);
+        return make("RNN", "cudnnSetRNNDescriptor_v8", by.algorithm, by.cell, by.bias, by.direction, by.input,
+                    by.type, by.compute, by.math, by.input_size, by.hidden_size, by.projection_size,
+                    by.layers, descriptor(by.dropout), by.flags);
     }
     void* descriptor(const RnnData& by) {
         std::vector<int> lengths(static_cast<size_t>(by.batch));
-        for (size_t i = 0; i < lengths.size(); ++i) lengths[i] = static_cast<int>(length_of(by, static_cast<int64_t>(i)));
+        for (size_t i = 0; i < lengths.size(); ++i)
+            lengths[i] = static_cast<int>(length_of(by, static_cast<int64_t>(i)));
         unsigned char fill[sizeof by.fill];
         std::copy(std::begin(by.fill), std::end(by.fill), fill);
-        return make("RNNData", "cudnnSetRNNDataDescriptor", by.type, by.layout, by.max_length, by.batch, by.vector_size,
-                    lengths.data(), by.fills ? static_cast<void*>(fill) : nullptr);
+        return make("RNNData", "cudnnSetRNNDataDescriptor", by.type, by.layout, by.max_length, by.batch,
+                    by.vector_size, lengths.data(), by.fills ? static_cast<void*>(fill) : nullptr);
     }
     void* descriptor(const Ctc& by) {
         return make("CTCLoss", "cudnnSetCTCLossDescriptor_v9", by.type, by.normalization, by.gradient_mode,
@@ -111,7 +125,8 @@ class Calling {
     void* descriptor(const Transformer& by) {
         int dims[kTransformed];
         for (int i = 0; i < kTransformed; ++i) dims[i] = as_int(by.dims[i]);
-        return make("SpatialTransformer", "cudnnSetSpatialTransformerNdDescriptor", by.sampler, by.type, by.rank, dims);
+        return make("SpatialTransformer", "cudnnSetSpatialTransformerNdDescriptor", by.sampler, by.type,
+                    by.rank, dims);
     }
 
     template <typename Signature, typename... Arguments>
@@ -126,15 +141,18 @@ class Calling {
     void choose(Message& m, const char* name, const A& a, const B& b, const C& c) {
         constexpr int kMost = 8;
         if (m.workSpace == 0 || static_cast<uint64_t>(m.workSpaceSizeInBytes) < call_.workspace_bytes) {
-            m.workSpace = call_.workspace, m.workSpaceSizeInBytes = static_cast<int64_t>(call_.workspace_bytes);
+            m.workSpace = call_.workspace,
+            m.workSpaceSizeInBytes = static_cast<int64_t>(call_.workspace_bytes);
         }
         Performance found[kMost];
         int count = 0;
-        void *first = descriptor(a), *second = descriptor(b), *by = descriptor(m.convDesc), *third = descriptor(c);
+        void *first = descriptor(a), *second = descriptor(b), *by = descriptor(m.convDesc),
+             *third = descriptor(c);
         set(name, handle, first, second, by, third, kMost, &count, found);
         const auto end = found + std::clamp(status_ == ::cudnn::kSuccess ? count : 0, 0, kMost);
         const auto best = std::find_if(found, end, [&](const Performance& each) {
-            return each.status == ::cudnn::kSuccess && each.memory <= static_cast<uint64_t>(m.workSpaceSizeInBytes);
+            return each.status == ::cudnn::kSuccess &&
+                   each.memory <= static_cast<uint64_t>(m.workSpaceSizeInBytes);
         });
         if (best != end) m.algo = best->algorithm;
     }
@@ -156,8 +174,9 @@ class Calling {
     }
     int seed(const Dropout& by) {
         auto* const states = reinterpret_cast<void*>(by.states);
-        void* const made = make("Dropout", "cudnnSetDropoutDescriptor", handle, static_cast<float>(by.rate), states,
-                                static_cast<size_t>(by.state_bytes), static_cast<unsigned long long>(by.seed));
+        void* const made =
+            make("Dropout", "cudnnSetDropoutDescriptor", handle, static_cast<float>(by.rate), states,
+                 static_cast<size_t>(by.state_bytes), static_cast<unsigned long long>(by.seed));
         return made ? status_ : static_cast<int>(::cudnn::kInternalError);
     }
     int answer(uint64_t address, uint64_t first, uint64_t second) {
@@ -168,33 +187,45 @@ class Calling {
         return status_;
     }
 
-    // What the recurrent layers work in, and whether what the program holds for NVIDIA's library is as that has it: as
-    // much to keep, and weights where our library said they were.
+    // What the recurrent layers work in, and whether what the program holds for NVIDIA's library is as that
+    // has it: as much to keep, and weights where our library said they were.
     template <typename Message>
     void prepare(Message& m, int mode, uint64_t weights) {
         const Sizes sizes = sizes_for(m.rnnDesc, mode, m.xDesc);
-        require(sizes.reserve == 0 || (m.reserveSpace && sizes.reserve <= static_cast<uint64_t>(m.reserveSpaceSize)));
+        const bool keeps = m.reserveSpace && sizes.reserve <= static_cast<uint64_t>(m.reserveSpaceSize);
+        if (sizes.reserve != 0 && !keeps) {
+            refuse("NVIDIA's library keeps " + std::to_string(sizes.reserve) +
+                   " bytes in the reserve space, which has " + std::to_string(m.reserveSpaceSize) +
+                   ": ask cudnnGetRNNTempSpaceSizes, on this GPU");
+        }
         make_room(sizes.work, m.workSpace, m.workSpaceSize);
         size_t bytes = 0;
         void* const rnn = descriptor(m.rnnDesc);
         set("cudnnGetRNNWeightSpaceSize", handle, rnn, &bytes);
-        require(bytes == maths::product(weights_of(m.rnnDesc), maths::bytes_of(type_of(m.rnnDesc))));
+        const uint64_t own = maths::product(weights_of(m.rnnDesc), maths::bytes_of(type_of(m.rnnDesc)));
+        if (bytes != own)
+            refuse("NVIDIA's library has this layer's weights in " + std::to_string(bytes) +
+                   " bytes, and the program was told " + std::to_string(own) + kOtherRelease);
         // All layers but the first are alike.
-        const uint64_t layers = pseudo_layers_of(m.rnnDesc), first = std::min(layers, 2 * directions_of(m.rnnDesc));
-        for (uint64_t layer = 0; layer < first; ++layer) compare_places(m.rnnDesc, rnn, layer, weights, bytes);
+        const uint64_t layers = pseudo_layers_of(m.rnnDesc),
+                       first = std::min(layers, 2 * directions_of(m.rnnDesc));
+        for (uint64_t layer = 0; layer < first; ++layer)
+            compare_places(m.rnnDesc, rnn, layer, weights, bytes);
         compare_places(m.rnnDesc, rnn, layers - 1, weights, bytes);
     }
 
     // The program's indices are not asked for, and it has been told that no memory is wanted.
     void make_room_for(reduce& m) {
         size_t bytes = 0;
-        void *const by = descriptor(m.reduceTensorDesc), *const a = descriptor(m.aDesc), *const c = descriptor(m.cDesc);
+        void *const by = descriptor(m.reduceTensorDesc), *const a = descriptor(m.aDesc),
+                    *const c = descriptor(m.cDesc);
         set("cudnnGetReductionWorkspaceSize", handle, by, a, c, &bytes);
         make_room(bytes, m.workspace, m.workspaceSizeInBytes);
     }
     void make_room_for(ctc& m) {
         size_t bytes = 0;
-        void *const by = descriptor(m.ctcLossDesc), *const from = descriptor(m.probsDesc), *const to = descriptor(m.gradientsDesc);
+        void *const by = descriptor(m.ctcLossDesc), *const from = descriptor(m.probsDesc),
+                    *const to = descriptor(m.gradientsDesc);
         set("cudnnGetCTCLossWorkspaceSize_v8", handle, static_cast<int>(m.algo), by, from, to, &bytes);
         make_room(bytes, m.workspace, m.workSpaceSizeInBytes);
     }
@@ -208,19 +239,25 @@ class Calling {
             status_ = ::cudnn::kOutOfDeviceMemory;
         }
     }
-    void require(bool holds) {
-        if (!holds && status_ == ::cudnn::kSuccess) status_ = ::cudnn::kNotSupported;
+    void refuse(const std::string& why) {
+        if (status_ == ::cudnn::kSuccess) status_ = refused(::cudnn::kNotSupported, why);
     }
     void compare_places(const Rnn& rnn, void* made, uint64_t layer, uint64_t weights, size_t bytes) {
-        const uint64_t gates = 2 * gates_of(rnn) / maths::length(rnn.hidden_size), each = maths::bytes_of(type_of(rnn));
+        const uint64_t gates = 2 * gates_of(rnn) / maths::length(rnn.hidden_size),
+                       each = maths::bytes_of(type_of(rnn));
         void *const matrix_is = make("Tensor", nullptr), *const bias_is = make("Tensor", nullptr);
         for (uint64_t gate = 0; gate < gates && status_ == ::cudnn::kSuccess; ++gate) {
             void *matrix = nullptr, *bias = nullptr;
             set("cudnnGetRNNWeightParams", handle, made, static_cast<int>(layer), bytes,
-                reinterpret_cast<const void*>(weights), static_cast<int>(gate), matrix_is, &matrix, bias_is, &bias);
+                reinterpret_cast<const void*>(weights), static_cast<int>(gate), matrix_is, &matrix, bias_is,
+                &bias);
             const WeightPlace place = weight_place(rnn, layer, gate);
-            require(reinterpret_cast<uint64_t>(matrix) == weights + place.matrix * each);
-            require(reinterpret_cast<uint64_t>(bias) == (place.has_bias ? weights + place.bias * each : 0));
+            const bool alike =
+                reinterpret_cast<uint64_t>(matrix) == weights + place.matrix * each &&
+                reinterpret_cast<uint64_t>(bias) == (place.has_bias ? weights + place.bias * each : 0);
+            if (!alike)
+                refuse(std::string("NVIDIA's library has weights elsewhere than the program was told") +
+                       kOtherRelease);
         }
     }
 
@@ -249,7 +286,9 @@ class Calling {
     }
     // A number that is cut would be another tensor than the one that was looked at.
     int as_int(int64_t number) {
-        if (number > INT32_MAX && status_ == ::cudnn::kSuccess) status_ = ::cudnn::kNotSupported;
+        if (number > INT32_MAX)
+            refuse("a dimension or stride of " + std::to_string(number) + ", and NVIDIA's library takes " +
+                   std::to_string(INT32_MAX) + " at most: split the tensor");
         return static_cast<int>(number);
     }
 
@@ -275,40 +314,51 @@ static maths::Scalar one(maths::Type type) {
     maths::Scalar scalar{};
     const double in_double = 1;
     const float in_single = 1;
-    std::memcpy(scalar.bytes, type == maths::kF64 ? static_cast<const void*>(&in_double) : &in_single, maths::bytes_of(type));
+    std::memcpy(scalar.bytes, type == maths::kF64 ? static_cast<const void*>(&in_double) : &in_single,
+                maths::bytes_of(type));
     return scalar;
 }
 
-// The forms of batch normalisation that may do more beside it want memory of the program's for that, as much as
-// NVIDIA's library says on that GPU. Without more they are the older forms, which want none.
+// The forms of batch normalisation that may do more beside it want memory of the program's for that, as much
+// as NVIDIA's library says on that GPU. Without more they are the older forms, which want none.
 static int normalize_older(const normalize_training_ex& m, worker::Calling& call) {
-    normalize_training older{m.mode,        m.alpha,           m.beta,    m.xDesc,    m.x,
-                             m.yDesc,       m.y,               m.bnDesc,  m.scale,    m.bias,
-                             m.factor,      m.runningMean,     m.runningVariance, m.epsilon, m.saveMean,
-                             m.saveInvVariance};
-    if (m.ops != 0) return ::cudnn::kNotSupported;
+    normalize_training older{
+        m.mode,     m.alpha,          m.beta, m.xDesc,  m.x,           m.yDesc,           m.y,
+        m.bnDesc,   m.scale,          m.bias, m.factor, m.runningMean, m.runningVariance, m.epsilon,
+        m.saveMean, m.saveInvVariance};
+    if (m.ops != 0) return worker::refused(::cudnn::kNotSupported, worker::kNormalizedAlone);
     return invoke_function(k_cudnnBatchNormalizationForwardTraining, &older, call);
 }
 static int normalize_older(const normalize_back_ex& m, worker::Calling& call) {
-    normalize_back older{m.mode,   m.alphaData, m.betaData, m.alphaParam, m.betaParam, m.xDesc,   m.x,
-                         m.dyDesc, m.dy,        m.dxDesc,   m.dx,         m.bnDesc,    m.scale,   m.dScale,
-                         m.dBias,  m.epsilon,   m.savedMean, m.savedInvVariance};
-    if (m.ops != 0) return ::cudnn::kNotSupported;
+    normalize_back older{m.mode,  m.alphaData, m.betaData, m.alphaParam, m.betaParam, m.xDesc,
+                         m.x,     m.dyDesc,    m.dy,       m.dxDesc,     m.dx,        m.bnDesc,
+                         m.scale, m.dScale,    m.dBias,    m.epsilon,    m.savedMean, m.savedInvVariance};
+    if (m.ops != 0) return worker::refused(::cudnn::kNotSupported, worker::kNormalizedAlone);
     return invoke_function(k_cudnnBatchNormalizationBackward, &older, call);
 }
 
-// NVIDIA's library has no activation beside a convolution but the rectifier; others are done by themselves. Where nothing
-// is added it wants a place all the same.
+// NVIDIA's library has no activation beside a convolution but the rectifier; others are done by themselves.
+// Where nothing is added it wants a place all the same.
 static int convolve_and_activate_later(convolve_and_activate& m, worker::Calling& call) {
     constexpr int kForPlainResults = 1;  // the algorithm that it does them with
     if (maths::is_zero(m.alpha2, scale_of(m.yDesc))) m.zDesc = m.yDesc, m.z = m.y;
     const int32_t mode = m.activationDesc.mode;
+    // What lies between the two has the result's type: a sum below what half precision holds is -infinity
+    // there, of which this activation makes no number.
+    if (mode == kSwish && m.yDesc.type == kHalf) {
+        return worker::refused(
+            ::cudnn::kNotSupported,
+            "swish behind a convolution in half precision could make NaN of a large negative sum: "
+            "call cudnnActivationForward behind it, or compute in bfloat16");
+    }
     if (mode == kRelu) return invoke_function(k_cudnnConvolutionBiasActivationForward, &m, call);
     activate after{m.activationDesc, one(scale_of(m.yDesc)), m.yDesc, m.y, {}, m.yDesc, m.y};
     m.algo = kForPlainResults;
     m.activationDesc = {kIdentity, 0, 0, 1};
     const int status = invoke_function(k_cudnnConvolutionBiasActivationForward, &m, call);
-    return status != ::cudnn::kSuccess || mode == kIdentity ? status : invoke_function(k_cudnnActivationForward, &after, call);
+    return status != ::cudnn::kSuccess || mode == kIdentity
+               ? status
+               : invoke_function(k_cudnnActivationForward, &after, call);
 }
 
 static int invoke_prepared(uint16_t function, void* arguments, worker::Calling& call) {

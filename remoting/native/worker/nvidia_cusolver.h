@@ -23,6 +23,9 @@ struct CusolverCall {
     HostMemory& host_memory;  // where the library works in the worker's own
     // Work of the stream: so many bytes of a value, 4 or 8, at an address of the device.
     std::function<CUresult(uint64_t address, uint64_t value, size_t bytes)> write;
+    // The same of the worker's own memory; `read` waits until it is there, `put` until it was taken.
+    std::function<CUresult(uint64_t address, void* to, size_t bytes)> read;
+    std::function<CUresult(uint64_t address, const void* from, size_t bytes)> put;
 };
 
 // What makes a handle for it.

@@ -266,6 +266,13 @@ void find_entries(const Message& m, void* c, const void* alpha, const void* beta
     }
 }
 
+// They may be others by now than those that were counted, and more than there is memory for.
+int refuse_entries(const char* name, int64_t found, int64_t known) {
+    return refused(::cusparse::kInvalidValue, std::string(name) + " has got " + std::to_string(found) +
+                                                  " entries, and was said to have " + std::to_string(known) +
+                                                  ": let nothing write its operands between the two steps");
+}
+
 Sparse without_entries(const Sparse& c) {
     Sparse empty = c;
     empty.entries = 0, empty.indices = empty.values = 0;
@@ -287,14 +294,17 @@ int invoke(const spgemm_count& m, Calling& call) {
     return call.write(m.count, entries_of(c, call));
 }
 
-// The entries may be others by now than those that were counted, and more than there is memory for.
 int invoke(const spgemm& m, Calling& call) {
-    // Whether beta is 0 on the device nobody has looked; with another C has a pattern of its own.
-    if (call.scalars_on_device()) return ::cusparse::kNotSupported;
+    // Whether beta is 0 nobody has looked; with another C has a pattern of its own.
+    if (call.scalars_on_device()) {
+        return refused(::cusparse::kNotSupported,
+                       "alpha and beta lie on the device: give them on the host (cusparseSetPointerMode)");
+    }
     const Sparse empty = without_entries(m.C);
     void* const c = call.descriptor(empty);
     find_entries(m, c, call.scalar(m.alpha), call.scalar(m.beta), call);
-    if (entries_of(c, call) > m.C.entries) return ::cusparse::kInvalidValue;
+    if (const int64_t found = entries_of(c, call); found > m.C.entries)
+        return refuse_entries("C", found, m.C.entries);
     call.set("cusparseCsrSetPointers", c, at(m.C.offsets), at(m.C.indices), at(m.C.values));
     call.set("cusparseSpGEMM_copy", call.handle, static_cast<int>(m.opA), static_cast<int>(m.opB),
              call.scalar(m.alpha), call.descriptor(m.A), call.descriptor(m.B), call.scalar(m.beta), c,
@@ -322,7 +332,8 @@ int invoke(const to_sparse& m, Calling& call) {
     const Sparse empty = without_entries(m.B);
     void* const b = call.descriptor(empty);
     find_numbers(m, b, call);
-    if (entries_of(b, call) > m.B.entries) return ::cusparse::kInvalidValue;
+    if (const int64_t found = entries_of(b, call); found > m.B.entries)
+        return refuse_entries("B", found, m.B.entries);
     const char* const kind = m.B.format == kCsr ? "Csr" : m.B.format == kCsc ? "Csc" : "Coo";
     call.set(("cusparse" + std::string(kind) + "SetPointers").c_str(), b, at(m.B.offsets), at(m.B.indices),
              at(m.B.values));
@@ -478,7 +489,12 @@ int invoke(const geam& m, Calling& call) {
     const bool is_there =
         count == 0 || (count > 0 && call.accessible(m.C.indices, maths::product(maths::length(count), 4)) &&
                        call.accessible(m.C.values, maths::product(maths::length(count), bytes)));
-    if (!is_there) return ::cusparse::kInvalidValue;
+    if (!is_there) {
+        return refused(::cusparse::kInvalidValue,
+                       "C has " + std::to_string(count) +
+                           " entries, and memory of the slice for fewer: give it as much as "
+                           "cusparseXcsrgeam2Nnz says");
+    }
     call.use_scalars(call.scalars_on_device());
     const auto step = [&](const char* name, auto last) {
         call.set(older(m.compute, name), call.handle, as_int(m.A.rows), as_int(m.A.columns),

@@ -2,12 +2,10 @@
 
 #include <dlfcn.h>
 
-#include <utility>
-
 namespace worker {
 namespace {
 
-thread_local std::string missing;
+thread_local std::string missing, reason;
 
 }  // namespace
 
@@ -19,6 +17,14 @@ void* function_of(void* library, const std::string& name) {
 
 std::string take_missing_function() {
     return std::exchange(missing, {});
+}
+
+void note_refusal(std::string why) {
+    if (reason.empty()) reason = std::move(why);
+}
+
+std::string take_refusal() {
+    return std::exchange(reason, {});
 }
 
 }  // namespace worker

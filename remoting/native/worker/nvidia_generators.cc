@@ -20,10 +20,31 @@ CUresult invoke_named(void* library, const char* name, Arguments... arguments) {
     return function ? curand::result_of(function(arguments...)) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
+// What NVIDIA's library keeps on the GPU it tells nobody: charged are as many states as a generator has
+// lanes, of the sizes that its device API documents, or direction vectors. It is never ended, so neither is
+// its charge.
+uint64_t bytes_kept(int64_t kind) {
+    constexpr uint64_t kOfXorwow = 48, kOfMrg = 72, kOfPhilox = 64, kTwister = 2500, kTwisters = 8192,
+                       kWord = 4, kLong = 8;
+    switch (kind) {
+        case kMrg32k3a:
+            return 81920 * kOfMrg;
+        case kMt19937:
+            return kTwisters * kTwister;
+        case kPhilox:
+            return 65536 * kOfPhilox;
+        case kSobol32:
+            return kMostDimensions * 32 * kWord;
+        case kSobol64:
+            return kMostDimensions * 64 * kLong;
+        default:
+            return 4096 * kOfXorwow;
+    }
+}
+
 constexpr const char* kLost =
-    "curandGenerate: the generator was made anew on this GPU, after an error or for a new slice, and no "
-    "offset leads to "
-    "where it stood in its sequence: set its offset, or MT19937's seed\n";
+    "the generator was made anew on this GPU, after an error or for a new slice, and no offset leads to "
+    "where it stood in its sequence: set its offset, or MT19937's seed";
 
 }  // namespace
 
@@ -38,7 +59,8 @@ struct NvidiaGenerators::Made {
 
     // What the program has set since, and where it stands in its sequence. NOT_SUPPORTED where no offset
     // leads there.
-    CUresult set(const Generate& call);
+    CUresult set(Context& context, const Generate& call);
+    CUresult create(Context& context, int64_t kind);
     CUresult run(const Generate& call) const;
 
     void* const library;
@@ -51,7 +73,21 @@ struct NvidiaGenerators::Made {
     std::optional<Position> position;
 };
 
-CUresult NvidiaGenerators::Made::set(const Generate& call) {
+CUresult NvidiaGenerators::Made::create(Context& context, int64_t kind) {
+    Worker& worker = context.worker();
+    const uint64_t charge = MemoryLedger::charge_of(bytes_kept(kind));
+    if (!worker.room.take(context.session(), device, charge)) {
+        return refused(CUDA_ERROR_OUT_OF_MEMORY, "this generator keeps " + mib(charge) +
+                                                     " on the GPU, and so much of the slice is not "
+                                                     "free: free memory, or take a larger slice");
+    }
+    const CUresult error = invoke_named(library, "curandCreateGenerator", &handle, static_cast<int>(kind));
+    if (!error) return CUDA_SUCCESS;
+    worker.memory.give_back(device, charge);
+    return handle = nullptr, error;
+}
+
+CUresult NvidiaGenerators::Made::set(Context& context, const Generate& call) {
     const Settings& wanted = call.settings;
     CUresult error = CUDA_SUCCESS;
     const auto change = [&](bool differs, const char* name, auto value) {
@@ -62,12 +98,9 @@ CUresult NvidiaGenerators::Made::set(const Generate& call) {
     const bool is_placed =
         is_new || call.offsets != offsets || call.position != aligned(wanted, *position, call.result);
     const std::optional<uint64_t> offset = offset_of(wanted, call.position);
-    if (is_placed && !offset) return CUDA_ERROR_NOT_SUPPORTED;
+    if (is_placed && !offset) return refused(CUDA_ERROR_NOT_SUPPORTED, kLost);
     if (!handle) handle = get().take_idle({device, major, wanted.kind});
-    if (!handle) {
-        error = invoke_named(library, "curandCreateGenerator", &handle, static_cast<int>(wanted.kind));
-        if (error) return handle = nullptr, error;
-    }
+    if (!handle && (error = create(context, wanted.kind))) return error;
     const bool pseudo = !is_quasi(wanted.kind);
     change(is_new || wanted.ordering != settings.ordering, "curandSetGeneratorOrdering",
            static_cast<int>(wanted.ordering));
@@ -129,7 +162,12 @@ std::shared_ptr<NvidiaGenerators::Made> NvidiaGenerators::generator_of(const Key
     if (found != generators_.end()) return found->second;
     const auto its_own = [&](const auto& entry) { return std::get<0>(entry.first) == std::get<0>(key); };
     const auto count = static_cast<size_t>(std::ranges::count_if(generators_, its_own));
-    if (count >= kMostGenerators) return nullptr;
+    if (count >= kMostGenerators) {
+        note_refusal(
+            "a session has " + std::to_string(kMostGenerators) +
+            " generators on the GPU at most, and has them: destroy generators that you no longer need");
+        return nullptr;
+    }
     return generators_[key] = std::make_shared<Made>(library, std::get<1>(key), std::get<2>(key));
 }
 
@@ -161,8 +199,7 @@ CUresult NvidiaGenerators::call(Context& context, void* library, CUstream stream
     const auto made = generator_of(key, library);
     if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
     const std::lock_guard lock(made->mutex);
-    CUresult result = made->set(call);
-    if (result == CUDA_ERROR_NOT_SUPPORTED) context.session().notices.add(wire::NoticeKind::lines, kLost);
+    CUresult result = made->set(context, call);
     if (!result) result = invoke_named(library, "curandSetStream", made->handle, stream);
     if (!result) result = made->run(call);
     if (!result) made->position = behind(call.settings, call.position, call.result, call.count);

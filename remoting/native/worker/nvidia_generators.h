@@ -28,7 +28,7 @@ class NvidiaGenerators {
     void forget(const Session& session, uint8_t device);
 
   private:
-    // More generators no session keeps at once; what the library has for each is not charged.
+    // More generators no session keeps at once.
     static constexpr size_t kMostGenerators = 16;
     struct Made;
     using Kind = std::tuple<uint8_t, uint8_t, int64_t>;  // device, major version, curandRngType

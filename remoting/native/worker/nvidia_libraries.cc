@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <cstring>
 
 #include "cublas_messages.h"
@@ -22,6 +24,7 @@
 namespace worker {
 namespace {
 
+constexpr std::chrono::milliseconds kLook{100};
 constexpr size_t kWorkspace = 4 << 20;  // what cuBLAS takes by default on most GPUs
 
 std::string file_of(uint16_t library, uint8_t major) {
@@ -49,7 +52,8 @@ class InSlice final : public maths::Look {
         : Look(head.wide != 0, head.scalars_on_device != 0),
           context_(context),
           drops_addresses_(head.library == kGkCusolver) {}
-    bool accessible() const { return accessible_; }
+    // Empty, or which operand is elsewhere.
+    const std::string& elsewhere() const { return elsewhere_; }
 
   private:
     void operand(const maths::Operand& operand) override {
@@ -57,22 +61,30 @@ class InSlice final : public maths::Look {
             operand.count == 0 ? operand.bytes : maths::product(operand.count, sizeof(uint64_t));
         const bool may_lack = scalars_on_device() && operand.access == maths::Access::kRead;
         const bool need_not_be = operand.bytes == 0 || (may_lack && operand.address == 0);
-        accessible_ &= need_not_be || context_.accessible(operand.address, bytes);
+        if (!need_not_be) require(operand.name, operand.address, bytes);
         // What is not touched NVIDIA's library is given no address of.
         if (operand.bytes == 0 && drops_addresses_) operand.address = 0;
     }
 
     // It stays where it is.
-    bool fetch(const char*, maths::Scalar& scalar, maths::Type type) override {
+    bool fetch(const char* name, maths::Scalar& scalar, maths::Type type) override {
         uint64_t address;
         std::memcpy(&address, scalar.bytes, sizeof address);
-        accessible_ &= context_.accessible(address, maths::bytes_of(type));
+        require(name, address, maths::bytes_of(type));
         return false;
+    }
+
+    void require(const char* name, uint64_t address, uint64_t bytes) {
+        if (!elsewhere_.empty() || context_.accessible(address, bytes)) return;
+        char text[24];
+        std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(address));
+        elsewhere_ = std::string(name) + " has " + std::to_string(bytes) + " bytes at " + text +
+                     ", which are not all memory of the slice";
     }
 
     const Context& context_;
     const bool drops_addresses_;
-    bool accessible_ = true;
+    std::string elsewhere_;
 };
 
 // What the generated calls ask for (cublas_nvidia.inc).
@@ -143,12 +155,16 @@ namespace worker {
 CUresult allocate_in_slice(Context& context, uint64_t bytes, uint64_t& address) {
     Worker& worker = context.worker();
     const uint64_t charge = MemoryLedger::charge_of(bytes);
-    if (!worker.room.take(context.session(), context.device(), charge)) return CUDA_ERROR_OUT_OF_MEMORY;
+    const std::string no_room =
+        "NVIDIA's library works in " + mib(bytes) +
+        " of the slice, and so much of it is not free: free memory, or take a larger slice";
+    if (!worker.room.take(context.session(), context.device(), charge))
+        return refused(CUDA_ERROR_OUT_OF_MEMORY, no_room);
     CUdeviceptr memory = 0;
     const CUresult result = invoke(context.driver().cuMemAlloc_v2, &memory, bytes);
     if (result != CUDA_SUCCESS) {
         worker.memory.give_back(context.device(), charge);
-        return result;
+        return refused(result, no_room);
     }
     worker.memory.add({memory, bytes, charge, &context.session(), context.device()});
     address = memory;
@@ -228,9 +244,8 @@ CUresult NvidiaLibraries::look(Session& session, uint16_t library, uint8_t major
 }
 
 // Once for each.
-void NvidiaLibraries::tell_of_missing(Session& session, uint16_t library, uint8_t major) {
-    const std::string name = take_missing_function();
-    if (name.empty()) return;
+void NvidiaLibraries::tell_of_missing(Session& session, uint16_t library, uint8_t major,
+                                      const std::string& name) {
     const std::string version = opened(library, major).version;
     {
         const std::lock_guard lock(mutex_);
@@ -242,11 +257,24 @@ void NvidiaLibraries::tell_of_missing(Session& session, uint16_t library, uint8_
                             ": its admin installs a newer one of NVIDIA's wheels of it\n");
 }
 
+// Of a call that was not done, and whose error a program may read much later. What has no reason here
+// NVIDIA's library itself has refused, or failed in.
+static void tell_of_refusal(Session& session, const char* function, CUresult result, const std::string& why) {
+    const char* const error = gk_error_name(result);
+    session.refuse(
+        std::string(function) + ": " + (why.empty() ? "the GPU server's own library has not done it" : why) +
+        ": " + (error ? error : std::to_string(result)) + ", which the program's next call that waits says");
+}
+
 // Those of one device serve whoever calls there: nothing that a call has set is left to the next one.
 void* NvidiaLibraries::borrow(const Session& session, const Kind& kind, void* library, int& status) {
     {
         std::unique_lock lock(mutex_);
-        given_back_.wait(lock, [&] { return lent_[{&session, kind}] < kMostOfSession; });
+        // A session that has ended waits for none of its own, which may be kept long.
+        while (lent_[{&session, kind}] >= kMostOfSession) {
+            if (session.ended()) return nullptr;
+            given_back_.wait_for(lock, kLook);
+        }
         ++lent_[{&session, kind}];
         std::vector<void*>& idle = idle_[kind];
         if (!idle.empty()) {
@@ -257,7 +285,13 @@ void* NvidiaLibraries::borrow(const Session& session, const Kind& kind, void* li
     }
     void* handle = nullptr;
     status = invoke_named(library, std::get<1>(kind).data(), &handle);
-    if (!handle) give_back(session, kind, nullptr);
+    if (!handle) {
+        give_back(session, kind, nullptr);
+        note_refusal(std::string(std::get<1>(kind)) + " of the GPU server's library failed with " +
+                     std::to_string(status) +
+                     ", for want of the GPU's own memory, say: try it again, and tell "
+                     "the server's admin if it lasts");
+    }
     return handle;
 }
 
@@ -316,13 +350,21 @@ CUresult NvidiaLibraries::call(Context& context, CUstream stream, const GkLibrar
     InSlice look(context, head);
     const maths::Library* const of = maths::library_of(head.library);
     if (!of || of->look_at(head.function, arguments, bytes, look) != maths::Fit::fits) return kMalformed;
-    if (!look.accessible()) return CUDA_ERROR_INVALID_VALUE;
     void* const library = opened(head.library, head.major).library;
     if (!library) return CUDA_ERROR_NOT_SUPPORTED;
-    take_missing_function();
-    const CUresult result = call_with(context, stream, head, arguments, library);
-    if (result == CUDA_ERROR_NOT_SUPPORTED) tell_of_missing(context.session(), head.library, head.major);
-    return result;
+    take_missing_function(), take_refusal();
+    const CUresult result = look.elsewhere().empty() ? call_with(context, stream, head, arguments, library)
+                                                     : refused(CUDA_ERROR_INVALID_VALUE, look.elsewhere());
+    const std::string missing = take_missing_function(), why = take_refusal();
+    if (missing.empty()) {
+        if (result != CUDA_SUCCESS && result != kMalformed && !wire::is_sticky(result))
+            tell_of_refusal(context.session(), of->name_of(head.function), result, why);
+        return result;
+    }
+    // Whichever step wanted it, and whatever was made of its answer: the call was not done as it was asked
+    // for.
+    tell_of_missing(context.session(), head.library, head.major, missing);
+    return wire::is_sticky(result) ? result : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 CUresult NvidiaLibraries::call_with(Context& context, CUstream stream, const GkLibraryCall& head,
@@ -357,9 +399,21 @@ CUresult NvidiaLibraries::invoke_with(Context& context, CUstream stream, const G
     const auto write = [&](uint64_t address, uint64_t value, size_t size) {
         return write_in(context, stream, address, value, size);
     };
+    const auto put = [&](uint64_t address, const void* from, size_t count) {
+        const auto copy = context.driver().cuMemcpyHtoDAsync_v2;
+        const CUdeviceptr to = address;
+        return buffer_is_read(context, stream, invoke(copy, to, from, count, stream));
+    };
     if (head.library == kGkCusolver) {
-        return invoke_cusolver(head.function, arguments,
-                               {library, handle, stream, make_room, context.worker().host_memory, write});
+        const auto read = [&](uint64_t address, void* to, size_t count) {
+            const CUdeviceptr from = address;
+            if (count == 0) return CUDA_SUCCESS;
+            const CUresult result = invoke(context.driver().cuMemcpyDtoHAsync_v2, to, from, count, stream);
+            return result == CUDA_SUCCESS ? invoke(context.driver().cuStreamSynchronize, stream) : result;
+        };
+        return invoke_cusolver(
+            head.function, arguments,
+            {library, handle, stream, make_room, context.worker().host_memory, write, read, put});
     }
     if (head.library == kGkCusparse) {
         return invoke_cusparse(
@@ -373,14 +427,10 @@ CUresult NvidiaLibraries::invoke_with(Context& context, CUstream stream, const G
     const CUresult error = workspace_for(context, stream, head, workspace);
     // cuBLASLt finds an algorithm that needs none.
     if (error == CUDA_ERROR_OUT_OF_MEMORY && head.library == kGkCublasLt)
-        workspace = {};
+        workspace = {}, take_refusal();
     else if (error)
         return error;
     if (head.library == kGkCudnn) {
-        const auto put = [&](uint64_t address, const void* from, size_t count) {
-            return invoke(context.driver().cuMemcpyHtoDAsync_v2, static_cast<CUdeviceptr>(address), from,
-                          count, stream);
-        };
         return invoke_cudnn(head.function, arguments,
                             {library, handle, stream, workspace.address, workspace.bytes, make_room, put});
     }

@@ -64,7 +64,7 @@ class NvidiaLibraries {
     };
     Opened opened(uint16_t library, uint8_t major);
     void open(Opened& opened, uint16_t library, uint8_t major);
-    void tell_of_missing(Session& session, uint16_t library, uint8_t major);
+    void tell_of_missing(Session& session, uint16_t library, uint8_t major, const std::string& name);
     CUresult call_with(Context& context, CUstream stream, const GkLibraryCall& head, void* arguments,
                        void* library);
     void* borrow(const Session& session, const Kind& kind, void* library, int& status);

@@ -30,7 +30,8 @@ struct Arrays {
         std::ranges::copy(plan.input.embed, input);
         std::ranges::copy(plan.output.embed, output);
     }
-    Size n[maths::cufft::kMostDimensions], input[maths::cufft::kMostDimensions], output[maths::cufft::kMostDimensions];
+    Size n[maths::cufft::kMostDimensions], input[maths::cufft::kMostDimensions],
+        output[maths::cufft::kMostDimensions];
 };
 
 }  // namespace
@@ -72,11 +73,11 @@ CUresult NvidiaTransforms::Made::make(Context& context, const Plan& wanted) {
     size_t bytes = 0;
     CUresult error = invoke_named(library, "cufftSetAutoAllocation", handle, 0);
     if (!error) {
-        error = invoke_named(library, "cufftXtMakePlanMany", handle, static_cast<int>(plan.rank), +arrays.n, input,
-                             Size{plan.input.stride}, Size{plan.input.distance}, static_cast<int>(plan.input_type),
-                             output, Size{plan.output.stride}, Size{plan.output.distance},
-                             static_cast<int>(plan.output_type), Size{plan.batch}, &bytes,
-                             static_cast<int>(plan.execution_type));
+        error = invoke_named(library, "cufftXtMakePlanMany", handle, static_cast<int>(plan.rank), +arrays.n,
+                             input, Size{plan.input.stride}, Size{plan.input.distance},
+                             static_cast<int>(plan.input_type), output, Size{plan.output.stride},
+                             Size{plan.output.distance}, static_cast<int>(plan.output_type), Size{plan.batch},
+                             &bytes, static_cast<int>(plan.execution_type));
     }
     if (!error && bytes) error = allocate_in_slice(context, bytes, work_area);
     if (!error && bytes) {
@@ -91,14 +92,18 @@ NvidiaTransforms& NvidiaTransforms::get() {
     return *all;
 }
 
-std::shared_ptr<NvidiaTransforms::Made> NvidiaTransforms::plan_of(const Key& key, void* library, CUresult& result) {
+std::shared_ptr<NvidiaTransforms::Made> NvidiaTransforms::plan_of(const Key& key, void* library,
+                                                                  CUresult& result) {
     const std::lock_guard lock(mutex_);
     const auto found = plans_.find(key);
     if (found != plans_.end()) return found->second;
     const auto count = std::ranges::count_if(
         plans_, [&](const auto& entry) { return std::get<0>(entry.first) == std::get<0>(key); });
-    result = static_cast<size_t>(count) < kMostPlans ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-    return result == CUDA_SUCCESS ? plans_[key] = std::make_shared<Made>(library) : nullptr;
+    if (static_cast<size_t>(count) < kMostPlans) return plans_[key] = std::make_shared<Made>(library);
+    result = refused(CUDA_ERROR_OUT_OF_MEMORY,
+                     "a session has " + std::to_string(kMostPlans) +
+                         " plans on the GPU at most, and has them: destroy plans that you no longer need");
+    return nullptr;
 }
 
 std::shared_ptr<NvidiaTransforms::Made> NvidiaTransforms::take(const Key& key) {

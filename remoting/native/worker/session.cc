@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph.h"
+#include "in_context.h"
 #include "nvidia_libraries.h"
 #include "worker.h"
 
@@ -108,11 +109,12 @@ void Session::reset(uint8_t device) {
     for (const Allocation& allocation : worker_.memory.take_device(this, device)) free(allocation);
 }
 
-void Session::stream_ends(CUstream stream) {
-    own_work.stream_ends(stream);
-    if (const uint64_t workspace = NvidiaLibraries::get().take_workspace(*this, stream))
-        free_in(stream, workspace);
-    worker_.ending_frees.stream_ends(stream);
+void Session::stream_ends(const OnDevice<CUstream>& stream) {
+    const InContext context(worker_, stream.device);  // the thread's may be that of another device
+    own_work.stream_ends(stream.handle, stream.device);
+    if (const uint64_t workspace = NvidiaLibraries::get().take_workspace(*this, stream.handle))
+        free_in(stream.handle, workspace);
+    worker_.ending_frees.stream_ends(stream.handle);
 }
 
 void Session::free_in(CUstream stream, uint64_t address) {
@@ -134,8 +136,9 @@ void Session::give_back(uint64_t owned) {
     const auto& driver = worker_.driver;
     OnDevice<CUstream> stream;
     OnDevice<CUevent> event;
-    if (streams.take(owned, stream)) {
-        stream_ends(stream.handle);
+    if (streams.find(owned, stream)) {
+        stream_ends(stream);
+        streams.take(owned, stream);
         invoke(driver.cuStreamDestroy_v2, stream.handle);
     } else if (events.take(owned, event)) {
         invoke(driver.cuEventDestroy_v2, event.handle);

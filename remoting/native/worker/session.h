@@ -180,8 +180,8 @@ class Session : public std::enable_shared_from_this<Session> {
     void end();
     bool ended() const { return ended_.load(std::memory_order_acquire); }
 
-    // The stream is about to be destroyed; its work may go on.
-    void stream_ends(CUstream stream);
+    // The stream is about to be taken from `streams` and destroyed; its work may go on.
+    void stream_ends(const OnDevice<CUstream>& stream);
     // Memory that the stream's work uses: when the stream has come to its end.
     void free_in(CUstream stream, uint64_t address);
 

@@ -67,7 +67,8 @@ CASE(rooms_do_not_fit_beside_each_other_beyond_the_limit) {
     const Room first(memory, kMost / 4 * 3, goes_on);
     EXPECT(bool(first) && !Room(memory, kMost / 2));
     EXPECT(!Room(memory, kMost / 2, [] { return false; }));  // its client has gone
-    EXPECT(Room(memory, kMost / 2).refusal("this").find("1024 MiB") != std::string::npos);
+    const std::string refusal = Room(memory, kMost / 2).refusal("this", "Do less");
+    EXPECT(refusal.find("this may take 384 MiB") == 0 && refusal.find("Do less, end") != std::string::npos);
 }
 
 CASE(notices_of_all_sessions_share_a_bound) {

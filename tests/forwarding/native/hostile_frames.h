@@ -14,6 +14,7 @@
 #include "graph_wire.h"
 #include "handlers.h"
 #include "hostile_values.h"
+#include "lane.h"
 #include "libraries/cudnn/rnn_rules.h"
 #include "libraries/cufft/messages.h"
 #include "libraries/curand/messages.h"
@@ -83,14 +84,11 @@ inline constexpr std::string_view kMessageFields[] = {
 #include "message_fields.inc"
 };
 
-// Those that the lane sees to itself have no handler.
-inline constexpr uint16_t kOfTheLane[] = {wire::kOpCopyOut,     wire::kOpCopyBoxOut, wire::kOpNextHostCall,
-                                          wire::kOpTakeNotices, wire::kOpInterrupt,  wire::kOpGraphLook};
-
+// All that the worker accepts.
 inline std::vector<uint16_t> opcodes_by_hand() {
-    std::vector<uint16_t> found(std::begin(kOfTheLane), std::end(kOfTheLane));
+    std::vector<uint16_t> found;
     for (uint16_t opcode = 1; opcode < wire::kFirstGenerated; ++opcode)
-        if (worker::find_handler(opcode)) found.push_back(opcode);
+        if (worker::find_handler(opcode) || worker::Lane::sees_to(opcode)) found.push_back(opcode);
     return found;
 }
 
@@ -442,6 +440,23 @@ inline bool Frames::memory_payload(wire::Writer& to, uint16_t code) {
             return true;
         case wire::kOpCopyBox:
             to.put(wire::BoxCopy{{box(), stream()}, box()});
+            return true;
+        case wire::kOpMemoryLook: {
+            const auto bytes = data_.in_range<uint32_t>(0, 2048), give = data_.in_range<uint32_t>(0, 1);
+            to.put(wire::MemoryLook{address(), data_.in_range<int>(0, 15) ? bytes : count(), give});
+            if (give) to.put_bytes(std::vector<std::byte>(bytes).data(), bytes);
+            return true;
+        }
+        case wire::kOpStreamMemory: {
+            const auto ops = data_.in_range<uint32_t>(0, 3);
+            to.put(wire::StreamMemoryHead{stream(), data_.in_range<int>(0, 15) ? ops : count(), 0});
+            for (uint32_t i = 0; i < ops; ++i)
+                to.put(wire::StreamMemoryOp{data_.in_range<uint32_t>(0, 7), data_.in_range<uint32_t>(0, 4),
+                                            address(), value()});
+            return true;
+        }
+        case wire::kOpWaitInStream:
+            to.put(stream());
             return true;
         case wire::kOpAllocate:
             to.put(wire::AllocateHead{data_.in_range<uint32_t>(0, 4), count(), value(), value(), stream(),

@@ -38,6 +38,8 @@ entry empty 8 8 4
 
 constexpr size_t kSmall = 4096;
 constexpr size_t kLarge = 64u << 20;
+constexpr size_t kShared = 16u << 20;
+constexpr size_t kRefilled = 64u << 10;
 
 double seconds(const std::function<void()>& work) {
     const auto start = Clock::now();
@@ -93,6 +95,9 @@ void measure_cuda() {
     FIND(cuMemFreeAsync);
     FIND(cuMemcpyHtoD_v2);
     FIND(cuMemcpyDtoH_v2);
+    FIND(cuMemHostAlloc);
+    FIND(cuMemHostGetDevicePointer_v2);
+    FIND(cuStreamSynchronize);
     FIND(cuEventCreate);
     FIND(cuEventRecord);
     FIND(cuEventQuery);
@@ -202,6 +207,37 @@ void measure_cuda() {
           kLarge / 1e9 / median(9, [&] {
               return seconds([&] { CHECK(cuMemcpyDtoH_v2, host.data(), memory, kLarge); });
           }));
+    // Pinned memory that kernels use: a launch takes it there, a wait for all brings it back. And a part that
+    // the program fills with numbers after a wait for a stream.
+    void* shared;
+    CUdeviceptr there;
+    CHECK(cuMemHostAlloc, &shared, kShared, CU_MEMHOSTALLOC_DEVICEMAP);
+    CHECK(cuMemHostGetDevicePointer_v2, &there, shared, 0);
+    auto* const numbers = static_cast<float*>(shared);
+    auto fill = [&](size_t count, int turn) {
+        for (size_t i = 0; i < count; ++i) numbers[i] = static_cast<float>(i + 1) * static_cast<float>(turn);
+    };
+    std::vector<double> back, refilled;
+    int turn = 0;
+    const double sent = median(9, [&] {
+        fill(kShared / sizeof *numbers, ++turn);
+        const double time = seconds(launch);
+        CHECK(cuStreamSynchronize, nullptr);
+        fill(kRefilled / sizeof *numbers, ++turn);
+        refilled.push_back(seconds(launch));
+        back.push_back(seconds([&] { CHECK(cuCtxSynchronize); }));
+        return time;
+    });
+    auto middle = [&](std::vector<double>& times) {
+        std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
+        return times[times.size() / 2];
+    };
+    std::printf(", ");
+    print("shared_to_device_gbs", kShared / 1e9 / sent);
+    std::printf(", ");
+    print("shared_back_gbs", kShared / 1e9 / middle(back));
+    std::printf(", ");
+    print("refilled_ms", 1e3 * middle(refilled));
     std::printf("}\n");
 }
 

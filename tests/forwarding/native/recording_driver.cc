@@ -7,6 +7,7 @@
 //   fault      the next synchronisation fails with CUDA_ERROR_ILLEGAL_ADDRESS
 //   print      the next synchronisation writes "a kernel printed this" to standard output for each launch
 //   gate       synchronisations wait until the file RECORDING_DRIVER_GATE exists
+//   full       from now on there is no room for another event
 // RECORDING_DRIVER_LOG names the file to write to; without it nothing is written.
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -42,7 +43,7 @@ struct State {
     std::mutex mutex;
     std::map<CUdeviceptr, size_t> memory;
     size_t used = 0;
-    std::atomic<bool> faulted{false}, gated{false};
+    std::atomic<bool> faulted{false}, gated{false}, full{false};
     std::atomic<int> printing{0};
     std::atomic<uint64_t> next{0x1000};
     CUdeviceptr next_address = 0x3000'0000'0000;
@@ -157,6 +158,7 @@ CUresult launch(CUfunction function, unsigned grid, unsigned block, CUstream str
     }
     if (kernel->name == "fault") state().faulted = true;
     if (kernel->name == "gate") state().gated = true;
+    if (kernel->name == "full") state().full = true;
     if (kernel->name == "print") ++state().printing;
     if (kernel->name == "store" && kernel->sizes == std::vector<size_t>{8, 4}) {
         CUdeviceptr address;
@@ -318,6 +320,7 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
     return CUDA_SUCCESS;
 }
 CUresult cuEventCreate(CUevent* event, unsigned flags) {
+    if (state().full) return CUDA_ERROR_OUT_OF_MEMORY;
     *event = new_handle<CUevent>();
     record("event", reinterpret_cast<uint64_t>(*event), flags);
     return CUDA_SUCCESS;

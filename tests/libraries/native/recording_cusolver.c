@@ -40,6 +40,22 @@ EXPORT cusolverDnXsyevjSetSortEig(void* info, int sorted) {
     return record("Sorted %d", sorted);
 }
 
+EXPORT cusolverDnCreateGesvdjInfo(void** info) {
+    return cusolverDnCreateSyevjInfo(info);
+}
+EXPORT cusolverDnDestroyGesvdjInfo(void* info) {
+    return cusolverDnDestroySyevjInfo(info);
+}
+EXPORT cusolverDnXgesvdjSetTolerance(void* info, double tolerance) {
+    return info != (void*)0x3200;
+}
+EXPORT cusolverDnXgesvdjSetMaxSweeps(void* info, int sweeps) {
+    return info != (void*)0x3200;
+}
+EXPORT cusolverDnXgesvdjSetSortEig(void* info, int sorted) {
+    return info != (void*)0x3200;
+}
+
 EXPORT cusolverDnDgetrf_bufferSize(void* handle, int m, int n, double* A, int lda, int* count) {
     *count = 1000;
     return record("DgetrfSize %d %d %p %d", m, n, (void*)A, lda);
@@ -165,13 +181,22 @@ EXPORT cusparseDestroyMatDescr(void* descriptor) {
     --objects;
     return descriptor != (void*)0x3400;
 }
-EXPORT cusolverSpCcsrlsvqr(void* handle, int m, int nnz, void* descriptor, const void* values,
-                           const int* offsets, const int* indices, const void* b, float tolerance, int reorder,
-                           void* x, int* singularity) {
+EXPORT cusolverSpCcsrlsvqrHost(void* handle, int m, int nnz, void* descriptor, const void* values,
+                               const int* offsets, const int* indices, const void* b, float tolerance,
+                               int reorder, void* x, int* singularity) {
+    const float *value = values, *right = b;
     *singularity = 5;
-    return record("Ccsrlsvqr %d %d %d %p %p %p %p %g %d %p", m, nnz, descriptor_base, values, (void*)offsets,
-                  (void*)indices, b, (double)tolerance, reorder, x) ||
+    for (int i = 0; i < 2 * m; ++i) ((float*)x)[i] = right[i];
+    record("SparsePlaces %p %p %p", values, (void*)offsets, (void*)indices);
+    record("SparseOffsets %d %d %d %d", offsets[0], offsets[1], offsets[2], offsets[3]);
+    record("SparseIndices %d %d %d %d", indices[0], indices[1], indices[2], indices[3]);
+    return record("Ccsrlsvqr %d %d %d %g %g %g %g %d", m, nnz, descriptor_base, (double)value[0],
+                  (double)value[2], (double)value[7], (double)tolerance, reorder) ||
            handle != (void*)0x3300 || descriptor != (void*)0x3400;
+}
+/* Reads the slice, believes what is there, and is not to be called. */
+EXPORT cusolverSpCcsrlsvqr(void) {
+    return record("believing");
 }
 
 /* The library may refuse what it does not do. */

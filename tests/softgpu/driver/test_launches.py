@@ -3,6 +3,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
+import time
 from ctypes import byref, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 
 import pytest
@@ -224,6 +225,38 @@ def test_a_kernel_of_a_library_is_launched_as_it_is_in_every_context(cuda):
     assert cuda.code("cuModuleUnload", module) == raw.NOT_PERMITTED
     cuda.cuLibraryUnload(library)
     assert cuda.launch(kernel, c_uint64(to), c_uint32(1), c_uint32(1)) == raw.INVALID_HANDLE
+
+
+def test_first_uses_of_a_library_at_once_load_its_variables_once(cuda):
+    """There is room for one copy of them, and not before all have begun."""
+    flag = cuda.alloc(4)
+    size = cuda.free_bytes() * 2 // 3
+    context, writing = cuda.new("cuCtxGetCurrent"), cuda.new("cuStreamCreate", raw.NON_BLOCKING)
+    freeing = cuda.new("cuStreamCreate", raw.NON_BLOCKING)
+    held = cuda.new("cuMemAllocAsync", size, freeing)
+    cuda.cuMemsetD8_v2(flag, 0, 4)
+    cuda.cuStreamWaitValue32_v2(freeing, flag, 1, 0)
+    cuda.cuMemFreeAsync(held, freeing)
+    text = f"{ptx.HEADER}.visible .global .align 4 .b8 large[{size}];\n"
+    library = cuda.new("cuLibraryLoadData", text.encode(), None, None, 0, None, None, 0)
+    found = []
+
+    def use() -> None:
+        cuda.cuCtxSetCurrent(context)
+        address = c_uint64()
+        code = cuda.code("cuLibraryGetGlobal", byref(address), None, library, b"large")
+        found.append((code, address.value))
+
+    threads = [threading.Thread(target=use) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)
+    assert not found
+    cuda.cuStreamWriteValue32_v2(writing, flag, 1, 0)
+    for thread in threads:
+        thread.join()
+    assert found[0][0] == 0
+    assert len(set(found)) == 1
 
 
 def test_occupancy_follows_the_limits_of_a_multiprocessor(cuda):

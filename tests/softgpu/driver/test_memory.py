@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from ctypes import byref, c_size_t, c_uint, c_uint64, c_void_p
 
 import pytest
@@ -204,6 +205,35 @@ def test_freeing_in_stream_order_makes_room_for_the_next_allocation(cuda):
         cuda.cuMemsetD8Async(address, 1, 4096, stream)
         cuda.cuMemFreeAsync(address, stream)
     assert cuda.code("cuMemFreeAsync", address, stream) == raw.INVALID_VALUE
+
+
+def test_memory_freed_behind_a_value_that_nobody_writes_is_out_of_memory(cuda):
+    flag = cuda.alloc(4)
+    most = cuda.free_bytes() // MIB * MIB
+    waiting, freeing, writing = (cuda.new("cuStreamCreate", raw.NON_BLOCKING) for _ in range(3))
+    held = cuda.new("cuMemAllocAsync", most, freeing)
+    cuda.cuStreamSynchronize(freeing)
+    cuda.cuMemsetD8_v2(flag, 0, 4)
+    cuda.cuStreamWaitValue32_v2(waiting, flag, 1, 0)
+    before = cuda.new("cuEventCreate", 0)
+    cuda.cuEventRecord(before, waiting)
+    cuda.cuStreamWaitEvent(freeing, before, 0)
+    cuda.cuMemFreeAsync(held, freeing)
+    context = cuda.new("cuCtxGetCurrent")
+
+    def write() -> None:
+        cuda.cuCtxSetCurrent(context)
+        cuda.cuStreamWriteValue32_v2(writing, flag, 1, 0)
+
+    rescue = threading.Timer(10, write)  # what would wait without end is a failure, not a hang
+    rescue.start()
+    assert cuda.code("cuMemAlloc_v2", byref(c_uint64()), most) == raw.OUT_OF_MEMORY
+    assert cuda.code("cuMemAllocAsync", byref(c_uint64()), most, writing) == raw.OUT_OF_MEMORY
+    rescue.cancel()
+    soon = threading.Timer(0.1, write)  # another thread's value is waited for
+    soon.start()
+    assert cuda.alloc(most)
+    soon.join()
 
 
 def test_a_pool_keeps_its_account_and_its_limit(cuda):

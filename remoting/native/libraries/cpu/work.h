@@ -38,8 +38,8 @@ class Work {
     // anything is changed or much is computed, since a call without room is ended and begins anew. Throws
     // where it is, was interrupted, or cannot have as much.
     void reserve(uint64_t bytes);
-    // For what shows only when operands were read: the call has let go of all that it reserved for reading
-    // them, and reserves the whole anew.
+    // For what shows only when operands were read: the whole, with what was reserved for reading them. Where
+    // it is not there the call ends, and lets go of what it holds.
     void reserve_again(uint64_t bytes);
     [[noreturn]] void fail(CUresult result, const std::string& why) const {
         throw Fault{result, std::string(function_) + ": " + why};

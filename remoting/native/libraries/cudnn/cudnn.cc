@@ -19,11 +19,14 @@ constexpr char kWhere[] = " (gpu-kernels: what cuDNN does not do on a slice is n
 
 }  // namespace
 
-// XLA wants a handle before it compiles anything, so it is there whether something computes or not; the first call says.
+// XLA wants a handle before it compiles anything, so it is there whether something computes or not. Where
+// nothing does, the person is told now, and each function that computes answers so.
 CUDNN_EXPORT int cudnnCreate(void** handle) {
     if (!handle) return kNullPointer;
     *handle = all<Handle>().add();
-    return *handle ? kSuccess : kOutOfMemory;
+    if (!*handle) return kOutOfMemory;
+    all<Handle>().find(*handle)->can_compute();
+    return kSuccess;
 }
 
 CUDNN_EXPORT int cudnnDestroy(void* handle) {

@@ -12,7 +12,23 @@ namespace cudnn {
 
 struct Handle {
     std::atomic<CUstream> stream{nullptr};
-    std::atomic<bool> computes{false};  // an end was found
+
+    // Whether there is an end: asked once in each life of the process, whose next one may have another GPU
+    // server.
+    bool can_compute() {
+        const libraries::Driver* const driver = libraries::driver();
+        const unsigned long long life = driver ? driver->present_life() : 0;
+        if (driver && is_asked && asked_in == life) return computes;
+        const CUresult answer = libraries::look(kGkCudnn, CUDNN_MAJOR);
+        computes = answer != CUDA_ERROR_NOT_SUPPORTED;
+        asked_in = life;
+        is_asked = answer == CUDA_SUCCESS || answer == CUDA_ERROR_NOT_SUPPORTED;
+        return computes;
+    }
+
+  private:
+    std::atomic<bool> is_asked{false}, computes{false};
+    std::atomic<unsigned long long> asked_in{0};
 };
 
 // A recurrent layer's descriptor holds the one of its dropout: what that says counts when a call is made. It lives on here

@@ -45,21 +45,10 @@ int OwnCall::ask(void* message, size_t bytes, uint64_t& place, Answer& answer) {
     return status != ::cudnn::kSuccess ? status : ::cudnn::meaning(result);
 }
 
-// Asked at a handle's first calls, until there is an end: work of a stream is told of later.
-bool OwnCall::can_compute(const libraries::Driver& driver) const {
-    if (handle_->computes) return true;
-    GkLibraryCall look{};
-    look.library = kGkCudnn;
-    look.function = kGkLook;
-    look.major = CUDNN_MAJOR;
-    handle_->computes = driver.library_call(nullptr, &look, sizeof look) != CUDA_ERROR_NOT_SUPPORTED;
-    return handle_->computes;
-}
-
 int OwnCall::submit(const void* message, size_t bytes) const {
     const libraries::Driver* driver = libraries::driver();
     if (!driver) return ::cudnn::kNotInitialized;
-    if (!driver->library_call || !can_compute(*driver)) return library_unsupported(name_of(function_));
+    if (!driver->library_call || !handle_->can_compute()) return library_unsupported(name_of(function_));
     alignas(8) std::byte call[kGkMostCallBytes];
     GkLibraryCall head{};
     head.library = kGkCudnn;

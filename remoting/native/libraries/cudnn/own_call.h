@@ -37,7 +37,6 @@ class OwnCall {
     int ask(void* message, size_t bytes, uint64_t& place, Answer& answer);
 
   private:
-    bool can_compute(const libraries::Driver& driver) const;
     int submit(const void* message, size_t bytes) const;
 
     const std::shared_ptr<::cudnn::Handle> handle_;

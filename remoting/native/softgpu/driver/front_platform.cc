@@ -135,4 +135,6 @@ std::optional<cuda::ManagedMemory> managed_memory_at(CUdeviceptr address) {
     return cuda::ManagedMemory{variable->base, variable->bytes, 0};
 }
 
+void attach(CUdeviceptr, bool) {}  // host and kernels use the same bytes
+
 }  // namespace front::platform

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "driver.h"
@@ -33,12 +34,27 @@ void* map_pinned(uint64_t bytes) {
     refuse(gk_no_pinned_memory(bytes));
 }
 
-void tell_of_calls(uint64_t bytes) {
-    current_session()->tell(
-        kGkTextFault, "an allocation of " + std::to_string((bytes + (1 << 20) - 1) >> 20) +
-                          " MiB finds no room while library calls of other programs work in what is left of "
-                          "the slice; it may when they are done\n");
+void tell_of_no_room(uint64_t bytes, const std::string& why) {
+    const std::string mib = std::to_string((bytes + (1 << 20) - 1) >> 20);
+    current_session()->tell(kGkTextFault,
+                            "an allocation of " + mib + " MiB finds no room while " + why + "\n");
 }
+
+void tell_of_calls(uint64_t bytes) {
+    tell_of_no_room(
+        bytes,
+        "library calls of other programs work in what is left of the slice; it may when they are done");
+}
+
+void tell_of_values(uint64_t bytes) {
+    tell_of_no_room(
+        bytes,
+        "a stream waits for a value in memory (cuStreamWaitValue); what is freed behind that comes "
+        "back when the value is there");
+}
+
+// For a value that a stream waits for, before an allocation is refused.
+constexpr std::chrono::seconds kPatience{1};
 
 }  // namespace
 
@@ -88,10 +104,15 @@ uint64_t Memory::add(const Context& context, Block block) {
 }
 
 bool Memory::find_room(int device, const std::function<bool()>& again) {
+    std::chrono::nanoseconds patience = kPatience;
+    return find_room(device, again, patience);
+}
+
+bool Memory::find_room(int device, const std::function<bool()>& again, std::chrono::nanoseconds& patience) {
     if (again()) return true;
     if (Scheduler::in_callback()) return false;  // which must not wait
     if (call_budget_.wait_for_own(account(device), current_session().get(), again)) return true;
-    return wait_for_frees(device, again);
+    return wait_for_frees(device, again, patience);
 }
 
 void Memory::freed_later(int device, CompletionRef end, std::shared_ptr<Queue> queue) {
@@ -104,7 +125,8 @@ void Memory::freed_later(int device, CompletionRef end, std::shared_ptr<Queue> q
 }
 
 // Those of others need not end.
-bool Memory::wait_for_frees(int device, const std::function<bool()>& again) {
+bool Memory::wait_for_frees(int device, const std::function<bool()>& again,
+                            std::chrono::nanoseconds& patience) {
     std::vector<LaterFree> own;
     {
         const std::lock_guard lock(frees_mutex_);
@@ -113,8 +135,7 @@ bool Memory::wait_for_frees(int device, const std::function<bool()>& again) {
         });
     }
     return std::any_of(own.begin(), own.end(), [&](const LaterFree& free) {
-        scheduler_.wait(free.end, free.queue);
-        return again();
+        return scheduler_.wait_unless_for_value(free.end, free.queue, patience) && again();
     });
 }
 
@@ -131,14 +152,18 @@ uint64_t Memory::allocate(Context& context, uint64_t bytes, Place place, std::sh
     DeviceMemory& memory = space(device);
     if (bytes > memory.total_bytes() || (pool && !pool->take(bytes))) refuse(CUDA_ERROR_OUT_OF_MEMORY);
     const uint64_t align = place == Place::managed ? kManagedAlign : kAlign;
-    uint64_t base = place_at(device, bytes, align);
+    uint64_t base = 0;
+    std::chrono::nanoseconds patience = kPatience;
+    find_room(device, [&] { return (base = memory.allocate(bytes, align)) != 0; }, patience);
     // Work of others need not end, and what their calls have is theirs until then.
     const bool is_worked_in = bytes <= memory.total_bytes() - memory.used_bytes();
+    bool is_behind_value = false;
     if (base == 0 && !is_worked_in && !Scheduler::in_callback()) {
-        scheduler_.drain(context.group);
+        is_behind_value = !scheduler_.drain_unless_for_value(context.group, patience);
         base = memory.allocate(bytes, align);
     }
     if (base == 0 && is_worked_in) tell_of_calls(bytes);
+    if (base == 0 && is_behind_value) tell_of_values(bytes);
     if (base == 0) {
         if (pool) pool->give_back(bytes);
         refuse(CUDA_ERROR_OUT_OF_MEMORY);

@@ -103,7 +103,8 @@ class Memory {
   private:
     uint64_t add(const Context& context, Block block);
     bool map_host(void* memory, uint64_t bytes);
-    bool wait_for_frees(int device, const std::function<bool()>& again);
+    bool find_room(int device, const std::function<bool()>& again, std::chrono::nanoseconds& patience);
+    bool wait_for_frees(int device, const std::function<bool()>& again, std::chrono::nanoseconds& patience);
     Block take(uint64_t base, bool (*fits)(const Block&));
 
     class SpaceAccount final : public Account {

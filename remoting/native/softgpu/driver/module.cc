@@ -99,12 +99,34 @@ std::shared_ptr<Kernel> Library::kernel(uint32_t index) {
 }
 
 std::shared_ptr<Module> Library::module(Context& context) {
-    {
-        const std::lock_guard lock(mutex_);
-        if (const auto known = modules_.find(context.id); known != modules_.end()) return known->second;
+    std::unique_lock lock(mutex_);
+    // Variables are loaded once: there may be no room for a second copy, which would go at once. A function
+    // that a stream calls must not wait, and loads what it may not need.
+    const bool waits = !Scheduler::in_callback();
+    if (waits) loaded_.wait(lock, [&] { return !loading_.contains(context.id); });
+    if (const auto known = modules_.find(context.id); known != modules_.end()) return known->second;
+    if (!waits) {
+        lock.unlock();
+        return load(context);
     }
-    // Room for its variables may have to be waited for, perhaps for what another thread does with this
-    // library.
+    struct Turn {
+        ~Turn() {
+            const std::lock_guard again(library.mutex_);
+            library.loading_.erase(context);
+            library.loaded_.notify_all();
+        }
+        Library& library;
+        const uint64_t context;
+    };
+    loading_.insert(context.id);
+    lock.unlock();
+    const Turn turn{*this, context.id};
+    return load(context);
+}
+
+std::shared_ptr<Module> Library::load(Context& context) {
+    // Without the lock: room for the variables may have to be waited for, perhaps for what another thread
+    // does with this library.
     auto fresh = std::make_shared<Module>(context.shared_from_this(), program, shared_from_this());
     const std::lock_guard lock(mutex_);
     if (const auto known = modules_.find(context.id); known != modules_.end()) return known->second;

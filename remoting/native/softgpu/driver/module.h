@@ -1,7 +1,9 @@
 // Modules and libraries: linked PTX, loaded into one context or, lazily, into each that uses it.
 #pragma once
 
+#include <condition_variable>
 #include <map>
+#include <set>
 
 #include "context.h"
 #include "engine.h"
@@ -79,10 +81,14 @@ class Library : public Object, public std::enable_shared_from_this<Library> {
     void unload();  // takes all handles away; the memory goes when no launch needs it any more
 
   private:
+    std::shared_ptr<Module> load(Context& context);
+
     std::vector<std::shared_ptr<KernelSettings>> settings_;
     std::mutex mutex_;
     std::map<uint32_t, std::shared_ptr<Kernel>> kernels_;
     std::map<uint64_t, std::shared_ptr<Module>> modules_;  // by the id of the context
+    std::set<uint64_t> loading_;                           // contexts into which a thread loads it
+    std::condition_variable loaded_;
 };
 
 // A CUfunction, or a CUkernel in its place, as programs pass it: in the given context.

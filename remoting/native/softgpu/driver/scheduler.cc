@@ -4,6 +4,7 @@
 #include <chrono>
 #include <system_error>
 #include <thread>
+#include <unordered_map>
 #include <utility>
 
 #include "session.h"
@@ -247,21 +248,69 @@ void Scheduler::end(const CompletionRef& completion) {
     finish(*completion);
 }
 
+// Runs what is ready in the queue, as far as this thread may.
+void Scheduler::run_until(const CompletionRef& completion, const QueueRef& queue) {
+    Lock lock(mutex_);
+    while (queue && !completion->done() && queue->state == Queue::State::ready) {
+        if (queue->entries.front().operation.calls_program) {
+            wake_dispatcher();
+            break;
+        }
+        take_ready(queue);
+        run(lock, queue, completion.get());
+    }
+}
+
 void Scheduler::wait(const CompletionRef& completion, const std::shared_ptr<Queue>& queue) {
     if (!completion || completion->done()) return;
     require(!inside_callback, CUDA_ERROR_NOT_PERMITTED);
-    {
-        Lock lock(mutex_);
-        while (queue && !completion->done() && queue->state == Queue::State::ready) {
-            if (queue->entries.front().operation.calls_program) {
-                wake_dispatcher();
-                break;
-            }
-            take_ready(queue);
-            run(lock, queue, completion.get());
-        }
-    }
+    run_until(completion, queue);
     while (!completion->done()) completion->done_.wait(0, std::memory_order_acquire);
+}
+
+bool Scheduler::wait_unless_for_value(const CompletionRef& completion, const std::shared_ptr<Queue>& queue,
+                                      std::chrono::nanoseconds& patience) {
+    using namespace std::chrono_literals;
+    require(!inside_callback, CUDA_ERROR_NOT_PERMITTED);
+    run_until(completion, queue);
+    constexpr std::chrono::nanoseconds kFirst = 20us, kLongest = 5ms;
+    for (auto pause = kFirst; !completion->done(); pause = std::min(2 * pause, kLongest)) {
+        if (is_behind_value(completion)) {
+            if (patience <= 0ns) return false;
+            patience -= pause;
+        }
+        std::this_thread::sleep_for(pause);
+    }
+    return true;
+}
+
+// Follows what the operation waits for, from queue to queue, to streams that stand before a value.
+bool Scheduler::is_behind_value(const CompletionRef& completion) {
+    const Lock lock(mutex_);
+    std::unordered_map<const Completion*, std::pair<QueueRef, size_t>> places;
+    for (const auto& weak : groups_) {
+        const auto group = weak.lock();
+        if (!group) continue;
+        group->busy.keep([&](const QueueRef& queue) {
+            for (size_t i = 0; i < queue->entries.size(); ++i)
+                places[queue->entries[i].completion.get()] = {queue, i};
+            return true;
+        });
+    }
+    std::vector<const Completion*> behind{completion.get()};
+    while (!behind.empty()) {
+        const Completion* const one = behind.back();
+        behind.pop_back();
+        if (one->done()) continue;
+        if (one->awaits_value_.load(std::memory_order_acquire)) return true;
+        const auto place = places.extract(one);  // once
+        if (!place) continue;                    // it runs, or is none of an operation
+        const auto& [queue, index] = place.mapped();
+        if (index > 0) behind.push_back(queue->entries[index - 1].completion.get());
+        for (const CompletionRef& other : queue->entries[index].operation.after)
+            behind.push_back(other.get());
+    }
+    return false;
 }
 
 CompletionRef Scheduler::last(const std::shared_ptr<Queue>& queue) {
@@ -302,16 +351,25 @@ void Scheduler::submit_to_all(const std::shared_ptr<QueueGroup>& group, const Co
     for (const QueueRef& queue : queues) submit(queue, {.after = {completion}});
 }
 
+Scheduler::Tails Scheduler::tails(const std::shared_ptr<QueueGroup>& group) {
+    Tails tails;
+    const Lock lock(mutex_);
+    group->busy.keep([&](const QueueRef& queue) {
+        if (queue->stays_busy()) tails.emplace_back(queue->tail, queue);
+        return queue->listed_busy;
+    });
+    return tails;
+}
+
 void Scheduler::drain(const std::shared_ptr<QueueGroup>& group) {
-    std::vector<std::pair<CompletionRef, QueueRef>> tails;
-    {
-        const Lock lock(mutex_);
-        group->busy.keep([&](const QueueRef& queue) {
-            if (queue->stays_busy()) tails.emplace_back(queue->tail, queue);
-            return queue->listed_busy;
-        });
-    }
-    for (const auto& [tail, queue] : tails) wait(tail, queue);
+    for (const auto& [tail, queue] : tails(group)) wait(tail, queue);
+}
+
+bool Scheduler::drain_unless_for_value(const std::shared_ptr<QueueGroup>& group,
+                                       std::chrono::nanoseconds& patience) {
+    bool all = true;
+    for (const auto& [tail, queue] : tails(group)) all &= wait_unless_for_value(tail, queue, patience);
+    return all;
 }
 
 void Scheduler::drain_all() {

@@ -17,12 +17,14 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "failure.h"
@@ -36,10 +38,13 @@ class Completion {
   public:
     bool done() const { return done_.load(std::memory_order_acquire) != 0; }
     uint64_t nanoseconds() const { return nanoseconds_; }  // of the steady clock, at the end; once done
+    // From now on a stream stands before this until a value is in memory, which perhaps nobody writes.
+    void awaits_value() { awaits_value_.store(true, std::memory_order_release); }
 
   private:
     friend class Scheduler;
     std::atomic<uint32_t> done_{0};
+    std::atomic<bool> awaits_value_{false};
     uint64_t nanoseconds_ = 0;
     // Queues whose head waits for this, kept alive by it. Under the scheduler's mutex.
     std::vector<std::shared_ptr<Queue>> waiters_;
@@ -143,6 +148,11 @@ class Scheduler {
     // Returns when it is done. `queue`, which may be null, is where it was submitted.
     void wait(const CompletionRef& completion, const std::shared_ptr<Queue>& queue);
 
+    // The same, but false once it has stood behind streams that wait for a value in memory for as long as
+    // `patience`, which is used up: the value may be what this very thread would write.
+    bool wait_unless_for_value(const CompletionRef& completion, const std::shared_ptr<Queue>& queue,
+                               std::chrono::nanoseconds& patience);
+
     // Ends one that belongs to no operation, and that operations were submitted `after`.
     void end(const CompletionRef& completion);
 
@@ -157,6 +167,8 @@ class Scheduler {
     void submit_to_all(const std::shared_ptr<QueueGroup>& group, const CompletionRef& completion);
     // Waits for all that was submitted so far to all queues of the group.
     void drain(const std::shared_ptr<QueueGroup>& group);
+    // The same, but for what stands behind a value; false when there is such.
+    bool drain_unless_for_value(const std::shared_ptr<QueueGroup>& group, std::chrono::nanoseconds& patience);
     void drain_all();
     // No more submissions; what has not started is skipped, running kernels are asked to end; then drains.
     void close(const std::shared_ptr<QueueGroup>& group);
@@ -168,6 +180,10 @@ class Scheduler {
   private:
     using Lock = std::unique_lock<std::mutex>;
     using QueueRef = std::shared_ptr<Queue>;
+    using Tails = std::vector<std::pair<CompletionRef, QueueRef>>;
+    Tails tails(const std::shared_ptr<QueueGroup>& group);
+    void run_until(const CompletionRef& completion, const QueueRef& queue);
+    bool is_behind_value(const CompletionRef& completion);
     bool head_may_start(const QueueRef& queue);
     void schedule(const QueueRef& queue, bool wake);
     void wake_dispatcher();

@@ -38,6 +38,7 @@ bool is_over(const ValueWait& wait) {
 }  // namespace
 
 void ValueWaits::add(ValueWait wait) {
+    wait.met->awaits_value();
     const std::lock_guard lock(mutex_);
     new_.push_back(std::move(wait));
     if (!started_) {

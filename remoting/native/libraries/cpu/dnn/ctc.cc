@@ -138,10 +138,9 @@ double log_probability(const Sequence& s, const Numbers& to) {
 
 // Of the activations, at a step: each class' probability without the part of the ways that give it then.
 void slopes_at(const Sequence& s, int64_t t, const Numbers& to, const Numbers& from, double log_all,
-               Numbers& row) {
-    for (int64_t k = 0; k < s.classes; ++k) {
-        row[static_cast<size_t>(k)] = std::exp(s.logs[static_cast<size_t>(t * s.classes + k)]);
-    }
+               Numbers& row, const Work& work) {
+    const double* const logs = s.logs.data() + t * s.classes;
+    for_numbers(s.classes, work, [&](int64_t k) { row[static_cast<size_t>(k)] = std::exp(logs[k]); });
     for (int64_t p = 0; p < s.count(); ++p) {
         const auto way = static_cast<size_t>(t * s.count() + p);
         row[static_cast<size_t>(s.label(p))] -= std::exp(to[way] + from[way] - log_all);
@@ -157,7 +156,7 @@ void store_slopes(const ctc& m, int64_t n, const Sequence* s, const Numbers& to,
     Numbers row(static_cast<size_t>(classes));
     for (int64_t t = 0; t < m.gradientsDesc.dims[0] && !work.stopped(); ++t) {
         if (s && t < s->steps) {
-            slopes_at(*s, t, to, from, log_all, row);
+            slopes_at(*s, t, to, from, log_all, row, work);
         } else {
             std::fill(row.begin(), row.end(), 0.0);
         }

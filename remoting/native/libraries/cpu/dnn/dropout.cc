@@ -26,16 +26,15 @@ uint64_t mixed(uint64_t z) {
     return z ^ z >> 31;
 }
 
+// By pieces in the order in which an image's numbers are read.
 template <typename A, typename Keep>
-void drop_images(const Tensor& from, uint64_t data, const Tensor& to, uint64_t result, A scale, const Work& work,
-                 Keep keeps) {
-    Watch watch(work);
-    for (int64_t n = 0; n < from.dims[0]; ++n) {
-        std::vector<A> numbers = image<A>(from, data, n);
-        if (watch.stops(static_cast<int64_t>(numbers.size()))) return;
+void drop_pieces(const Tensor& from, uint64_t data, const Tensor& to, uint64_t result, A scale,
+                 const Work& work, Keep keeps) {
+    for_pieces(from, work, [&](Piece piece) {
+        std::vector<A> numbers = numbers_of<A>(from, data, piece);
         for (A& each : numbers) each = keeps() ? each * scale : 0;
-        store(to, result, n, numbers.data(), {});
-    }
+        store(to, result, piece, numbers.data(), {});
+    });
 }
 
 }  // namespace
@@ -75,25 +74,26 @@ CUresult run(seed& m, Type, Work& work) {
 
 // The mask lies in the order in which an image's numbers are read: by dimensions, whatever the strides are.
 CUresult run(drop& m, Type, Work& work) {
-    reserve_images(work, 1, 0, m.xdesc);
+    reserve_pieces(work, 1, 0, m.xdesc);
     Draws draws(m.dropoutDesc, elements_of(m.xdesc), work);
     auto* mask = at<uint8_t>(m.reserveSpace);
     return in_precision(
         [&]<typename A>(A) {
-            drop_images(m.xdesc, m.x, m.ydesc, m.y, static_cast<A>(draws.scale()), work,
+            drop_pieces(m.xdesc, m.x, m.ydesc, m.y, static_cast<A>(draws.scale()), work,
                         [&] { return (*mask++ = draws.keeps()) != 0; });
         },
         m.xdesc);
 }
 
 CUresult run(drop_back& m, Type, Work& work) {
-    reserve_images(work, 1, 0, m.dydesc);
+    reserve_pieces(work, 1, 0, m.dydesc);
     const Dropout& dropout = m.dropoutDesc;
     const double scale = dropout.rate < 1 ? 1 / (1 - dropout.rate) : 0;
     const auto* mask = at<const uint8_t>(m.reserveSpace);
     return in_precision(
         [&]<typename A>(A) {
-            drop_images(m.dydesc, m.dy, m.dxdesc, m.dx, static_cast<A>(scale), work, [&] { return *mask++ != 0; });
+            drop_pieces(m.dydesc, m.dy, m.dxdesc, m.dx, static_cast<A>(scale), work,
+                        [&] { return *mask++ != 0; });
         },
         m.dydesc);
 }

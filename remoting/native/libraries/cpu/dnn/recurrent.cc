@@ -54,7 +54,9 @@ Steps steps_for(const RnnData& data, uint64_t on_device, const Work& work) {
     std::stable_sort(steps.order.begin(), steps.order.end(), [&](Count a, Count b) { return length(a) > length(b); });
     for (const Count i : steps.order) steps.lengths.push_back(length(i));
     Count there = steps.batch();
+    Watch watch(work);
     for (Count step = 0; step < steps.lengths[0]; ++step) {
+        if (watch.stops(1)) throw Stopped{};
         while (steps.lengths[static_cast<size_t>(there - 1)] <= step) --there;
         steps.there.push_back(there);
         steps.first.push_back(steps.rows);

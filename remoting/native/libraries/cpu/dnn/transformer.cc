@@ -34,6 +34,25 @@ void for_lines(const Transformer& by, const Work& work, Body body) {
     }
 }
 
+// Calls `body` with pieces of the n-th image, between which work can be interrupted.
+template <typename Body>
+void for_pieces_of(const Tensor& tensor, int64_t n, const Work& work, Body body) {
+    Tensor one = tensor;
+    one.dims[0] = 1;
+    for_pieces(one, work, [&](Piece piece) { body(Piece{n, piece.first, piece.count}); });
+}
+template <typename A>
+void load_image(const Tensor& tensor, uint64_t data, int64_t n, const Work& work, std::vector<A>& to) {
+    for_pieces_of(tensor, n, work,
+                  [&](Piece piece) { load(tensor, data, tensor, piece, to.data() + piece.first); });
+}
+template <typename A>
+void store_image(const Tensor& tensor, uint64_t data, int64_t n, const Work& work, const std::vector<A>& from,
+                 Blend blending) {
+    for_pieces_of(tensor, n, work,
+                  [&](Piece piece) { store(tensor, data, piece, from.data() + piece.first, blending); });
+}
+
 // Where a place of the grid lies among an image's numbers: between four of them, with their shares. Outside
 // there is nothing.
 struct Corners {
@@ -77,7 +96,7 @@ void sample(const sampler& m, Work& work) {
     std::vector<A> x(static_cast<size_t>(volume_of(m.xDesc))), line(static_cast<size_t>(places));
     Watch watch(work);
     for_lines(by, work, [&](int64_t n, int64_t h, Piece of_line) {
-        if (h == 0) load(m.xDesc, m.x, m.xDesc, n, x.data());
+        if (h == 0) load_image(m.xDesc, m.x, n, work, x);
         const std::vector<A> grid = numbers_of<A>(grids(by), m.grid, of_line);
         for (int64_t c = 0; c < channels && !watch.stops(places); ++c) {
             const A* const channel = x.data() + c * height * width;
@@ -104,7 +123,7 @@ void sample_back(const sampler_back& m, Work& work) {
     std::vector<A> x(static_cast<size_t>(volume_of(m.xDesc))), dx(x.size());
     Watch watch(work);
     for_lines(by, work, [&](int64_t n, int64_t h, Piece of_line) {
-        if (h == 0) load(m.xDesc, m.x, m.xDesc, n, x.data()), std::fill(dx.begin(), dx.end(), A(0));
+        if (h == 0) load_image(m.xDesc, m.x, n, work, x), std::fill(dx.begin(), dx.end(), A(0));
         const std::vector<A> grid = numbers_of<A>(grids(by), m.grid, of_line);
         std::vector<A> d_grid(grid.size());
         for (int64_t c = 0; c < channels && !watch.stops(places); ++c) {
@@ -124,7 +143,7 @@ void sample_back(const sampler_back& m, Work& work) {
         }
         if (watch.stops(0)) return;
         store(grids(by), m.dgrid, of_line, d_grid.data(), of_grid);
-        if (h + 1 == by.dims[2]) store(m.dxDesc, m.dx, n, dx.data(), of_image);
+        if (h + 1 == by.dims[2]) store_image(m.dxDesc, m.dx, n, work, dx, of_image);
     });
 }
 
