@@ -17,7 +17,7 @@ from tests.libraries.sparse import BY_COLUMNS, BY_ROWS, Held, Sparse, lines_of, 
 what, path = sys.argv[1:]
 start()
 lib = Sparse(path)
-N, F32, INT32, INT64, CSR = 6, 0, 2, 3, "csr"
+N, F32, F64, INT32, INT64, CSR = 6, 0, 1, 2, 3, "csr"
 one, zero = np.ones(1, "float32"), np.zeros(1, "float32")
 identity = np.eye(N, dtype="float32")
 
@@ -79,8 +79,9 @@ def unsupported() -> dict[str, int]:
     matrix, steps = lib.sparse(identity, CSR), lib.make("SpGEMM_createDescr")
     two = (lib.sparse(identity, "csc"), matrix, zero, matrix, F32, 0, steps)
     again = (matrix, matrix, one, matrix, F32, 0, steps)
+    in_f64 = lib.status("SpMV", 0, np.ones(1), matrix, ones(), np.zeros(1), ones(), F64, 0, lib.room)
     return {
-        "other precisions": lib.status("SpMV", 0, one, matrix, ones(), zero, ones(), 1, 0, lib.room),
+        "other precisions": in_f64,
         "by columns": lib.status("SpGEMM_copy", 0, 0, one, *two),
         "with beta": lib.status("SpGEMM_copy", 0, 0, one, *again),
         "another function": lib.status("SpGEMMreuse_copy"),
