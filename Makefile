@@ -153,11 +153,12 @@ build/frameworks-pytorch/.ready: FRAMEWORK_PYTHON = $(PYTHON)
 frameworks: build/frameworks-jax/.kernels build/frameworks-tensorflow/.kernels frameworks-pytorch
 
 # PyTorch finds this package among its own: .venv comes behind it. What is compiled for it is for the package too.
+# Where NVIDIA's libraries are not installed, PyTorch is imported with ours.
 .PHONY: frameworks-pytorch
-frameworks-pytorch frameworks-all: frameworks-%: build/frameworks-%/.kernels .venv/.ready
+frameworks-pytorch frameworks-all: frameworks-%: build/frameworks-%/.kernels remoting/lib/.built
 	@echo "import site; site.addsitedir('$$(echo $(CURDIR)/.venv/lib/python3*/site-packages)')" \
 	  > "$$(echo $(<D)/lib/python3*/site-packages)/project.pth"
-	@$(<D)/bin/python -m gpu_kernels.pytorch.build remoting/lib/pytorch
+	@LD_LIBRARY_PATH="$(CURDIR)/remoting/lib/libraries" $(<D)/bin/python -m gpu_kernels.pytorch.build remoting/lib/pytorch
 
 .PRECIOUS: build/frameworks-%/.ready
 # What pip fetches lies beside what it installs until it is done. A part of a framework is of no use.
