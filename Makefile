@@ -3,6 +3,7 @@
 # make up        the same services for your browser, by `jupyter gpu lab` (PORT=8000: of 6 in a row; STATE=state: their folder)
 # make test      the tests but those that take long: says whether a change is good
 # make quick     the tests that start no process, in a minute
+# make coverage  the same, and how much of the Python code they reach, by file
 # make full      all tests, and all of `make conformance`; its first run installs PyTorch (5.5 GiB)
 # make ready     sets up what these need, and runs none
 # make ready-full       what `full` needs too: PyTorch
@@ -34,7 +35,7 @@ LAB := gpu_kernels/labextension
 READY := .venv/.ready remoting/lib/.built hub_config/proxy/node_modules/.ready $(LAB)/node_modules/.ready
 NATIVE_SOURCES := $(shell find remoting/native -type f -not -name '*.md' 2>/dev/null)
 
-.PHONY: help demo up quick test full ready ready-full conformance frameworks frameworks-all operators gpu-conformance sanitizers bench docs wheel lower-bounds
+.PHONY: help demo up quick coverage test full ready ready-full conformance frameworks frameworks-all operators gpu-conformance sanitizers bench docs wheel lower-bounds
 .DELETE_ON_ERROR:
 
 help:
@@ -49,6 +50,11 @@ up: $(READY)
 # The tiers: see tests/tiers.py.
 quick: .venv/.ready
 	@$(TESTS) -m quick $(PYTEST_ARGS)
+
+# Of what the other tiers start in processes of their own nothing is counted: this is the quick tier's reach.
+coverage: .venv/.ready
+	@$(PY) -m coverage run -m pytest -q -m quick $(PYTEST_ARGS)
+	@$(PY) -m coverage report
 
 test: ready
 	@$(TESTS) -m "not slow" $(PYTEST_ARGS)
