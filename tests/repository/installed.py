@@ -24,7 +24,8 @@ PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 def asked_for(wheel: zipfile.ZipFile, *extras: str) -> list[str]:
     """What the wheel's metadata asks for with these extras, and with those that they are made of."""
     folder = next(name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
-    described = PathDistribution(zipfile.Path(wheel, folder.removesuffix("METADATA")))
+    another = zipfile.ZipFile(str(wheel.filename))  # a Path adds names of folders to its own
+    described = PathDistribution(zipfile.Path(another, folder.removesuffix("METADATA")))
     lines, left, seen = list[str](), ["", *extras], set[str]()
     while left:
         seen.add(extra := left.pop())

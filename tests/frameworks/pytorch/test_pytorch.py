@@ -167,6 +167,25 @@ def test_operators_and_own_kernels_keep_cudas_order(pytorch: str, place: str) ->
     assert done.stdout == IN_ORDER, done.stderr
 
 
+ENDS_SLOWLY = """
+import ctypes
+libc = ctypes.CDLL("libc.so.6")
+address = lambda of: ctypes.cast(of, ctypes.c_void_p)
+libc.__cxa_atexit(address(libc.usleep), ctypes.c_void_p(500_000), None)  # what began first ends last
+import torch
+x = torch.ones(3, device="cuda", requires_grad=True)
+(x * 2).sum().backward()
+print(x.grad.tolist(), flush=True)
+"""
+
+
+def test_a_program_that_trained_ends_well_where_threads_of_autograds_outlive_python(
+    pytorch: str, place: str
+) -> None:
+    done = places.run(pytorch, place, "-c", ENDS_SLOWLY)
+    assert (done.stdout, done.returncode) == ("[2.0, 2.0, 2.0]\n", 0), done.stderr
+
+
 def test_nvidias_own_libraries_beside_ours_are_a_line_each(pytorch: str, place: str) -> None:
     done = places.run(pytorch, place, "-c", OPENS_NVIDIAS)
     assert done.stdout == "True\nTrue\n3.0\n", done.stderr
