@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from gpu_kernels.pytorch import build, processes
+from gpu_kernels.pytorch import build, ending, processes
 from gpu_kernels.pytorch.releases import TRIED
 
 SOFTWARE_NAMES = ("Software GPU", " (software GPU)")
@@ -38,6 +38,7 @@ def switch_on() -> list[str]:
     try:
         if _driver_has(CALLS_OF_LIBRARIES):
             processes.copy_batches()
+            ending.wait_for_autograd()
         if not all(is_software_gpu(torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())):
             return []
         return _load(build.library())
