@@ -22,6 +22,7 @@ OF_LIBRARIES = {
     "ducc0": {"BSD-3-Clause"},  # or GPL-2.0-or-later, as one likes
     "joe-kuo": {"BSD-3-Clause"},
     "tklds": {"BSD-3-Clause"},
+    "yyjson": {"MIT"},
     "zstd": {"BSD-3-Clause"},
 }
 """Of each library in the native build, by the name of the licence's file there."""

@@ -2,12 +2,12 @@
 // address, is given out once and is looked up on each use, so a wrong or stale one is found out.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <unordered_map>
 #include <vector>
 
+#include "cuda/handle_table.h"
 #include "failure.h"
 
 namespace graphs {
@@ -28,39 +28,27 @@ class Object {
 class Table {
   public:
     uint64_t add(const std::shared_ptr<Object>& object) {
-        const std::lock_guard lock(mutex_);
         object->handle = static_cast<uint64_t>(object->kind) << 56 | ++last_ << 4;
-        objects_.emplace(object->handle, object);
+        objects_.add(object->handle, object);
         return object->handle;
     }
     // Null when somebody else was first.
     std::shared_ptr<Object> remove(uint64_t handle) {
-        const std::lock_guard lock(mutex_);
-        auto found = objects_.find(handle);
-        if (found == objects_.end()) return nullptr;
-        auto object = std::move(found->second);
-        objects_.erase(found);
+        std::shared_ptr<Object> object;
+        objects_.take(handle, object);
         return object;
     }
-    std::vector<std::shared_ptr<Object>> take_all() {
-        const std::lock_guard lock(mutex_);
-        std::vector<std::shared_ptr<Object>> taken;
-        for (auto& [handle, object] : objects_) taken.push_back(std::move(object));
-        objects_.clear();
-        return taken;
-    }
+    std::vector<std::shared_ptr<Object>> take_all() { return objects_.take_all(); }
     template <class T, class Handle>
     std::shared_ptr<T> get(Handle handle) const {
-        const std::lock_guard lock(mutex_);
-        auto found = objects_.find(reinterpret_cast<uint64_t>(handle));
-        require(found != objects_.end() && found->second->kind == T::kKind);
-        return std::static_pointer_cast<T>(found->second);
+        std::shared_ptr<Object> object;
+        require(objects_.find(reinterpret_cast<uint64_t>(handle), object) && object->kind == T::kKind);
+        return std::static_pointer_cast<T>(std::move(object));
     }
 
   private:
-    mutable std::mutex mutex_;
-    std::unordered_map<uint64_t, std::shared_ptr<Object>> objects_;
-    uint64_t last_ = 0;
+    cuda::HandleTable<uint64_t, std::shared_ptr<Object>> objects_;
+    std::atomic<uint64_t> last_ = 0;
 };
 
 Table& table();

@@ -1,12 +1,11 @@
-// The handles that a library has given to the program. One that was destroyed, or never given, is found out: a
-// pointer is looked up and not followed.
+// The handles that a library has given to the program. One that was destroyed, or never given, is found out:
+// a pointer is looked up and not followed.
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <new>
-#include <shared_mutex>
-#include <unordered_map>
+
+#include "cuda/handle_table.h"
 
 namespace libraries {
 
@@ -18,8 +17,7 @@ class Handles {
         try {
             auto handle = std::make_shared<Handle>();
             void* const name = handle.get();
-            const std::lock_guard lock(mutex_);
-            live_.emplace(name, std::move(handle));
+            live_.add(name, std::move(handle));
             return name;
         } catch (const std::bad_alloc&) {
             return nullptr;
@@ -27,23 +25,17 @@ class Handles {
     }
     // Null for what is no handle. It lives as long as a call has it.
     std::shared_ptr<Handle> find(const void* name) const {
-        const std::shared_lock lock(mutex_);
-        const auto found = live_.find(name);
-        return found == live_.end() ? nullptr : found->second;
+        std::shared_ptr<Handle> handle;
+        live_.find(name, handle);
+        return handle;
     }
     bool remove(const void* name) {
         std::shared_ptr<Handle> last;
-        const std::lock_guard lock(mutex_);
-        const auto found = live_.find(name);
-        if (found == live_.end()) return false;
-        last = std::move(found->second);
-        live_.erase(found);
-        return true;
+        return live_.take(name, last);
     }
 
   private:
-    mutable std::shared_mutex mutex_;
-    std::unordered_map<const void*, std::shared_ptr<Handle>> live_;
+    cuda::HandleTable<const void*, std::shared_ptr<Handle>> live_;
 };
 
 }  // namespace libraries

@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "json_reader.h"
+#include "json/document.h"
 
 namespace wire {
 namespace {
@@ -27,55 +27,22 @@ struct Line {
     std::string agent, lease, epoch, secret;
 };
 
-bool text_or_skip(JsonReader& reader, std::string& value) {
-    return reader.peek() == '"' ? reader.text(value) : reader.skip();
-}
-
-bool number_or_skip(JsonReader& reader, double& value) {
-    const char begins = reader.peek();
-    return begins == '-' || (begins >= '0' && begins <= '9') ? reader.number(value) : reader.skip();
-}
-
-bool read_variable(JsonReader& reader, std::string_view name, Line& line) {
-    if (name == "GPU_KERNELS_AGENT") return text_or_skip(reader, line.agent);
-    if (name == "GPU_KERNELS_LEASE") return text_or_skip(reader, line.lease);
-    if (name == "GPU_KERNELS_EPOCH") return text_or_skip(reader, line.epoch);
-    if (name == "GPU_KERNELS_SECRET") return text_or_skip(reader, line.secret);
-    return reader.skip();
-}
-
-template <typename Field>
-bool read_object(JsonReader& reader, Field field) {
-    std::string key;
-    if (!reader.take('{')) return false;
-    if (reader.take('}')) return true;
-    do {
-        if (!reader.text(key) || !reader.take(':') || !field(key)) return false;
-    } while (reader.take(','));
-    return reader.take('}');
-}
-
-bool read_field(JsonReader& reader, std::string_view key, Line& line) {
-    if (key == "state") return text_or_skip(reader, line.state);
-    if (key == "text") return text_or_skip(reader, line.waits.text);
-    if (key == "size") return text_or_skip(reader, line.waits.size);
-    if (key == "starts_in") return number_or_skip(reader, line.waits.starts_in);
-    if (key == "since") return number_or_skip(reader, line.waits.since);
-    if (key == "position") {
-        double position = 0;
-        if (!number_or_skip(reader, position)) return false;
-        line.waits.position = static_cast<int>(std::clamp(position, 0.0, 1e9));
-        return true;
-    }
-    if (key == "environment" && reader.peek() == '{')
-        return read_object(reader, [&](std::string_view name) { return read_variable(reader, name, line); });
-    return reader.skip();
-}
-
 bool parse_line(std::string_view text, Line& line) {
-    JsonReader reader(text);
-    return read_object(reader, [&](std::string_view key) { return read_field(reader, key, line); }) &&
-           reader.at_end() && !line.state.empty();
+    const json::Document document(text);
+    yyjson_val* said = document.root();
+    line.state = json::text(said, "state");
+    line.waits.text = json::text(said, "text");
+    line.waits.size = json::text(said, "size");
+    line.waits.starts_in = json::number(said, "starts_in", line.waits.starts_in);
+    line.waits.since = json::number(said, "since", line.waits.since);
+    const double position = json::number(said, "position", line.waits.position);
+    line.waits.position = static_cast<int>(std::clamp(position, 0.0, 1e9));
+    yyjson_val* environment = yyjson_obj_get(said, "environment");
+    line.agent = json::text(environment, "GPU_KERNELS_AGENT");
+    line.lease = json::text(environment, "GPU_KERNELS_LEASE");
+    line.epoch = json::text(environment, "GPU_KERNELS_EPOCH");
+    line.secret = json::text(environment, "GPU_KERNELS_SECRET");
+    return !line.state.empty();
 }
 
 class Conversation {

@@ -9,9 +9,9 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "cuda/handle_table.h"
 #include "driver.h"
 #include "host_budget.h"
 #include "host_calls.h"
@@ -57,62 +57,15 @@ struct LoadedLibrary {
     std::vector<uint64_t> globals;  // addresses that the ledger knows because of this library
 };
 
-// The session's handles of one kind.
+// The session's handles of one kind, which its client mints.
 template <typename T>
-class Handles {
+class Handles : public cuda::HandleTable<uint64_t, T> {
   public:
     // Whether `handle` is one that a client may mint now.
-    bool may_add(uint64_t handle, wire::HandleKind kind) {
-        const std::lock_guard lock(mutex_);
-        return wire::handle_kind(handle) == kind && map_.size() < wire::kMaxHandles && !map_.contains(handle);
+    bool may_add(uint64_t handle, wire::HandleKind kind) const {
+        return wire::handle_kind(handle) == kind && this->size() < wire::kMaxHandles &&
+               !this->contains(handle);
     }
-    bool add(uint64_t handle, T value) {
-        const std::lock_guard lock(mutex_);
-        return map_.emplace(handle, std::move(value)).second;
-    }
-    bool find(uint64_t handle, T& value) {
-        const std::lock_guard lock(mutex_);
-        auto found = map_.find(handle);
-        if (found == map_.end()) return false;
-        value = found->second;
-        return true;
-    }
-    bool take(uint64_t handle, T& value) {
-        const std::lock_guard lock(mutex_);
-        auto found = map_.find(handle);
-        if (found == map_.end()) return false;
-        value = std::move(found->second);
-        map_.erase(found);
-        return true;
-    }
-    template <typename Visit>
-    void each(Visit visit) {
-        const std::lock_guard lock(mutex_);
-        for (const auto& [handle, value] : map_) visit(value);
-    }
-    template <typename Predicate>
-    std::vector<T> take_if(Predicate predicate) {
-        std::vector<T> taken;
-        const std::lock_guard lock(mutex_);
-        for (auto entry = map_.begin(); entry != map_.end();) {
-            if (predicate(entry->second)) {
-                taken.push_back(std::move(entry->second));
-                entry = map_.erase(entry);
-            } else {
-                ++entry;
-            }
-        }
-        return taken;
-    }
-
-    size_t size() {
-        const std::lock_guard lock(mutex_);
-        return map_.size();
-    }
-
-  private:
-    std::mutex mutex_;
-    std::unordered_map<uint64_t, T> map_;
 };
 
 // A graph's description while it comes in parts.

@@ -2,11 +2,11 @@
 // again, and is looked up on each use: a wrong, stale or made-up one is found out and cannot crash anything.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <shared_mutex>
-#include <unordered_map>
 
+#include "cuda/handle_table.h"
 #include "failure.h"
 
 namespace softgpu::driver {
@@ -41,44 +41,30 @@ class Object {
 class HandleTable {
   public:
     uint64_t add(const std::shared_ptr<Object>& object) {
-        const std::unique_lock lock(mutex_);
-        const uint64_t handle = next_;
-        next_ += 16;
-        objects_.emplace(handle, object);
-        object->handle = handle;
-        return handle;
+        put(reserve(), object);
+        return object->handle;
     }
 
     // Puts an object under a handle of its own choice (a device's primary context keeps its handle).
     void put(uint64_t handle, const std::shared_ptr<Object>& object) {
-        const std::unique_lock lock(mutex_);
-        objects_[handle] = object;
         object->handle = handle;
+        objects_.put(handle, object);
     }
 
-    uint64_t reserve() {
-        const std::unique_lock lock(mutex_);
-        const uint64_t handle = next_;
-        next_ += 16;
-        return handle;
-    }
+    uint64_t reserve() { return next_.fetch_add(16, std::memory_order_relaxed); }
 
     // False when somebody else removed it before: of two calls that destroy a handle, one wins. With `only`,
     // removes no other object.
     bool remove(uint64_t handle, const Object* only = nullptr) {
-        std::shared_ptr<Object> last;  // destroyed after the lock is given back
-        const std::unique_lock lock(mutex_);
-        auto it = objects_.find(handle);
-        if (it == objects_.end() || (only && it->second.get() != only)) return false;
-        last = std::move(it->second);
-        objects_.erase(it);
-        return true;
+        std::shared_ptr<Object> last;
+        return objects_.take_if_one(handle, last,
+                                    [&](const auto& object) { return !only || object.get() == only; });
     }
 
     std::shared_ptr<Object> find_any(uint64_t handle) const {
-        const std::shared_lock lock(mutex_);
-        auto it = objects_.find(handle);
-        return it == objects_.end() ? nullptr : it->second;
+        std::shared_ptr<Object> object;
+        objects_.find(handle, object);
+        return object;
     }
 
     // Null unless the handle is live and of this type.
@@ -101,9 +87,8 @@ class HandleTable {
     // special meaning to; 0, 1 and 2 are the default streams.
     static constexpr uint64_t kFirst = 0x0000'9000'0000'0000;
 
-    mutable std::shared_mutex mutex_;
-    std::unordered_map<uint64_t, std::shared_ptr<Object>> objects_;
-    uint64_t next_ = kFirst;
+    cuda::HandleTable<uint64_t, std::shared_ptr<Object>> objects_;
+    std::atomic<uint64_t> next_ = kFirst;
 };
 
 template <class Handle>
