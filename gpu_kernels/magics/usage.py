@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from html import escape
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from gpu_kernels import offer
 from gpu_kernels.client import PoolClient
 from gpu_kernels.errors import UnknownCourse
+from gpu_kernels.resources.lab import Budget
 
 TIMEOUT_S = 10.0
 BAR_WIDTH = 40
@@ -21,24 +21,6 @@ NEAR = 0.8
 LEAST = 0.01
 """GPU-hours that a picture is at least drawn for: less is shown as none."""
 PLOT_WIDTH, PLOT_HEIGHT, LEFT, BOTTOM, TOP = 640, 180, 44, 24, 12
-
-
-@dataclass(frozen=True)
-class Budget:
-    """How far one is spent, in GPU-hours."""
-
-    name: str
-    spent: float
-    most: float
-    until: str
-
-    @property
-    def part(self) -> float:
-        return 1.0 if self.most <= 0 else min(1.0, self.spent / self.most)
-
-    @property
-    def text(self) -> str:
-        return f"{self.name}: {hours(self.spent)} of {hours(self.most)} GPU-hours spent{self.until}"
 
 
 class Usage:
@@ -157,6 +139,13 @@ def _instant(text: str, now: datetime) -> datetime:
     return datetime.fromisoformat(text).astimezone(now.tzinfo)
 
 
+def budget(name: str, spent: float, most: float, until: str) -> Budget:
+    """What is told of a budget."""
+    part = 1.0 if most <= 0 else min(1.0, spent / most)
+    text = f"{name}: {hours(spent)} of {hours(most)} GPU-hours spent{until}"
+    return Budget(name, spent, most, until, part, text)
+
+
 def _budget(spent: Mapping[str, Any], course: str) -> Budget:
     rule = str(spent["rule"])
     whose = f"your share of {course}" if spent["whose"] == "user" else f"{course}, all together"
@@ -166,7 +155,7 @@ def _budget(spent: Mapping[str, Any], course: str) -> Budget:
         when = f"{datetime.fromisoformat(spent['until']).astimezone():%a %d %b %H:%M}"
         until = f"; resets {when}" if weekly else f"; more comes free from {when}"
     period = "this week" if weekly else "of late"
-    return Budget(f"{whose}, {period}", float(spent["spent"]), float(spent["most"]), until)
+    return budget(f"{whose}, {period}", float(spent["spent"]), float(spent["most"]), until)
 
 
 def _bar(part: float) -> str:

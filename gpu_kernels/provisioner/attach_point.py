@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import asdict
+
 from gpu_kernels.errors import InvalidSize
 from gpu_kernels.provisioner import sockets, texts
 from gpu_kernels.provisioner.attachment import Attachment, View
@@ -154,7 +156,7 @@ class AttachPoint:
                 yield _outcome(view, wanted)
                 return
             attachment.explained()
-            yield {"state": "waiting", **view.place.json()}
+            yield {"state": "waiting", **asdict(view.place)}
             left = TELL_EACH_S if end is None else min(TELL_EACH_S, end - time.monotonic())
             if left <= 0:
                 return
@@ -177,7 +179,7 @@ def _outcome(view: View, wanted: str | None) -> dict[str, Any]:
 def answer_of(view: View) -> dict[str, Any]:
     """An attachment as the attach point tells it."""
     if view.state == "waiting" and view.place is not None:
-        return {"state": "waiting", **view.place.json()}
+        return {"state": "waiting", **asdict(view.place)}
     answer: dict[str, Any] = {
         "state": view.state,
         "size": view.size,
@@ -187,7 +189,7 @@ def answer_of(view: View) -> dict[str, Any]:
     if view.state == "attached" and view.lease is not None:
         answer |= {"lease": view.lease.id, "environment": lease_variables(view.lease)}
         if view.place is not None:
-            answer["wanted"] = view.place.json()
+            answer["wanted"] = asdict(view.place)
     return answer
 
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from gpu_kernels import units
 from gpu_kernels.client import Lease
@@ -26,32 +26,12 @@ from gpu_kernels.provisioner import leasing, texts
 from gpu_kernels.provisioner.asking import Asking
 from gpu_kernels.provisioner.leasing import HeldLease, Life
 from gpu_kernels.provisioner.lifecycle import Asked, Do, Effect, Standing, Transition
+from gpu_kernels.resources.lab import Place, State
 
 if TYPE_CHECKING:
     from gpu_kernels.provisioner.snapshot import Use
 
-State = Literal["attached", "waiting", "released", "refused"]
 WITHDRAWN_WITHIN_S = 5.0
-
-
-@dataclass(frozen=True)
-class Place:
-    """How a request stands in the line: seconds and a number from 1, None where nobody knows."""
-
-    size: str
-    position: int | None
-    starts_in: float | None
-    since: float
-    text: str
-
-    def json(self) -> dict[str, Any]:
-        return {
-            "size": self.size,
-            "position": self.position,
-            "starts_in": self.starts_in,
-            "since": round(self.since, 1),
-            "text": self.text,
-        }
 
 
 @dataclass(frozen=True)
@@ -126,7 +106,8 @@ class Attachment:
     def _place(self, asked: Asked) -> Place:
         holder, size = self._requests[asked.number].holder, asked.request.size
         text = texts.waiting(size, holder.position, holder.starts_in, holder.why, holder.trouble)
-        return Place(size, holder.position, holder.starts_in, time.monotonic() - asked.since, text)
+        since = round(time.monotonic() - asked.since, 1)
+        return Place(size, holder.position, holder.starts_in, since, text)
 
     @property
     def asking(self) -> Asking | None:

@@ -1,10 +1,9 @@
-"""An attachment as the status bar shows it: the fields of ``GET kernels/ID`` in docs/design/lab.md."""
+"""An attachment as the status bar shows it."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from gpu_kernels import offer
 from gpu_kernels.client import Lease
@@ -12,6 +11,7 @@ from gpu_kernels.errors import PoolError
 from gpu_kernels.magics.query import AgentSilent, query
 from gpu_kernels.provisioner.attachment import Attachment, View
 from gpu_kernels.provisioner.leasing import client_of_this_process
+from gpu_kernels.resources.lab import EndsWhy, KernelSlice
 
 AGENT_TIMEOUT_S = 2.0
 LEASE_AGAIN_S = 30.0
@@ -26,42 +26,42 @@ class Use:
     total_mib: int
     utilisation: float | None
     ends_in: float | None
-    ends_why: str | None
+    ends_why: EndsWhy | None
     told_at: float
     lease_told_at: float
 
 
-def snapshot(attachment: Attachment) -> dict[str, Any]:
+def snapshot(attachment: Attachment) -> KernelSlice:
     """How it stands, with what is known of its use by now. Never blocks."""
     changes = attachment.changes  # before the view: what is told is at least as new
     view = attachment.view()
     lease = view.lease if view.state == "attached" else None
     use = _of(attachment, lease)
     place = view.place
-    return {
-        "id": attachment.kernel_id,
-        "changes": changes,
-        "state": view.state,
-        "size": view.size,
-        "device": lease.device if lease is not None else None,
-        "course": view.course,
-        "lease": view.lease.id if view.lease is not None else None,
-        "used_mib": use.used_mib if use is not None else None,
-        "total_mib": _total(view),
-        "utilisation": use.utilisation if use is not None else None,
-        "ends_in": None if use is None else _left(use),
-        "ends_why": use.ends_why if use is not None else None,
-        "position": place.position if place is not None else None,
-        "starts_in": place.starts_in if place is not None else None,
-        "wanted": place.json() if place is not None else None,
-        "declined": view.declined,
-        "lost": view.lost,
-        "text": view.text if view.state == "waiting" else view.declined or view.text,
-        "sizes": list(offer.OFFERS.now().to_choose()),
-    }
+    return KernelSlice(
+        id=attachment.kernel_id,
+        changes=changes,
+        state=view.state,
+        size=view.size,
+        device=lease.device if lease is not None else None,
+        course=view.course,
+        lease=view.lease.id if view.lease is not None else None,
+        used_mib=use.used_mib if use is not None else None,
+        total_mib=_total(view),
+        utilisation=use.utilisation if use is not None else None,
+        ends_in=None if use is None else _left(use),
+        ends_why=use.ends_why if use is not None else None,
+        position=place.position if place is not None else None,
+        starts_in=place.starts_in if place is not None else None,
+        wanted=place,
+        declined=view.declined,
+        lost=view.lost,
+        text=view.text if view.state == "waiting" else view.declined or view.text,
+        sizes=offer.OFFERS.now().to_choose(),
+    )
 
 
-def look(attachment: Attachment) -> dict[str, Any]:
+def look(attachment: Attachment) -> KernelSlice:
     """The same, after asking the GPU server for the use and, now and then, the controller for the lease's
     end. Blocks for two calls; never raises.
     """
@@ -100,13 +100,10 @@ def _ask_agent(lease: Lease) -> tuple[int | None, float | None]:
     return sum(part.used_mib for part in slices), sum(busy) / len(busy) if busy else None
 
 
-def _end(lease: Lease) -> tuple[float | None, str | None]:
+def _end(lease: Lease) -> tuple[float | None, EndsWhy | None]:
     """When the lease ends however it is renewed, and why: ``class`` or ``longest life``."""
-    ends = [
-        (seconds, why)
-        for seconds, why in ((lease.preempt_in, "class"), (lease.ends_in, "longest life"))
-        if seconds is not None
-    ]
+    known: list[tuple[float | None, EndsWhy]] = [(lease.preempt_in, "class"), (lease.ends_in, "longest life")]
+    ends = [(seconds, why) for seconds, why in known if seconds is not None]
     return min(ends) if ends else (None, None)
 
 

@@ -6,11 +6,12 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from gpu_kernels.errors import PoolUnavailable
 from gpu_kernels.provisioner.attachment import Attachment
 from gpu_kernels.provisioner.snapshot import look
+from gpu_kernels.resources.lab import KernelSlice
 
 T = TypeVar("T")
 THREADS = 8
@@ -34,7 +35,7 @@ class Asker:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="gpu-lab")
         self._places = threading.BoundedSemaphore(MOST_AT_ONCE)
-        self._looks: dict[Attachment, asyncio.Task[dict[str, Any]]] = {}
+        self._looks: dict[Attachment, asyncio.Task[KernelSlice]] = {}
 
     async def ask(self, question: Callable[..., T], *arguments: object) -> T:
         """What ``question`` returns, asked in a thread; it is asked to the end even if nobody waits for it.
@@ -51,7 +52,7 @@ class Asker:
         asked.add_done_callback(lambda _: self._places.release())
         return await asyncio.wrap_future(asked)
 
-    async def look(self, attachment: Attachment) -> dict[str, Any]:
+    async def look(self, attachment: Attachment) -> KernelSlice:
         """The attachment with its use now. Those who ask while it is asked for get the same answer."""
         if attachment not in self._looks:
             looking = asyncio.ensure_future(self.ask(look, attachment))

@@ -28,7 +28,7 @@ class GPULab(ExtensionApp):
             [
                 (rf"/{API}/kernels", handlers.Kernels, lab),
                 (rf"/{API}/kernels/{KERNEL}", handlers.Kernel, lab),
-                (rf"/{API}/kernels/{KERNEL}/(?P<do>attach|wait|keep|release)", handlers.Change, lab),
+                (rf"/{API}/kernels/{KERNEL}/(?P<do>{handlers.CHANGES})", handlers.Change, lab),
                 (rf"/{API}/course", handlers.Course, lab),
                 (rf"/{API}/events", handlers.Events, lab),
             ]

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
+from msgspec.json import encode
 from tornado.iostream import StreamClosedError
 from tornado.web import authenticated, stream_request_body
 
@@ -20,6 +21,8 @@ from gpu_kernels.errors import GPUKernelsError, InvalidRequest, NotFound, PoolEr
 from gpu_kernels.provisioner import attachments
 from gpu_kernels.provisioner.attachment import Attachment
 from gpu_kernels.provisioner.snapshot import snapshot
+from gpu_kernels.resources import lab
+from gpu_kernels.resources.base import Resource
 from gpu_kernels.server import course
 from gpu_kernels.server.asking import Asker
 from gpu_kernels.server.streams import Streams, told
@@ -49,17 +52,23 @@ class Handler(APIHandler):
             raise NotFound(NO_SUCH_KERNEL)
         return attachment
 
+    def answer(self, told: Resource) -> None:
+        self.finish(encode(told))
+
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         error = (kwargs.get("exc_info") or (None, None, None))[1]
         if not isinstance(error, GPUKernelsError):
             super().write_error(status_code, **kwargs)
             return
         self.set_status(error.status if isinstance(error, PoolError) else HTTPStatus.CONFLICT)
-        self.finish(json.dumps({"message": error.message, "code": error.code}))
+        self.answer(lab.Failure(error.message, error.code))
 
     def log_exception(self, *exc_info: Any) -> None:
         if not isinstance(exc_info[1], GPUKernelsError):
             super().log_exception(*exc_info)
+
+
+CHANGES = "|".join(get_args(lab.Change))
 
 
 class Kernels(Handler):
@@ -70,7 +79,7 @@ class Kernels(Handler):
     @authenticated
     @authorized
     def get(self) -> None:
-        self.finish({"kernels": [snapshot(attachment) for attachment in attachments.all()]})
+        self.answer(lab.KernelSlices(tuple(map(snapshot, attachments.all()))))
 
 
 class Kernel(Handler):
@@ -83,7 +92,7 @@ class Kernel(Handler):
     async def get(self, kernel_id: str) -> None:
         attachment = self.attachment(kernel_id)
         attachment.explained()
-        self.finish(await self.asker.look(attachment))
+        self.answer(await self.asker.look(attachment))
 
 
 class Course(Handler):
@@ -94,7 +103,7 @@ class Course(Handler):
     @authenticated
     @authorized
     async def get(self) -> None:
-        self.finish(await self.asker.ask(course.now))
+        self.answer(await self.asker.ask(course.now))
 
 
 @stream_request_body
@@ -132,7 +141,7 @@ class Change(Handler):
             await self.asker.ask(attachment.keep)
         else:
             await self.asker.ask(attachment.release)
-        self.finish(snapshot(attachment))
+        self.answer(snapshot(attachment))
 
 
 class Events(StreamingHandler, Handler):
@@ -153,11 +162,11 @@ class Events(StreamingHandler, Handler):
             self.set_header("Content-Type", "text/event-stream; charset=UTF-8")
             self.set_header("Cache-Control", "no-cache")
             self.set_header("X-Accel-Buffering", "no")
-            ids = [attachment.kernel_id for attachment in attachments.all()]
-            await self._write(message("kernels", {"ids": ids}))
+            ids = tuple(attachment.kernel_id for attachment in attachments.all())
+            await self._write(message(lab.KernelIds(ids)))
             while not stream.closed:
                 kernels = await stream.next(HEARTBEAT_S)
-                messages = [message(*told(kernel_id)) for kernel_id in kernels]
+                messages = [message(told(kernel_id)) for kernel_id in kernels]
                 await self._write("".join(messages) or ": still here\n\n")
         except (StreamClosedError, TimeoutError):
             self.log.debug("a reader of GPU events has gone, or takes nothing")
@@ -173,8 +182,8 @@ class Events(StreamingHandler, Handler):
             await self.flush()
 
 
-def message(event: str, data: dict[str, Any]) -> str:
-    return f"event: {event}\ndata: {json.dumps(data)}\n\n"
+def message(event: lab.KernelEvent) -> str:
+    return f"event: {lab.EVENTS[type(event)]}\ndata: {encode(event).decode()}\n\n"
 
 
 def _size(body: bytes) -> str:

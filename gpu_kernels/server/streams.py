@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Any
 
 from gpu_kernels.errors import TooMany
 from gpu_kernels.provisioner import attachments
 from gpu_kernels.provisioner.attachment import Attachment, View
 from gpu_kernels.provisioner.leasing import log
 from gpu_kernels.provisioner.snapshot import snapshot
+from gpu_kernels.resources.lab import Gone, KernelSlice
 from gpu_kernels.server.asking import Asker, Busy
 
 MOST_STREAMS = 32
@@ -129,10 +129,10 @@ class Streams:
             await asyncio.sleep(self.look_each)
 
 
-def told(kernel_id: str) -> tuple[str, dict[str, Any]]:
-    """The event that says how a kernel's slice stands: ``slice``, or ``gone`` when the kernel is."""
+def told(kernel_id: str) -> KernelSlice | Gone:
+    """The event that says how a kernel's slice stands, or that the kernel is gone."""
     attachment = attachments.get(kernel_id)
     if attachment is None:
-        return "gone", {"id": kernel_id}
+        return Gone(kernel_id)
     attachment.explained()
-    return "slice", snapshot(attachment)
+    return snapshot(attachment)

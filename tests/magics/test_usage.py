@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_kernels.magics import gpu
-from gpu_kernels.magics.usage import Budget, Usage, by_day
+from gpu_kernels.magics.usage import Usage, budget, by_day
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -49,7 +49,7 @@ def test_nothing_is_lost_or_counted_twice_within_the_days_shown(slices, offset):
     assert abs(sum(used for _, used in by_day(rows, first, now)) - total) < 1e-6 * max(1.0, total)
 
 
-BUDGETS = [Budget("your share of ml101, this week", 3.5, 4, "; resets Mon 23 Nov 00:00")]
+BUDGETS = [budget("your share of ml101, this week", 3.5, 4, "; resets Mon 23 Nov 00:00")]
 DAYS = [(date(2026, 11, 19), 0.5), (date(2026, 11, 20), 0.0), (date(2026, 11, 21), 3.0)]
 
 
@@ -62,7 +62,7 @@ def test_the_text_says_how_much_of_what_and_until_when():
 
 
 def test_the_picture_has_a_table_for_who_does_not_see_it_and_no_markup_of_others():
-    bad = [Budget("<script>", 1, 0, "<b>")]
+    bad = [budget("<script>", 1, 0, "<b>")]
     html = Usage(DAYS, bad, "<i>", plot=True)._repr_html_()
     assert "<svg" in html
     assert "<td>3</td>" in html

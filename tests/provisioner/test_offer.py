@@ -171,18 +171,18 @@ async def test_a_snapshot_tells_how_a_kernel_stands_without_asking_anybody(pool,
     attachment = attachments.get(kernel.kernel_id)
     told = snapshot(attachment)
     (lease,) = pool.in_force()
-    assert told["id"] == kernel.kernel_id
-    assert (told["state"], told["size"], told["course"]) == ("attached", "0.02 V100", "ml101")
-    assert (told["lease"], told["device"], told["total_mib"]) == (lease.id, "software", 655)
-    assert (told["used_mib"], told["ends_in"]) == (None, None)
+    assert told.id == kernel.kernel_id
+    assert (told.state, told.size, told.course) == ("attached", "0.02 V100", "ml101")
+    assert (told.lease, told.device, told.total_mib) == (lease.id, "software", 655)
+    assert (told.used_mib, told.ends_in) == (None, None)
     # This pool's agent does not answer on its data port; the controller knows when the lease ends.
     told = await asyncio.to_thread(look, attachment)
-    assert told["used_mib"] is None
-    assert 0 < told["ends_in"] <= 12 * 3600
-    assert told["ends_why"] == "longest life"
+    assert told.used_mib is None
+    assert 0 < told.ends_in <= 12 * 3600
+    assert told.ends_why == "longest life"
     await asyncio.to_thread(attachment.release)
     told = snapshot(attachment)
-    assert (told["state"], told["lease"], told["ends_in"]) == ("released", None, None)
-    assert "given back" in told["text"]
+    assert (told.state, told.lease, told.ends_in) == ("released", None, None)
+    assert "given back" in told.text
     await kernel.shutdown_kernel(now=True)
     wait_until(lambda: pool.leases() == [])

@@ -3,21 +3,12 @@
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
-import type { ISlice } from './slice';
-
-export interface IBudget {
-  text: string;
-  /** The part that is spent, from 0 to 1. */
-  part: number;
-}
-
-export interface ICourse {
-  course: string | null;
-  sizes: string[];
-  budgets: IBudget[];
-}
-
-export type Change = 'attach' | 'wait' | 'keep' | 'release';
+import type {
+  Change,
+  ICourseOffer,
+  IFailure,
+  IKernelSlice
+} from './resources';
 
 /** The server said no; the message is its text. */
 export class Refused extends Error {
@@ -32,15 +23,15 @@ export class Refused extends Error {
 export class Api {
   constructor(private _settings: ServerConnection.ISettings) {}
 
-  look(id: string): Promise<ISlice> {
+  look(id: string): Promise<IKernelSlice> {
     return this._json(`kernels/${encodeURIComponent(id)}`);
   }
 
-  course(): Promise<ICourse> {
+  course(): Promise<ICourseOffer> {
     return this._json('course');
   }
 
-  change(id: string, change: Change, size?: string): Promise<ISlice> {
+  change(id: string, change: Change, size?: string): Promise<IKernelSlice> {
     return this._json(`kernels/${encodeURIComponent(id)}/${change}`, {
       method: 'POST',
       body: JSON.stringify(size === undefined ? {} : { size })
@@ -68,7 +59,8 @@ export class Api {
 
 async function message(response: Response): Promise<string> {
   try {
-    return String((await response.json()).message);
+    const failure: IFailure = await response.json();
+    return String(failure.message);
   } catch {
     return `${response.status} ${response.statusText}`;
   }

@@ -3,8 +3,8 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import type { Change, IBudget } from './api';
 import { Bar } from './icons';
+import type { Change, IBudget } from './resources';
 import { NEARLY_FULL, type Told } from './slice';
 import * as wording from './wording';
 

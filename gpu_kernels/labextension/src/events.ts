@@ -10,6 +10,7 @@
 import { Signal } from '@lumino/signaling';
 
 import { type Api, Refused } from './api';
+import type { KernelEvent } from './resources';
 import type { Slices } from './slices';
 
 const LONGEST_PAUSE_MS = 60_000;
@@ -73,20 +74,21 @@ export class Listener {
       for await (const [name, data] of eventsOf(response, () =>
         silence.restart()
       )) {
-        this._apply(name, JSON.parse(data));
+        this._apply({ name, data: JSON.parse(data) } as KernelEvent);
       }
     } finally {
       silence.stop();
     }
   }
 
-  private _apply(name: string, data: any): void {
-    if (name === 'slice') {
-      this._slices.put(data);
-    } else if (name === 'gone') {
-      this._slices.drop(data.id);
-    } else if (name === 'kernels') {
-      this._slices.keepOnly(data.ids);
+  /** What a newer server tells besides is passed over. */
+  private _apply(event: KernelEvent): void {
+    if (event.name === 'slice') {
+      this._slices.put(event.data);
+    } else if (event.name === 'gone') {
+      this._slices.drop(event.data.id);
+    } else if (event.name === 'kernels') {
+      this._slices.keepOnly(event.data.ids);
     }
   }
 

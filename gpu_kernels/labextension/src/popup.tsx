@@ -4,9 +4,9 @@ import { ReactWidget } from '@jupyterlab/ui-components';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import type { Api, Change, ICourse } from './api';
+import type { Api } from './api';
 import { Details } from './details';
-import type { ISlice } from './slice';
+import type { Change, ICourseOffer, IKernelSlice } from './resources';
 import type { Slices } from './slices';
 
 /** What counts down is written anew. */
@@ -102,14 +102,14 @@ function useTold(id: string, slices: Slices) {
 }
 
 /** What the course offers; without an answer the popup shows what is known without it. */
-function useCourse(api: Api): ICourse | null {
-  const [course, setCourse] = React.useState<ICourse | null>(null);
+function useCourse(api: Api): ICourseOffer | null {
+  const [course, setCourse] = React.useState<ICourseOffer | null>(null);
   React.useEffect(() => {
     api.course().then(setCourse, () => undefined);
   }, [api]);
   return course;
 }
 
-function sizesOf(slice: ISlice, course: ICourse | null): string[] {
+function sizesOf(slice: IKernelSlice, course: ICourseOffer | null): string[] {
   return course?.sizes.length ? course.sizes : slice.sizes;
 }

@@ -1,35 +1,6 @@
-/** A kernel's slice as the server tells it, and what can be counted from it. */
+/** What can be counted from a kernel's slice as the server tells it. */
 
-export interface IPlace {
-  size: string;
-  position: number | null;
-  starts_in: number | null;
-  since: number;
-  text: string;
-}
-
-export interface ISlice {
-  id: string;
-  /** How often it had changed: answers may overtake each other. */
-  changes: number;
-  state: 'attached' | 'waiting' | 'released' | 'refused';
-  size: string;
-  device: string | null;
-  course: string;
-  lease: string | null;
-  used_mib: number | null;
-  total_mib: number | null;
-  utilisation: number | null;
-  ends_in: number | null;
-  ends_why: string | null;
-  wanted: IPlace | null;
-  /** Another size was refused, in these words. */
-  declined: string | null;
-  /** The last slice was taken back, rather than given back. */
-  lost: boolean;
-  text: string;
-  sizes: string[];
-}
+import type { IKernelSlice } from './resources';
 
 /** The part of the memory from which it is nearly used up. */
 export const NEARLY_FULL = 0.9;
@@ -41,7 +12,7 @@ const OLD_S = 15;
 /** A slice, and when it was told, in seconds of this page's clock. */
 export class Told {
   constructor(
-    readonly slice: ISlice,
+    readonly slice: IKernelSlice,
     readonly at: number = now()
   ) {}
 

@@ -2,7 +2,8 @@
 
 import { Signal } from '@lumino/signaling';
 
-import { type ISlice, Told } from './slice';
+import type { IKernelSlice } from './resources';
+import { Told } from './slice';
 
 export interface IChange {
   id: string;
@@ -25,7 +26,7 @@ export class Slices {
   }
 
   /** What is older than what is known is left out. */
-  put(slice: ISlice): void {
+  put(slice: IKernelSlice): void {
     const before = this._told.get(slice.id);
     const known = this._untold.delete(slice.id) ? undefined : before?.slice;
     if (known && slice.changes < known.changes) {
