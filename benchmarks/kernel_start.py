@@ -135,7 +135,7 @@ def _start_pool(
     theirs = {"GPU_KERNELS_CONTROLLER": url, "GPU_KERNELS_TOKEN": tokens["agent"]}
     _start(stack, folder / "agent.log", command, environ | theirs)
     student = PoolClient(url, tokens["student"])
-    _until(lambda: any(gpu["available"] for gpu in student.pool()["gpus"]), folder / "agent.log")
+    _until(lambda: any(gpu.available for gpu in student.pool().gpus), folder / "agent.log")
     return url
 
 

@@ -85,18 +85,18 @@ def ask(client: PoolClient, named: str | None) -> Offer:
     """The offer of the course ``named``, or of the only course that there is. Raises what is refused."""
     courses = [client.course(named)] if named else client.courses()
     course = courses[0] if len(courses) == 1 else None
-    classes = client.pool()["classes"]
-    usual = tuple(size for gpu_class in classes for size in gpu_class["sizes"])
+    classes = client.pool().classes
+    usual = tuple(size for gpu_class in classes for size in gpu_class.sizes)
     if course is None:
         return Offer(None, None, usual)
-    rules = course["rules"]
+    rules = course.rules
     return Offer(
-        str(course["name"]),
+        course.name,
         sizes_of(rules),
         usual,
-        most={gpu_class: standing["most"] for gpu_class, standing in course["quota"].items()},
+        most={gpu_class: standing.most for gpu_class, standing in course.quota.items()},
         largest=rules.get("max_size"),
-        memory={gpu_class["gpu_class"]: gpu_class["allocatable_mib"] for gpu_class in classes},
+        memory={each.gpu_class: each.allocatable_mib for each in classes},
     )
 
 

@@ -21,6 +21,7 @@ from zoneinfo import ZoneInfo
 
 from gpu_kernels.client import AsyncPoolClient
 from gpu_kernels.errors import PoolError
+from gpu_kernels.resources.courses import Course
 
 log = logging.getLogger("gpu_kernels.spawner")
 
@@ -156,23 +157,21 @@ class StartPageBudgets:
         return str(token)
 
 
-def shown_of(courses: Sequence[Mapping[str, Any]], zone: ZoneInfo) -> Shown:
+def shown_of(courses: Sequence[Course], zone: ZoneInfo) -> Shown:
     """The controller's courses, as a template shows them: one's own budgets before the courses'."""
     lines = [
         Line(
-            course["name"],
-            spent["whose"],
-            spent["spent"],
-            spent["most"],
-            _told(spent["until"], zone),
-            _window(course["rules"], spent["rule"]),
+            course.name,
+            spent.whose,
+            spent.spent,
+            spent.most,
+            _told(spent.until, zone),
+            _window(course.rules, spent.rule),
         )
         for course in courses
-        for spent in sorted(course["budgets"], key=lambda spent: spent["whose"] != "user")
+        for spent in sorted(course.budgets, key=lambda spent: spent.whose != "user")
     ]
-    paused = [
-        (course["name"], course["rules"]["paused"]) for course in courses if "paused" in course["rules"]
-    ]
+    paused = [(course.name, course.rules["paused"]) for course in courses if "paused" in course.rules]
     return Shown(lines, paused)
 
 

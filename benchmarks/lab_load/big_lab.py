@@ -58,7 +58,7 @@ def leftovers(lab: Lab) -> list[str]:
     except (LabError, PoolError) as error:
         found.append(str(error))
     found += [f"{lease.id} of {lease.user} is {lease.state}" for lease in lab.leases()]
-    found += [f"{gpu['uuid']} has {gpu['used_mib']} MiB in use" for gpu in lab.gpus() if gpu["used_mib"]]
+    found += [f"{gpu.uuid} has {gpu.used_mib} MiB in use" for gpu in lab.gpus() if gpu.used_mib]
     found += [f"a worker lives: {text}" for text in marked_commands(lab.settings.marker, "gpu-worker")]
     headers = {"Authorization": f"token {lab.runner_token}"}
     answer = httpx.get(f"{lab.settings.controller_url}/metrics", headers=headers, trust_env=False)

@@ -109,7 +109,7 @@ class Rig:
         arguments += [f"--software-memory-mib={GPU_MIB}", f"--AgentApp.software_count={GPUS}"]
         self._start("agent", [*arguments, "--software-threads=1"], GPU_KERNELS_TOKEN=SERVER)
         with PoolClient(self.url, ADMIN) as admin:
-            self._until("agent", lambda: len(admin.pool()["gpus"]) == GPUS)
+            self._until("agent", lambda: len(admin.pool().gpus) == GPUS)
 
     def _until(self, name: str, holds: object) -> None:
         end = time.monotonic() + STARTS_WITHIN_S

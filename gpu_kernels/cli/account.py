@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gpu_kernels.cli.tables import table
+from gpu_kernels.cli.tables import json_text, table
 from gpu_kernels.client import PoolClient
 from gpu_kernels.errors import Forbidden, InvalidRequest, UnknownAccount
 from gpu_kernels.exits import Exit
+from gpu_kernels.resources.accounts import Account, Standing
 from gpu_kernels.units import thousandths_text
 from gpu_kernels.vocabulary.limits import COURSE, Limits
 from gpu_kernels.vocabulary.properties import PREFIX, PROPERTIES, BadProperty, Wanted, read, wanted
@@ -60,7 +60,7 @@ def execute(options: argparse.Namespace) -> int:
                 _change(client, options.name, options.set, options.unset)
             found = [client.account(options.name)]
     if options.json:
-        print(json.dumps(found if options.name is None else found[0], indent=2))
+        print(json_text(found if options.name is None else found[0]))
         return Exit.OK
     print(table(COLUMNS, _rows(found)))
     for account in found:
@@ -70,11 +70,11 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _change(client: PoolClient, name: str, texts: Sequence[str], unset: Sequence[str]) -> None:
-    classes = {gpu_class["gpu_class"] for gpu_class in client.pool()["classes"]}
+    classes = {each.gpu_class for each in client.pool().classes}
     said = wanted(dict(_canonical(text, classes) for text in texts))
     gone = [_known(f"{PREFIX}{word}") for word in unset]
     try:
-        there: Mapping[str, Any] | None = client.account(name)
+        there: Account | None = client.account(name)
     except UnknownAccount:
         there = None
     _change_account(client, name, there, said, gone)
@@ -82,17 +82,17 @@ def _change(client: PoolClient, name: str, texts: Sequence[str], unset: Sequence
 
 
 def _change_account(
-    client: PoolClient, name: str, there: Mapping[str, Any] | None, said: Wanted, gone: Sequence[str]
+    client: PoolClient, name: str, there: Account | None, said: Wanted, gone: Sequence[str]
 ) -> None:
-    before = dict(there["rules"]) if there is not None else {}
+    before = there.rules if there is not None else {}
     dropped = {PROPERTIES[word].rule for word in gone}
     rules = {key: value for key, value in before.items() if key not in dropped} | dict(said.rules)
     placed = said.parent is not None or said.weight is not None or {"gpu_parent", "gpu_weight"} & set(gone)
     if there is None or placed:
-        path = [] if there is None else there["path"][:-1]
+        path = [] if there is None else there.path[:-1]
         parent = said.parent or (path[-1] if path and "gpu_parent" not in gone else None)
-        weight = said.weight or (1.0 if there is None or "gpu_weight" in gone else there["weight"])
-        kind = said.kind if there is None else there["kind"]
+        weight = said.weight or (1.0 if there is None or "gpu_weight" in gone else there.weight)
+        kind = said.kind if there is None else there.kind
         client.put_account(name, kind=kind, parent=parent, weight=weight, rules=rules)
     elif rules != before:
         _set_rules(client, there, rules, dropped, said)
@@ -100,35 +100,39 @@ def _change_account(
 
 def _set_rules(
     client: PoolClient,
-    there: Mapping[str, Any],
+    there: Account,
     rules: Mapping[str, Any],
     dropped: Collection[str | None],
     said: Wanted,
 ) -> None:
     """What an admin says; of who may not, what instructors say on top of that."""
-    name = there["name"]
+    name = there.name
     try:
         client.set_rules(name, rules)
     except Forbidden:
-        if there["kind"] != COURSE:
+        if there.kind != COURSE:
             raise
-        kept = {key: value for key, value in there["taught_rules"].items() if key not in dropped}
+        kept = {key: value for key, value in there.taught_rules.items() if key not in dropped}
         client.set_course_rules(name, kept | dict(said.rules))
 
 
 def _change_quotas(
-    client: PoolClient, name: str, there: Mapping[str, Any] | None, said: Wanted, gone: Sequence[str | None]
+    client: PoolClient, name: str, there: Account | None, said: Wanted, gone: Sequence[str | None]
 ) -> None:
-    stands = {} if there is None else {c: s for c, s in there["classes"].items() if s["own"]}
+    stands = {} if there is None else {c: s for c, s in there.classes.items() if s.own}
     fields = [field for field in gone if field is not None]
     for gpu_class in sorted(said.limits.keys() | (stands.keys() if fields else set())):
-        before = {key: stands[gpu_class][key] for key in Limits.__slots__} if gpu_class in stands else {}
+        before = amounts_of(stands[gpu_class]) if gpu_class in stands else {}
         cleared = {field: getattr(Limits(), field) for field in fields}
         limits = Limits(**{**before, **cleared, **said.limits.get(gpu_class, {})})
         if limits == Limits() and not said.limits.get(gpu_class):
             client.remove_quota(name, gpu_class)
         else:
-            client.set_quota(name, gpu_class, **{key: getattr(limits, key) for key in Limits.__slots__})
+            client.set_quota(name, gpu_class, **amounts_of(limits))
+
+
+def amounts_of(stands: Standing | Limits) -> dict[str, int | None]:
+    return {key: getattr(stands, key) for key in Limits.__slots__}
 
 
 def _canonical(text: str, classes: set[str]) -> tuple[str, str]:
@@ -156,42 +160,40 @@ def _known(name: str) -> str:
     return name
 
 
-def _rows(accounts: Iterable[Mapping[str, Any]]) -> Iterator[Sequence[str]]:
-    for account in sorted(accounts, key=lambda account: account["path"]):
-        indented = "  " * (len(account["path"]) - 1) + account["name"]
-        cells = [_cells(gpu_class, stands) for gpu_class, stands in sorted(account["classes"].items())]
+def _rows(accounts: Iterable[Account]) -> Iterator[Sequence[str]]:
+    for account in sorted(accounts, key=lambda account: account.path):
+        indented = "  " * (len(account.path) - 1) + account.name
+        cells = [_cells(gpu_class, stands) for gpu_class, stands in sorted(account.classes.items())]
         for number, row in enumerate(cells or [("", "", "", "")]):
-            yield (indented, account["kind"], *row) if number == 0 else ("", "", *row)
+            yield (indented, account.kind, *row) if number == 0 else ("", "", *row)
 
 
-def _cells(gpu_class: str, stands: Mapping[str, Any]) -> tuple[str, str, str, str]:
+def _cells(gpu_class: str, stands: Standing) -> tuple[str, str, str, str]:
     def text(thousandths: int | None) -> str:
         if thousandths is None:
             return ""
         sign = "-" if thousandths < 0 else ""
         return sign + thousandths_text(abs(thousandths), gpu_class)
 
-    return text(stands["use"]), text(stands["nominal"]), text(stands["most"]), text(stands["room"])
+    return text(stands.use), text(stands.nominal), text(stands.most), text(stands.room)
 
 
-def _lines(account: Mapping[str, Any]) -> Iterator[str]:
+def _lines(account: Account) -> Iterator[str]:
     """What does not fit into the table: rules, notes, and properties that cannot be carried out."""
-    said = {**account["rules"], **account["taught_rules"]}
-    inherited = {k: v for k, v in account["rules_in_force"].items() if said.get(k) != v}
+    said = {**account.rules, **account.taught_rules}
+    inherited = {k: v for k, v in account.rules_in_force.items() if said.get(k) != v}
     for title, rules in (
-        ("own rules", account["rules"]),
-        ("its instructors' rules", account["taught_rules"]),
+        ("own rules", account.rules),
+        ("its instructors' rules", account.taught_rules),
         ("from above", inherited),
     ):
         if rules:
-            yield f"  {account['name']}: {title}: " + ", ".join(
-                f"{k} {_rule(k, v)}" for k, v in rules.items()
-            )
-    for stands in account["classes"].values():
-        yield from (f"  note: {note}" for note in stands["notes"])
-    for said in account["properties"]:
-        if said["fault"] is not None:
-            yield f"  fault: group {said['group']}: {said['fault']}"
+            yield f"  {account.name}: {title}: " + ", ".join(f"{k} {_rule(k, v)}" for k, v in rules.items())
+    for stands in account.classes.values():
+        yield from (f"  note: {note}" for note in stands.notes)
+    for property_ in account.properties:
+        if property_.fault is not None:
+            yield f"  fault: group {property_.group}: {property_.fault}"
 
 
 def _rule(name: str, value: Any) -> str:

@@ -174,10 +174,10 @@ def _with_pool(options: argparse.Namespace, env: Mapping[str, str]) -> Iterator[
             return
         yield Check("controller", True, client.url)
         yield Check("token", True, "accepted")
-        available = [gpu for gpu in pool["gpus"] if gpu["available"]]
+        available = [gpu for gpu in pool.gpus if gpu.available]
         advice = "Start an agent on a GPU server: jupyter gpu agent"
         yield Check(
-            "GPU servers", bool(available), f"{len(available)} of {len(pool['gpus'])} GPUs answer", advice
+            "GPU servers", bool(available), f"{len(available)} of {len(pool.gpus)} GPUs answer", advice
         )
         try:
             held = HeldByCommand.acquired(client, options.size, options.course, 0.0)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import Any
 
-from gpu_kernels.cli.tables import table
+from gpu_kernels.cli.tables import json_text, table
 from gpu_kernels.client import PoolClient
 from gpu_kernels.errors import InvalidRequest
 from gpu_kernels.exits import Exit
+from gpu_kernels.resources.class_hours import ClassHour, Meeting
 from gpu_kernels.vocabulary import calendar
 
 COLUMNS = ("class hour", "course", "seats", "when", "until", "next", "seats then")
@@ -73,7 +73,7 @@ def execute(options: argparse.Namespace) -> int:
         if options.action == "list":
             found = client.class_hours(options.course, past=options.past)
             if options.json:
-                print(json.dumps({"class_hours": found}, indent=2))
+                print(json_text({"class_hours": found}))
                 return Exit.OK
         elif options.action == "add":
             found = [client.add_class_hour(**wish(options))]
@@ -113,25 +113,25 @@ def _date(text: str, option: str) -> str:
         raise InvalidRequest(f"{option} must be a date such as 2027-07-15, not {text!r}.") from None
 
 
-def rows(class_hours: Iterable[Mapping[str, Any]]) -> Iterator[Sequence[str]]:
+def rows(class_hours: Iterable[ClassHour]) -> Iterator[Sequence[str]]:
     for row in class_hours:
-        days = ", ".join(day[:3].capitalize() for day in row["weekdays"])
-        following = row["meetings"][0] if row["meetings"] else None
+        days = ", ".join(day[:3].capitalize() for day in row.weekdays)
+        following = row.meetings[0] if row.meetings else None
         yield (
-            row["id"],
-            row["course"],
-            f"{row['seats']} of {row['size']}",
-            f"{days} {row['start']}, {row['minutes']} min, {row['time_zone']}",
-            row["last_date"],
-            row["state"] if following is None else following["date"],
+            row.id,
+            row.course,
+            f"{row.seats} of {row.size}",
+            f"{days} {row.start}, {row.minutes} min, {row.time_zone}",
+            row.last_date,
+            row.state if following is None else following.date,
             "" if following is None else seats_text(following),
         )
 
 
-def seats_text(meeting: Mapping[str, Any]) -> str:
+def seats_text(meeting: Meeting) -> str:
     """``30 planned``, or ``12 taken, 18 free``; and how many are short."""
-    if meeting["state"] == "open":
-        text = f"{meeting['taken']} taken, {meeting['held']} free"
+    if meeting.state == "open":
+        text = f"{meeting.taken} taken, {meeting.held} free"
     else:
-        text = f"{meeting['planned'] + meeting['taken']} planned"
-    return f"{text}, {meeting['short']} short" if meeting["short"] else text
+        text = f"{meeting.planned + meeting.taken} planned"
+    return f"{text}, {meeting.short} short" if meeting.short else text

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from gpu_kernels.cli.status import COURSE_COLUMNS, course_rows
 from gpu_kernels.cli.tables import instant_text, table
 from gpu_kernels.client import PoolClient
 from gpu_kernels.exits import Exit
+from gpu_kernels.resources.courses import Course
 from gpu_kernels.units import parse_thousandths
 from gpu_kernels.vocabulary.properties import PREFIX, PROPERTIES
 from gpu_kernels.vocabulary.rules import hours_text
@@ -43,8 +43,7 @@ def execute(options: argparse.Namespace) -> int:
     with PoolClient.from_environment() as client:
         course = client.course(options.name)
         if wanted:
-            limit = {name: share["thousandths"] for name, share in course["limit"].items()}
-            limit.update({gpu_class: thousandths for thousandths, gpu_class in wanted})
+            limit = course.limits | {gpu_class: thousandths for thousandths, gpu_class in wanted}
             course = client.set_limit(options.name, limit)
     print(table(COURSE_COLUMNS, course_rows([course])))
     for line in _lines(course):
@@ -52,19 +51,17 @@ def execute(options: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _lines(course: Mapping[str, Any]) -> Iterator[str]:
+def _lines(course: Course) -> Iterator[str]:
     """What else holds for the course, and for its instructors what does not."""
-    if course["rules"]:
-        told = ", ".join(
-            f"{name} {PROPERTIES[PREFIX + name].write(v)}" for name, v in course["rules"].items()
-        )
+    if course.rules:
+        told = ", ".join(f"{name} {PROPERTIES[PREFIX + name].write(v)}" for name, v in course.rules.items())
         yield f"rules: {told}"
-    for budget in course["budgets"]:
-        whose = "yours" if budget["whose"] == "user" else "the course's"
-        until = "" if budget["until"] is None else f", until {instant_text(budget['until'])}"
-        spent = f"{hours_text(budget['spent'])} of {hours_text(budget['most'])} GPU-hours spent"
-        yield f"budget ({budget['rule']}, {whose}): {spent}{until}"
-    for stands in course["quota"].values():
-        yield from (f"note: {note}" for note in stands["notes"])
-    for said in course["faults"]:
-        yield f"fault: group {said['group']}: {said['fault']}"
+    for budget in course.budgets:
+        whose = "yours" if budget.whose == "user" else "the course's"
+        until = "" if budget.until is None else f", until {instant_text(budget.until)}"
+        spent = f"{hours_text(budget.spent)} of {hours_text(budget.most)} GPU-hours spent"
+        yield f"budget ({budget.rule}, {whose}): {spent}{until}"
+    for stands in course.quota.values():
+        yield from (f"note: {note}" for note in stands.notes)
+    for said in course.faults:
+        yield f"fault: group {said.group}: {said.fault}"

@@ -24,6 +24,7 @@ from gpu_kernels.grading.submissions import LATER, Report, Submission, Verdict, 
 from gpu_kernels.identity import printable
 from gpu_kernels.kernelspecs import install, spec_name
 from gpu_kernels.remoting.environment import COURSE, without_gpu
+from gpu_kernels.resources.courses import Course
 from gpu_kernels.units import THOUSANDTHS, Size, parse_size
 from gpu_kernels.vocabulary.roles import graded_course, grading_account
 
@@ -115,16 +116,16 @@ def execute(options: argparse.Namespace) -> int:
         account = _account(client, options.course)
         parallel = min(options.parallel, MOST_PARALLEL, _fits(account, size))
     with tempfile.TemporaryDirectory(prefix="gpu-grade-") as scratch, unwinding():
-        kernel, environment = "", _environment(account["name"])
+        kernel, environment = "", _environment(account.name)
         if size is not None:
             install(prefix=scratch, sizes=[str(size)], plain=False)
             kernel = spec_name(str(size))
             paths = [f"{scratch}/share/jupyter", environment.get("JUPYTER_PATH", "")]
             environment["JUPYTER_PATH"] = os.pathsep.join(path for path in paths if path)
         runner = Runner(environment, options.longest, options.logs and Path(options.logs))
-        submissions = _submissions(options, runner, kernel, account["name"])
+        submissions = _submissions(options, runner, kernel, account.name)
         number = len(submissions)
-        print(f"{number} to run, {min(parallel, number)} at once, charged to {account['name']}")
+        print(f"{number} to run, {min(parallel, number)} at once, charged to {account.name}")
         report = runner.run(submissions, parallel, _Teller(number), options.again)
     return _close(report)
 
@@ -142,7 +143,7 @@ def _check(options: argparse.Namespace) -> None:
         )
 
 
-def _account(client: PoolClient, named: str | None) -> dict[str, Any]:
+def _account(client: PoolClient, named: str | None) -> Course:
     """The grading account as the controller tells it. Raises what it refuses, or ``NoGradingAccount``."""
     course = named or os.environ.get(COURSE)
     if not course:
@@ -158,7 +159,7 @@ def _account(client: PoolClient, named: str | None) -> dict[str, Any]:
         ) from None
 
 
-def _fits(account: dict[str, Any], size: Size | None) -> int:
+def _fits(account: Course, size: Size | None) -> int:
     """How many of a size the account may hold; at least one, which then waits or is refused with the reason.
 
     Where the size does not say how much of a GPU it is, nobody knows before.
@@ -167,8 +168,8 @@ def _fits(account: dict[str, Any], size: Size | None) -> int:
         return MOST_PARALLEL
     each = max(1, int(size.gpus * THOUSANDTHS))
     rooms: list[int] = [
-        standing["room"] // each
-        for gpu_class, standing in account["quota"].items()
+        (standing.room or 0) // each
+        for gpu_class, standing in account.quota.items()
         if size.gpu_class in (None, gpu_class)
     ]
     return max(1, max(rooms, default=1))

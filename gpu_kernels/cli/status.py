@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec.structs import asdict
 
-from gpu_kernels.cli.tables import table
+from gpu_kernels.cli.tables import json_text, table
 from gpu_kernels.client import Lease, PoolClient
 from gpu_kernels.exits import Exit
+from gpu_kernels.resources.courses import Course
+from gpu_kernels.resources.pool import PoolGpu
 from gpu_kernels.units import THOUSANDTHS, thousandths_text
 
 LEASE_COLUMNS = ("lease", "size", "state", "memory", "device", "server", "for", "ends in")
@@ -35,13 +36,13 @@ def execute(options: argparse.Namespace) -> int:
     with PoolClient.from_environment() as client:
         leases, pool, courses = client.list(), client.pool(), client.courses()
     if options.json:
-        facts = {"leases": [_lease_facts(lease) for lease in leases], "pool": pool, "courses": list(courses)}
-        print(json.dumps(facts, indent=2))
+        facts = {"leases": [_lease_facts(lease) for lease in leases], "pool": pool, "courses": courses}
+        print(json_text(facts))
         return Exit.OK
     print("Your leases")
     print(table(LEASE_COLUMNS, map(_lease_row, leases)))
     print("\nPool")
-    print(table(("GPU", "is", "memory free", "compute free", ""), map(_gpu_row, pool["gpus"])))
+    print(table(("GPU", "is", "memory free", "compute free", ""), map(_gpu_row, pool.gpus)))
     print("\nCourses")
     print(table(COURSE_COLUMNS, course_rows(courses)))
     return Exit.OK
@@ -85,22 +86,21 @@ def _lease_row(lease: Lease) -> Sequence[str]:
     )
 
 
-def _gpu_row(gpu: Mapping[str, Any]) -> Sequence[str]:
-    free_mib = gpu["allocatable_mib"] - gpu["used_mib"]
-    free = thousandths_text(THOUSANDTHS - gpu["used_thousandths"], gpu["gpu_class"])
-    state = "" if gpu["available"] else "takes nothing new"
+def _gpu_row(gpu: PoolGpu) -> Sequence[str]:
+    free_mib = gpu.allocatable_mib - gpu.used_mib
+    free = thousandths_text(THOUSANDTHS - gpu.used_thousandths, gpu.gpu_class)
+    state = "" if gpu.available else "takes nothing new"
     return (
-        f"{gpu['agent']}/{gpu['index']}",
-        gpu["name"],
-        f"{free_mib} of {gpu['allocatable_mib']} MiB",
+        f"{gpu.agent}/{gpu.index}",
+        gpu.name,
+        f"{free_mib} of {gpu.allocatable_mib} MiB",
         free,
         state,
     )
 
 
-def course_rows(courses: Iterable[Mapping[str, Any]]) -> Iterator[Sequence[str]]:
+def course_rows(courses: Iterable[Course]) -> Iterator[Sequence[str]]:
     for course in courses:
-        for gpu_class in sorted({*course["limit"], *course["held"]}):
-            limit = course["limit"].get(gpu_class, {}).get("thousandths", 0)
-            held = course["held"].get(gpu_class, {}).get("thousandths", 0)
-            yield course["name"], thousandths_text(held, gpu_class), thousandths_text(limit, gpu_class)
+        limits, holds = course.limits, course.holds
+        for c in sorted({*limits, *holds}):
+            yield course.name, thousandths_text(holds.get(c, 0), c), thousandths_text(limits.get(c, 0), c)

@@ -1,9 +1,12 @@
-"""Plain tables for people."""
+"""Plain tables for people, and JSON for programs."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+
+from msgspec import to_builtins
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -16,6 +19,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         "  " + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     )
+
+
+def json_text(facts: object) -> str:
+    """Of resources, and what is made of them."""
+    return json.dumps(to_builtins(facts), indent=2)
 
 
 def instant_text(instant: str) -> str:

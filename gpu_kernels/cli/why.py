@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 
+from gpu_kernels.cli.tables import json_text
 from gpu_kernels.client import PoolClient
 from gpu_kernels.exits import Exit
 
@@ -28,9 +28,9 @@ def execute(options: argparse.Namespace) -> int:
         ids = [options.lease] if options.lease else [lease.id for lease in client.list() if lease.queued]
         told = [client.why(lease_id) for lease_id in ids]
     if options.json:
-        print(json.dumps(told[0] if options.lease else told, indent=2))
+        print(json_text(told[0] if options.lease else told))
     elif not told:
         print("None of your requests waits.")
     else:
-        print("\n\n".join(one["text"] if options.lease else f"{one['id']}\n{one['text']}" for one in told))
+        print("\n\n".join(one.text if options.lease else f"{one.id}\n{one.text}" for one in told))
     return Exit.OK

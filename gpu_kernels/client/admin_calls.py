@@ -7,9 +7,13 @@ from typing import Any
 
 from gpu_kernels.client.calls import leases_in
 from gpu_kernels.client.requests import Page, Request, Script, all_pages, path_of, query_of
+from gpu_kernels.resources.accounts import Account, AccountList, GroupsRead, QuotaOf, Removed
 from gpu_kernels.resources.agents import Assignment
 from gpu_kernels.resources.base import reader
 from gpu_kernels.resources.leases import Lease
+
+_account = reader(Account)
+_accounts = reader(AccountList)
 
 
 def agents() -> Request[list[dict[str, Any]]]:
@@ -108,34 +112,34 @@ def state() -> Request[dict[str, Any]]:
     return Request("GET", "/state", dict)
 
 
-def accounts() -> Request[list[dict[str, Any]]]:
+def accounts() -> Request[list[Account]]:
     """The accounts of the quota tree that one may see."""
-    return Request("GET", "/accounts", lambda answer: list(answer["accounts"]))
+    return Request("GET", "/accounts", lambda answer: list(_accounts(answer).accounts))
 
 
-def account(name: str) -> Request[dict[str, Any]]:
+def account(name: str) -> Request[Account]:
     """One account, with its quotas and rules."""
-    return Request("GET", path_of("accounts", name), dict)
+    return Request("GET", path_of("accounts", name), _account)
 
 
-def put_account(name: str, **fields: Any) -> Request[dict[str, Any]]:
+def put_account(name: str, **fields: Any) -> Request[Account]:
     """Make an account, or change it; ``fields`` are those of the body."""
-    return Request("PUT", path_of("accounts", name), dict, fields)
+    return Request("PUT", path_of("accounts", name), _account, fields)
 
 
-def remove_account(name: str) -> Request[dict[str, Any]]:
+def remove_account(name: str) -> Request[Removed]:
     """Remove an account that holds nothing and has none below it."""
-    return Request("DELETE", path_of("accounts", name), dict, repeatable=False)
+    return Request("DELETE", path_of("accounts", name), reader(Removed), repeatable=False)
 
 
-def set_rules(name: str, rules: Mapping[str, Any]) -> Request[dict[str, Any]]:
+def set_rules(name: str, rules: Mapping[str, Any]) -> Request[Account]:
     """Replace an account's own rules."""
-    return Request("PUT", path_of("accounts", name, "rules"), dict, dict(rules))
+    return Request("PUT", path_of("accounts", name, "rules"), _account, dict(rules))
 
 
-def set_course_rules(name: str, rules: Mapping[str, Any]) -> Request[dict[str, Any]]:
+def set_course_rules(name: str, rules: Mapping[str, Any]) -> Request[Account]:
     """Replace what a course's instructors say of it, on top of the rules that they find."""
-    return Request("PUT", path_of("courses", name, "rules"), dict, dict(rules))
+    return Request("PUT", path_of("courses", name, "rules"), _account, dict(rules))
 
 
 def end_idle(name: str, idle: int) -> Request[list[Lease]]:
@@ -143,19 +147,19 @@ def end_idle(name: str, idle: int) -> Request[list[Lease]]:
     return Request("POST", path_of("courses", name, "end-idle"), leases_in, {"idle": idle})
 
 
-def set_quota(name: str, gpu_class: str, **limits: int | None) -> Request[dict[str, Any]]:
+def set_quota(name: str, gpu_class: str, **limits: int | None) -> Request[QuotaOf]:
     """Set what an account has of a GPU class: nominal, borrowing_limit, lending_limit, hard_limit."""
-    return Request("PUT", path_of("accounts", name, "quota", gpu_class), dict, limits)
+    return Request("PUT", path_of("accounts", name, "quota", gpu_class), reader(QuotaOf), limits)
 
 
-def remove_quota(name: str, gpu_class: str) -> Request[dict[str, Any]]:
+def remove_quota(name: str, gpu_class: str) -> Request[Account]:
     """Take a GPU class's quota from an account."""
-    return Request("DELETE", path_of("accounts", name, "quota", gpu_class), dict, repeatable=False)
+    return Request("DELETE", path_of("accounts", name, "quota", gpu_class), _account, repeatable=False)
 
 
-def read_groups() -> Request[dict[str, Any]]:
+def read_groups() -> Request[GroupsRead]:
     """Have the controller read the hub's groups now."""
-    return Request("POST", "/groups/read", dict)
+    return Request("POST", "/groups/read", reader(GroupsRead))
 
 
 def all_events(*, subject: str | None = None, kind: str | None = None) -> Script[list[dict[str, Any]]]:

@@ -10,12 +10,19 @@ from msgspec.structs import asdict
 
 from gpu_kernels.client.requests import Page, Request, Script, all_pages, path_of, query_of
 from gpu_kernels.resources.base import reader
-from gpu_kernels.resources.leases import Lease, LeaseList, LeasePage, Renewal, Slot
+from gpu_kernels.resources.class_hours import ClassHour, ClassHourPage
+from gpu_kernels.resources.courses import Course, CourseList
+from gpu_kernels.resources.leases import Lease, LeaseList, LeasePage, Renewal, Slot, Why
+from gpu_kernels.resources.pool import Pool
 
 MAX_LONG_POLL = 30.0
 _lease = reader(Lease)
 _leases = reader(LeaseList)
 _lease_page = reader(LeasePage)
+_courses = reader(CourseList)
+_course = reader(Course)
+_class_hour = reader(ClassHour)
+_class_hour_page = reader(ClassHourPage)
 
 
 def ask(
@@ -109,9 +116,9 @@ def revoke(lease_id: str, reason: str) -> Request[Lease]:
     return Request("POST", path_of("leases", lease_id, "revoke"), _lease, {"reason": reason})
 
 
-def why(lease_id: str) -> Request[dict[str, Any]]:
+def why(lease_id: str) -> Request[Why]:
     """Why a lease waits, and when it may start; for admins with all that was compared."""
-    return Request("GET", path_of("leases", lease_id, "why"), dict)
+    return Request("GET", path_of("leases", lease_id, "why"), reader(Why))
 
 
 def usage(
@@ -166,65 +173,66 @@ def _period(
     return query_of(**asked)
 
 
-def pool() -> Request[dict[str, Any]]:
+def pool() -> Request[Pool]:
     """GPU classes with sizes on offer, and GPUs with what they have and what of it is in use."""
-    return Request("GET", "/pool", dict)
+    return Request("GET", "/pool", reader(Pool))
 
 
-def courses() -> Request[list[dict[str, Any]]]:
+def courses() -> Request[list[Course]]:
     """The courses that one may see, with limits and what they hold."""
-    return Request("GET", "/courses", lambda answer: list(answer["courses"]))
+    return Request("GET", "/courses", lambda answer: list(_courses(answer).courses))
 
 
-def course(name: str) -> Request[dict[str, Any]]:
+def course(name: str) -> Request[Course]:
     """One course, with its limit and what it holds."""
-    return Request("GET", path_of("courses", name), dict)
+    return Request("GET", path_of("courses", name), _course)
 
 
-def set_limit(course: str, limit: Mapping[str, int]) -> Request[dict[str, Any]]:
+def set_limit(course: str, limit: Mapping[str, int]) -> Request[Course]:
     """Set what a course may hold at once: GPU class to thousandths."""
     body = {"limit": {gpu_class: {"thousandths": value} for gpu_class, value in limit.items()}}
-    return Request("PUT", path_of("courses", course), dict, body)
+    return Request("PUT", path_of("courses", course), _course, body)
 
 
-def class_hours(course: str | None = None, *, past: bool = False) -> Script[list[dict[str, Any]]]:
+def class_hours(course: str | None = None, *, past: bool = False) -> Script[list[ClassHour]]:
     """Class hours of one's courses, or of one, with their next meetings; with ``past``, those too that are
     over or cancelled.
     """
     params = query_of(course=course, past=past or None)
 
-    def page(more: dict[str, str]) -> Request[Page[dict[str, Any]]]:
+    def page(more: dict[str, str]) -> Request[Page[ClassHour]]:
         return Request("GET", "/class-hours", _class_hours_page, params=params | more)
 
     return (yield from all_pages(page))
 
 
-def class_hour(class_hour_id: str) -> Request[dict[str, Any]]:
+def class_hour(class_hour_id: str) -> Request[ClassHour]:
     """One class hour, with all meetings of the next half year."""
-    return Request("GET", path_of("class-hours", class_hour_id), dict)
+    return Request("GET", path_of("class-hours", class_hour_id), _class_hour)
 
 
-def add_class_hour(**fields: Any) -> Request[dict[str, Any]]:
+def add_class_hour(**fields: Any) -> Request[ClassHour]:
     """Reserve a class hour; ``fields`` are those of the body. Raises ``ClassHourFull`` where seats lack."""
-    return Request("POST", "/class-hours", dict, fields, repeatable=False)
+    return Request("POST", "/class-hours", _class_hour, fields, repeatable=False)
 
 
-def change_class_hour(class_hour_id: str, **fields: Any) -> Request[dict[str, Any]]:
+def change_class_hour(class_hour_id: str, **fields: Any) -> Request[ClassHour]:
     """Change these fields of a class hour; all of it is confirmed anew, or nothing changes."""
-    return Request("PATCH", path_of("class-hours", class_hour_id), dict, fields)
+    return Request("PATCH", path_of("class-hours", class_hour_id), _class_hour, fields)
 
 
-def cancel_class_hour(class_hour_id: str) -> Request[dict[str, Any]]:
+def cancel_class_hour(class_hour_id: str) -> Request[ClassHour]:
     """Cancel a class hour: its seats flow back."""
-    return Request("DELETE", path_of("class-hours", class_hour_id), dict)
+    return Request("DELETE", path_of("class-hours", class_hour_id), _class_hour)
 
 
 def leases_in(answer: Any) -> list[Lease]:
     return list(_leases(answer).leases)
 
 
-def _class_hours_page(answer: Any) -> Page[dict[str, Any]]:
-    return Page(list(answer["class_hours"]), answer.get("next"))
+def _class_hours_page(answer: Any) -> Page[ClassHour]:
+    page = _class_hour_page(answer)
+    return Page(page.class_hours, page.next)
 
 
 def _leases_page(answer: Any) -> Page[Lease]:

@@ -27,7 +27,7 @@ from gpu_kernels.client import calls
 from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.client.requests import Pause, Script
 from gpu_kernels.errors import AWAY, GPUKernelsError, LeaseLost, PoolError, PoolFull, Refused, TooMany
-from gpu_kernels.resources.leases import Lease, Renewal
+from gpu_kernels.resources.leases import Lease, Renewal, Why
 
 RENEWALS_A_LIFE = 3
 """Two that fail in a row lose nothing."""
@@ -321,7 +321,8 @@ class LeaseHolder:
     def _told(self, lease: Lease) -> Script[str]:
         """What the controller says that the request waits for; nothing where it does not say."""
         try:
-            return str((yield calls.why(lease.id))["text"])
+            told: Why = yield calls.why(lease.id)
+            return told.text
         except PoolError:
             return ""
 

@@ -7,11 +7,11 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from html import escape
-from typing import Any
 
 from gpu_kernels import offer
 from gpu_kernels.client import PoolClient
 from gpu_kernels.errors import UnknownCourse
+from gpu_kernels.resources.accounts import Spent
 from gpu_kernels.resources.lab import Budget
 
 TIMEOUT_S = 10.0
@@ -112,7 +112,7 @@ def budgets_of(client: PoolClient, named: str | None) -> list[Budget]:
         courses = [client.course(named)] if named else client.courses()
     except UnknownCourse:
         courses = []
-    return [_budget(spent, str(course["name"])) for course in courses for spent in course["budgets"]]
+    return [_budget(spent, course.name) for course in courses for spent in course.budgets]
 
 
 def by_day(rows: Iterable[Mapping[str, str]], first: date, now: datetime) -> list[tuple[date, float]]:
@@ -146,16 +146,15 @@ def budget(name: str, spent: float, most: float, until: str) -> Budget:
     return Budget(name, spent, most, until, part, text)
 
 
-def _budget(spent: Mapping[str, Any], course: str) -> Budget:
-    rule = str(spent["rule"])
-    whose = f"your share of {course}" if spent["whose"] == "user" else f"{course}, all together"
-    weekly = rule.endswith("per_week")
+def _budget(spent: Spent, course: str) -> Budget:
+    whose = f"your share of {course}" if spent.whose == "user" else f"{course}, all together"
+    weekly = spent.rule.endswith("per_week")
     until = ""
-    if spent["until"] is not None:
-        when = f"{datetime.fromisoformat(spent['until']).astimezone():%a %d %b %H:%M}"
+    if spent.until is not None:
+        when = f"{datetime.fromisoformat(spent.until).astimezone():%a %d %b %H:%M}"
         until = f"; resets {when}" if weekly else f"; more comes free from {when}"
     period = "this week" if weekly else "of late"
-    return budget(f"{whose}, {period}", float(spent["spent"]), float(spent["most"]), until)
+    return budget(f"{whose}, {period}", spent.spent, spent.most, until)
 
 
 def _bar(part: float) -> str:

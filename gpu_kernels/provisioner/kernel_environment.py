@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from gpu_kernels import units
 from gpu_kernels.errors import InvalidSize
 from gpu_kernels.provisioner.attachment import View
 from gpu_kernels.provisioner.leasing import names_of_tokens
 from gpu_kernels.remoting.environment import SOFTWARE, attachable_environment, client_environment, without_gpu
+from gpu_kernels.resources.pool import Pool
 
 REFUSAL_VARIABLE = "GPU_KERNELS_REFUSAL"
 MAX_REFUSAL = 2000
@@ -45,11 +45,11 @@ def without_token(env: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def all_software(pool: Mapping[str, Any], size: str) -> bool:
+def all_software(pool: Pool, size: str) -> bool:
     """Whether each of the pool's GPUs that ``size`` may be a slice of is a software GPU."""
     try:
         gpu_class = units.parse_size(size).gpu_class
     except InvalidSize:
         return False
-    devices = {gpu["device"] for gpu in pool["gpus"] if gpu_class in (None, gpu["gpu_class"])}
+    devices = {gpu.device for gpu in pool.gpus if gpu_class in (None, gpu.gpu_class)}
     return devices == {SOFTWARE}

@@ -126,7 +126,7 @@ class StudentPath:
         wait(lambda: self._states() == ["active"], LEASE_WAIT, "there is not one active lease")
         (lease,) = self._lab.leases()
         (gpu,) = self._lab.gpus()
-        mib = gpu["allocatable_mib"] * THOUSANDTHS // 1000
+        mib = gpu.allocatable_mib * THOUSANDTHS // 1000
         held = f"{lease.thousandths} thousandths and {lease.mib} MiB, charged to {lease.course}"
         expect((lease.thousandths, lease.mib, lease.course) == (THOUSANDTHS, mib, accounts.COURSE), held)
         self._lease = lease.id
@@ -174,7 +174,7 @@ class StudentPath:
         self._student.end_session(self._session["id"])
         wait(lambda: not self._lab.leases(), LEASE_WAIT, "the lease is still there")
         (gpu,) = self._lab.gpus()
-        used = (gpu["used_mib"], gpu["used_thousandths"])
+        used = (gpu.used_mib, gpu.used_thousandths)
         expect(used == (0, 0), f"the ledger reads {used} used")
         workers = marked_commands(self._lab.settings.marker, "gpu-worker")
         expect(not workers, f"workers live: {workers}")

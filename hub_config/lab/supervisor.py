@@ -25,6 +25,7 @@ from gpu_kernels.hub_config.lab import accounts, services
 from gpu_kernels.hub_config.lab.processes import LabError, Process, kill_marked
 from gpu_kernels.hub_config.lab.settings import Settings, SettingsError, proxy_command
 from gpu_kernels.private_file import write_private
+from gpu_kernels.resources.pool import PoolGpu
 from gpu_kernels.spawner.ports import is_free
 
 START_TIMEOUT = 120.0
@@ -183,10 +184,10 @@ class Lab:
         with self.pool as pool:
             return pool.list(everyone=True)
 
-    def gpus(self) -> list[dict[str, Any]]:
+    def gpus(self) -> list[PoolGpu]:
         """The pool's GPUs with what is allocatable and used."""
         with self.pool as pool:
-            return list(pool.pool()["gpus"])
+            return list(pool.pool().gpus)
 
     def running_servers(self) -> list[tuple[str, str]]:
         """(user, server name) of every server that the hub has started or is starting."""

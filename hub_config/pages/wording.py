@@ -6,6 +6,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from gpu_kernels.hub_config.pages.texts import Language, noted
+from gpu_kernels.resources import class_hours
 from gpu_kernels.units import THOUSANDTHS
 
 _ = noted
@@ -46,7 +47,6 @@ WEEKDAYS = (
     _("Sunday"),
 )
 SHORT_WEEKDAYS = (_("Mon"), _("Tue"), _("Wed"), _("Thu"), _("Fri"), _("Sat"), _("Sun"))
-WEEKDAY_NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 """As the controller's API has them."""
 
 
@@ -80,7 +80,7 @@ class Wording:
         return self._text(SHORT_WEEKDAYS[number])
 
     def weekdays(self, names: list[str]) -> str:
-        return ", ".join(self.short_weekday(WEEKDAY_NAMES.index(name)) for name in names)
+        return ", ".join(self.short_weekday(class_hours.WEEKDAYS.index(name)) for name in names)
 
     def gpus(self, thousandths: int) -> str:
         """``20`` -> ``0.02``"""

@@ -59,7 +59,7 @@ class Lab:
         }
         self.ada = PoolClient(self.url, "ada-token")
         self.admin = PoolClient(self.url, "admin-token")
-        wait_until(lambda: any(gpu["available"] for gpu in self.ada.pool()["gpus"]))
+        wait_until(lambda: any(gpu.available for gpu in self.ada.pool().gpus))
 
     def _start(self, command: list[str], env: Mapping[str, str]) -> None:
         with (self.folder / "log").open("ab") as log:
@@ -114,7 +114,7 @@ class Lab:
         return [lease for lease in self.ada.list() if lease.state not in ENDED]
 
     def used_mib(self) -> int:
-        return sum(gpu["used_mib"] for gpu in self.ada.pool()["gpus"])
+        return sum(gpu.used_mib for gpu in self.ada.pool().gpus)
 
     def nothing_in_use(self) -> bool:
         return self.leases() == [] and self.used_mib() == 0

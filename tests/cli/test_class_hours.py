@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gpu_kernels.cli.class_hours import seats_text
 from gpu_kernels.exits import Exit
+from gpu_kernels.resources.class_hours import Meeting
 from tests.cli.command_line import Run, command_line
 from tests.pool.clock import noon_zone, wall
 from tests.pool.controller import Agent, ThreadedController
@@ -77,6 +79,9 @@ def test_a_date_that_cannot_be_read_is_named_by_its_option(run, capsys):
 
 
 def test_how_seats_are_told():
-    meeting = {"state": "open", "planned": 0, "taken": 12, "held": 18, "short": 0}
+    meeting = Meeting(
+        date="2027-05-06", starts_at="2027-05-06T08:00:00.000+00:00", ends_at="2027-05-06T09:30:00.000+00:00",
+        state="open", planned=0, held=18, taken=12, short=0,
+    )  # fmt: skip
     assert seats_text(meeting) == "12 taken, 18 free"
-    assert seats_text({**meeting, "state": "planned", "planned": 18, "short": 3}) == "30 planned, 3 short"
+    assert seats_text(replace(meeting, state="planned", planned=18, short=3)) == "30 planned, 3 short"

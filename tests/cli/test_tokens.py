@@ -136,7 +136,7 @@ def test_a_token_of_a_person_comes_and_goes_while_the_controller_runs(
     (tmp_path / "pool").symlink_to(tmp_path / "state")
     assert alone("add", "zoe", "--group", "ml101") == Exit.OK
     zoe = PoolClient(pool.url, Path("zoe.token").read_text().strip(), 60.0)
-    assert [course["name"] for course in zoe.courses()] == ["ml101"]
+    assert [course.name for course in zoe.courses()] == ["ml101"]
     assert alone("list") == Exit.OK
     assert "zoe" in capsys.readouterr().out
     assert alone("remove", "zoe") == Exit.OK

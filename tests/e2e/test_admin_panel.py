@@ -71,10 +71,10 @@ def test_a_property_typed_in_the_admin_panel_holds_in_the_pool(lab, page, ana):
     assert (health["fault"], health["faulty_properties"]) == (None, 1)
     with lab.pool as pool:
         course = pool.course(accounts.COURSE)
-    assert course["rules"]["max_size"] == {lab.settings.gpu_class: 50}
-    (fault,) = course["faults"]
-    assert fault["faulty_value"] == "0,1"
-    assert "write decimals with a point, as in '0.1'" in fault["fault"]
+    assert course.rules["max_size"] == {lab.settings.gpu_class: 50}
+    (fault,) = course.faults
+    assert fault.faulty_value == "0,1"
+    assert "write decimals with a point, as in '0.1'" in fault.fault
 
     rows = open_group(lab, page, accounts.COURSE)
     rows.first.get_by_role("button", name="Delete").click()

@@ -60,7 +60,7 @@ def test_a_killed_server_gives_its_slice_back_within_the_time_to_live(lab, at_wo
     assert the_lease(lab).expires_in <= LEASE_TTL
     wait(lambda: not lab.leases(), LEASE_TTL + SOON, "the slice is not back")
     wait(lambda: not processes(lab, "gpu-worker"), SOON, "the worker lives")
-    assert [gpu["used_mib"] for gpu in lab.gpus()] == [0]
+    assert [gpu.used_mib for gpu in lab.gpus()] == [0]
 
 
 def test_a_killed_kernel_comes_back_on_the_same_lease(lab, at_work):
@@ -87,7 +87,7 @@ def test_a_killed_controller_forgets_no_lease_and_doubles_none(lab, at_work):
     wait(lambda: answers(f"{lab.settings.controller_url}/api"), SOON, "the controller stays away")
     after = the_lease(lab)
     assert (after.id, after.epoch, after.slices) == (before.id, before.epoch, before.slices)
-    assert sum(gpu["used_mib"] for gpu in lab.gpus()) == after.mib
+    assert sum(gpu.used_mib for gpu in lab.gpus()) == after.mib
     assert channel.execute(COMPUTE).text.strip() == "10"
     channel.close()
 
@@ -124,10 +124,10 @@ def test_a_killed_agent_takes_its_workers_along_and_its_leases_end(lab, at_work)
     wait(lambda: not processes(lab, "gpu-worker"), SOON, "the worker lives")
     assert channel.execute(COMPUTE).error is not None
     channel.close()
-    assert sum(gpu["used_mib"] for gpu in lab.gpus()) == lease.mib
+    assert sum(gpu.used_mib for gpu in lab.gpus()) == lease.mib
     lab.start_agent()
     wait(lambda: lease.id not in [left.id for left in lab.leases()], SOON, "the lease is still there")
-    assert sum(gpu["used_mib"] for gpu in lab.gpus()) == 0
+    assert sum(gpu.used_mib for gpu in lab.gpus()) == 0
     with ana.pool_client(lab.settings.controller_url) as pool:
         ended = pool.get(lease.id)
     assert ended.state == "freed"

@@ -120,9 +120,9 @@ def test_an_admins_hour(lab, page, pages, pool_of):
     (gpu,) = lab.gpus()
     with slice_of(pool_of("ana"), "0.1 V100") as (lease, _lost):
         picture = page.locator("[data-fragment=gpus] svg").first
-        expect(picture).to_have_attribute("aria-label", f"{gpu['agent']}, GPU 0: 0.1 of 1 in use; ml101 0.1")
+        expect(picture).to_have_attribute("aria-label", f"{gpu.agent}, GPU 0: 0.1 of 1 in use; ml101 0.1")
         shoot(page, "lab-pages-admin")
-        page.locator("[data-fragment=servers]").get_by_role("link", name=gpu["agent"]).click()
+        page.locator("[data-fragment=servers]").get_by_role("link", name=gpu.agent).click()
         page.get_by_label("cordoned: nothing new").check()
         page.get_by_role("button", name="Set", exact=True).click()
         told(page, "The server is cordoned")
@@ -142,7 +142,7 @@ def test_a_form_without_the_xsrf_token_changes_nothing(lab, page, pages):
     answer = page.request.post(f"{pages}/courses/{accounts.COURSE}", form=form)
     assert answer.status == 403
     with lab.pool as pool:
-        assert pool.course(accounts.COURSE)["limit"] == {lab.settings.gpu_class: {"thousandths": ROOMY}}
+        assert pool.course(accounts.COURSE).limits == {lab.settings.gpu_class: ROOMY}
 
 
 def test_a_course_whose_group_is_removed_keeps_its_slices_and_says_who_is_no_member(

@@ -40,12 +40,12 @@ def server_token(someone):
 
 def test_the_hub_routes_the_services_prefix_to_the_controller(lab, proxied):
     through, past = proxied(lab.runner_token).pool(), lab.gpus()
-    assert [gpu["uuid"] for gpu in through["gpus"]] == [gpu["uuid"] for gpu in past]
+    assert [gpu.uuid for gpu in through.gpus] == [gpu.uuid for gpu in past]
 
 
 def test_a_students_server_token_sees_the_pool_and_reserves_nothing_above_its_scope(proxied, at_work):
     student = proxied(server_token(at_work("ana")))
-    assert student.pool()["gpus"]
+    assert student.pool().gpus
     assert student.list() == []
     with pytest.raises(Forbidden):
         student.list(everyone=True)

@@ -115,7 +115,7 @@ def test_the_stop_of_a_server_gives_its_slice_back(lab, at_work):
     wait(lambda: [lease.in_force for lease in lab.leases()] == [True], SOON, "the kernel has no slice")
     ana.stop_server()
     wait(lambda: not lab.leases(), SOON, "the slice is not back")
-    assert [gpu["used_mib"] for gpu in lab.gpus()] == [0]
+    assert [gpu.used_mib for gpu in lab.gpus()] == [0]
 
 
 def test_two_students_hold_a_slice_each(lab, at_work):

@@ -13,6 +13,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from jinja2 import ChoiceLoader, DictLoader, Environment, FileSystemLoader
 
+from gpu_kernels.resources.accounts import Spent
+from gpu_kernels.resources.courses import Course
 from gpu_kernels.spawner import budgets
 from gpu_kernels.spawner.budgets import Shown, StartPageBudgets, shown_of
 from tests.pool.controller import Agent, ThreadedController, token
@@ -142,9 +144,11 @@ async def test_what_is_remembered_is_bounded(controller: ThreadedController, mon
 
 
 def test_times_are_by_the_institutions_clocks() -> None:
-    spent = {"rule": "hours_per_week", "whose": "course", "spent": 4.0, "most": 4.0,
-             "until": "2027-02-28T23:00:00+00:00"}  # fmt: skip
-    course = {"name": "ml101", "budgets": [spent], "rules": {"hours_per_week": 4.0}}
+    spent = Spent("hours_per_week", "course", 4.0, 4.0, "2027-02-28T23:00:00+00:00")
+    course = Course(
+        name="ml101", limit={}, held={}, quota={}, rules={"hours_per_week": 4.0}, budgets=(spent,),
+        faults=(), instructor=False,
+    )  # fmt: skip
     (line,) = shown_of([course], ZoneInfo("Europe/Berlin")).lines
     assert line.until == "Mon 01 Mar, 00:00"
     assert (line.left, line.percent, line.level) == (0.0, 100, "danger")

@@ -15,11 +15,11 @@ SCRIPT = "<script>alert(1)</script>"
 def test_a_form_without_the_right_xsrf_token_changes_nothing(visit, controller, page, xsrf):
     root = visit("root")
     with controller.client("root") as pool:
-        before = pool.course("ml101")["limit"]
+        before = pool.course("ml101").limits
         form = {"do": "limit", "limit.V100": "0.9", "standing": "draining", **xsrf}
         answer = root.http.post(PREFIX + page, data=form, headers=NAVIGATE)
         assert answer.status_code == 403
-        assert pool.course("ml101")["limit"] == before
+        assert pool.course("ml101").limits == before
 
 
 def test_one_visitors_xsrf_token_is_not_anothers(visit):
@@ -32,7 +32,7 @@ def test_a_form_for_another_course_is_refused_by_the_controller(visit, controlle
     answer = visit(who).post("courses/cv202", do="limit", **{"limit.V100": "0.9"})
     assert answer.status_code == 403
     with controller.client("root") as pool:
-        assert pool.course("cv202")["limit"] == {"V100": {"thousandths": 1000}}
+        assert pool.course("cv202").limits == {"V100": 1000}
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def lesson(controller, servers):
         for pool, lease in leases:
             pool.release(lease.id, lease.holder)
         root.remove_account("ml101-grading")
-        grace.cancel_class_hour(hour["id"])
+        grace.cancel_class_hour(hour.id)
         root.set_rules("ml101", {})
         root.set_limit("ml101", {"V100": 100})
         servers.carry_out()
@@ -323,7 +323,7 @@ def test_the_controller_away_is_said_and_what_is_typed_is_kept_until_it_is_back(
                 page.get_by_role("button", name="Set the limit").click()
                 expect(page.locator("#done")).to_be_visible()
                 with again.client("grace") as pool:
-                    assert pool.course("ml101")["limit"] == {"V100": {"thousandths": 330}}
+                    assert pool.course("ml101").limits == {"V100": 330}
         finally:
             site.__exit__()
 

@@ -49,7 +49,7 @@ def test_an_instructor_sets_the_limit_which_holds_for_the_next_request(visit, co
     answer = grace.post("courses/ml101", do="limit", **{"limit.V100": "0.25"})
     assert (answer.status_code, answer.headers["location"]) == (303, f"{PREFIX}courses/ml101?done=limit")
     with controller.client("grace") as pool:
-        assert pool.course("ml101")["limit"] == {"V100": {"thousandths": 250}}
+        assert pool.course("ml101").limits == {"V100": 250}
     grace.post("courses/ml101", do="limit", **{"limit.V100": "0.1"})
 
 
@@ -60,8 +60,8 @@ def test_an_instructor_tightens_rules_and_keeps_those_that_the_form_lacks(visit,
         answer = grace.post("courses/ml101", do="rules", max_leases="3", user_hours_per_week="4,5", idle="30")
         assert answer.status_code == 303
         told = root.account("ml101")
-        assert told["taught_rules"] == {"max_leases": 3, "user_hours_per_week": 4.5, "idle": 1800}
-        assert told["rules_in_force"]["hours_rolling"] == {"hours": 20.0, "window": 24}
+        assert told.taught_rules == {"max_leases": 3, "user_hours_per_week": 4.5, "idle": 1800}
+        assert told.rules_in_force["hours_rolling"] == {"hours": 20.0, "window": 24}
         loosened = grace.post("courses/ml101", do="rules", max_leases="7")
         assert loosened.status_code == 403
         assert "you may only tighten what is in force" in plain(loosened)
@@ -127,14 +127,14 @@ def test_an_instructor_is_not_offered_to_take_away_what_an_admin_said_of_a_stude
     page = "courses/ml101?student=eve"
     with controller.client("root") as root:
         before = root.account("ml101")
-        rules = {**before["rules"], "overrides": {"eve": {"max_leases": 0}}}
-        root.put_account("ml101", kind="course", parent=before["path"][-2], rules=rules)
+        rules = {**before.rules, "overrides": {"eve": {"max_leases": 0}}}
+        root.put_account("ml101", kind="course", parent=before.path[-2], rules=rules)
         try:
             assert "As for everyone again" not in visit("grace").see(page).text
             form = {"user": "eve", "override.max_leases": "3", "action": "set"}
             assert visit("grace").post(page, do="override", **form).status_code == 403
         finally:
-            root.put_account("ml101", kind="course", parent=before["path"][-2], rules=before["rules"])
+            root.put_account("ml101", kind="course", parent=before.path[-2], rules=before.rules)
 
 
 def test_an_override_without_a_student_or_a_rule_is_refused_at_its_field(visit):
@@ -191,22 +191,22 @@ def test_an_instructor_books_changes_and_cancels_a_class_hour(visit, controller)
     assert booked.status_code == 303, plain(booked)
     with controller.client("grace") as pool:
         (hour,) = pool.class_hours("ml101")
-        assert (hour["minutes"], hour["weekdays"], hour["seats"]) == (90, ["monday", "thursday"], 3)
+        assert (hour.minutes, hour.weekdays, hour.seats) == (90, ("monday", "thursday"), 3)
         page = plain(grace.see("courses/ml101/class-hours"))
         assert "Mon, Thu 10:00, 1 h 30 min" in page
-        editing = grace.see(f"courses/ml101/class-hours?change={hour['id']}")
+        editing = grace.see(f"courses/ml101/class-hours?change={hour.id}")
         assert 'value="11:30"' in editing.text
         changed = grace.post(
             "courses/ml101/class-hours",
             do="change",
-            id=hour["id"],
+            id=hour.id,
             weekdays=["friday"],
             **form | {"seats": "2"},
         )
         assert changed.status_code == 303, plain(changed)
         (hour,) = pool.class_hours("ml101")
-        assert (hour["weekdays"], hour["seats"]) == (["friday"], 2)
-        assert grace.post("courses/ml101/class-hours", do="cancel", id=hour["id"]).status_code == 303
+        assert (hour.weekdays, hour.seats) == (("friday",), 2)
+        assert grace.post("courses/ml101/class-hours", do="cancel", id=hour.id).status_code == 303
         assert pool.class_hours("ml101") == []
 
 
@@ -321,10 +321,10 @@ def test_a_students_own_rules_that_the_form_does_not_show_stay(visit, controller
         form = {"user": "ada", "override.max_leases": "1", "override.sizes": "0.02 V100, 0.05 V100"}
         answer = grace.post("courses/ml101", do="override", action="set", **form)
         assert answer.status_code == 303
-        own = pool.account("ml101")["taught_rules"]["overrides"]["ada"]
+        own = pool.account("ml101").taught_rules["overrides"]["ada"]
         assert own == {**kept, "sizes": ["0.02 V100", "0.05 V100"], "max_leases": 1}
         grace.post("courses/ml101", do="override", action="set", user="ada", **{"override.max_leases": ""})
-        assert pool.account("ml101")["taught_rules"]["overrides"]["ada"] == {
+        assert pool.account("ml101").taught_rules["overrides"]["ada"] == {
             name: value for name, value in own.items() if name != "max_leases"
         }
         pool.set_course_rules("ml101", {})
@@ -335,7 +335,7 @@ def test_a_rule_of_another_gpu_class_than_the_pool_has_now_stays(visit, controll
         pool.set_course_rules("ml101", {"max_size": {"": 500, "A100": 200}})
         sizes = {"max_size.V100": "0.1"}
         assert visit("grace").post("courses/ml101", do="rules", **sizes).status_code == 303
-        assert pool.account("ml101")["taught_rules"]["max_size"] == {"": 500, "A100": 200, "V100": 100}
+        assert pool.account("ml101").taught_rules["max_size"] == {"": 500, "A100": 200, "V100": 100}
         pool.set_course_rules("ml101", {})
 
 

@@ -127,7 +127,7 @@ def busy(controller, gpu):
             last_date=in_days(100), except_dates=[in_days(50)],
         )  # fmt: skip
         yield held, waits
-        grace.cancel_class_hour(hour["id"])
+        grace.cancel_class_hour(hour.id)
         for pool, lease in ((ada, held), (eve, fills), (eve, waits)):
             pool.release(lease.id, lease.holder)
         root.set_standing("gpu1", "open")

@@ -6,13 +6,16 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from msgspec.structs import replace
 
 from gpu_kernels.hub_config.pages.views import calendar, changes, plots, servers, students
 from gpu_kernels.hub_config.pages.views.plots import Point
 from gpu_kernels.pool import ledger
 from gpu_kernels.pool.ledger.state.states import State
 from gpu_kernels.resources.base import reader
+from gpu_kernels.resources.class_hours import ClassHour
 from gpu_kernels.resources.leases import Lease
+from gpu_kernels.resources.pool import Pool, PoolGpu
 
 pytestmark = pytest.mark.quick
 
@@ -21,11 +24,14 @@ MONDAY = date(2026, 3, 23)
 
 
 def class_hour(**fields):
-    return {
+    whole = {
         "id": "1", "course": "ml101", "size": "0.02 V100", "seats": 30, "weekdays": ["monday", "thursday"],
         "start": "10:00", "minutes": 90, "time_zone": "Europe/Berlin", "first_date": "2026-01-01",
-        "last_date": "2026-12-31", "except_dates": [], "state": "confirmed", "meetings": [], **fields,
+        "last_date": "2026-12-31", "except_dates": [], "state": "confirmed", "meetings": [],
+        "lead_minutes": 10, "late_minutes": 15, "created_by": "grace",
+        "created_at": "2026-01-01T00:00:00+00:00", **fields,
     }  # fmt: skip
+    return reader(ClassHour)(whole)
 
 
 def met(week):
@@ -125,16 +131,18 @@ def lease(user, course="ml101", share=100, state="active", **fields):
     return reader(Lease)(whole)
 
 
-GPU = {
-    "agent": "gpu1", "index": 0, "uuid": "GPU-1", "gpu_class": "V100", "name": "V100", "available": True,
-    "used_thousandths": 500, "used_mib": 500, "allocatable_mib": 1000,
-}  # fmt: skip
+GPU = PoolGpu(
+    agent="gpu1", index=0, uuid="GPU-1", gpu_class="V100", device="software", name="V100", available=True,
+    used_thousandths=500, used_mib=500, total_mib=1000, allocatable_mib=1000,
+)  # fmt: skip
+
+
+def pool(*gpus):
+    return Pool((), gpus, 0)
 
 
 def test_a_gpu_is_cut_into_slices_by_course_with_what_nobody_accounts_for_at_the_end():
-    bar = servers.gpus({"gpus": [GPU]}, [lease("bob", "b"), lease("ada", "a", 200), lease("cyd", "a", 100)])[
-        0
-    ]
+    bar = servers.gpus(pool(GPU), [lease("bob", "b"), lease("ada", "a", 200), lease("cyd", "a", 100)])[0]
     assert [(piece.course, piece.user, piece.begin, piece.length) for piece in bar.pieces] == [
         ("a", "ada", 0, 200),
         ("a", "cyd", 200, 100),
@@ -147,7 +155,7 @@ def test_a_gpu_is_cut_into_slices_by_course_with_what_nobody_accounts_for_at_the
 
 def test_a_courses_name_stands_on_its_slices_where_there_is_room():
     others = [lease(f"user{number}", "ml101", 30) for number in range(5)]
-    bar = servers.gpus({"gpus": [GPU]}, [*others, lease("ada", "a", 40), lease("bob", "vision", 100)])[0]
+    bar = servers.gpus(pool(GPU), [*others, lease("ada", "a", 40), lease("bob", "vision", 100)])[0]
     assert [(name.course, name.begin) for name in bar.names] == [("ml101", 40)]
 
 
@@ -161,15 +169,15 @@ def test_no_two_courses_of_a_picture_share_a_colour_while_there_are_enough():
 
 
 def test_a_picture_of_some_gpus_has_the_colours_of_the_whole():
-    pool = {"gpus": [GPU, {**GPU, "uuid": "GPU-2", "agent": "gpu2"}]}
+    both = pool(GPU, replace(GPU, uuid="GPU-2", agent="gpu2"))
     leases = [lease(f"user{number}", f"course{number}", 40) for number in range(8)]
-    whole = servers.legend(servers.gpus(pool, leases))
-    assert servers.legend(servers.gpus({"gpus": [GPU]}, leases)) == whole
+    whole = servers.legend(servers.gpus(both, leases))
+    assert servers.legend(servers.gpus(pool(GPU), leases)) == whole
     assert len({entry.colour for entry in whole}) == 8
 
 
 def test_slices_that_are_more_than_a_gpu_end_at_its_end():
-    bar = servers.gpus({"gpus": [GPU]}, [lease("a", share=700), lease("b", share=700)])[0]
+    bar = servers.gpus(pool(GPU), [lease("a", share=700), lease("b", share=700)])[0]
     assert sum(piece.length for piece in bar.pieces) == 1000
 
 

@@ -228,8 +228,7 @@ class Rig:
         self.sweep()
 
     def used(self) -> list[tuple[int, int]]:
-        pool = self.read(pool_views.pool)
-        return [(gpu["used_mib"], gpu["used_thousandths"]) for gpu in pool["gpus"]]
+        return [(gpu.used_mib, gpu.used_thousandths) for gpu in self.read(pool_views.gpus)]
 
     def rows(self, kind: type[R]) -> list[R]:
         """What the database has of a table."""

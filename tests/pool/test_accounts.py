@@ -14,6 +14,7 @@ from gpu_kernels.pool.ledger.queries import account_views
 from gpu_kernels.pool.ledger.state.indexes import entitlements
 from gpu_kernels.pool.ledger.state.rows import Account, Quota
 from gpu_kernels.pool.policy.quota import Limits
+from gpu_kernels.resources.accounts import WithoutEffect
 from gpu_kernels.vocabulary.rules import GPU_HOUR, read_rules
 from tests.pool.rig import MemoryRig, Rig
 
@@ -236,12 +237,12 @@ def test_rules_are_read_once_and_not_when_others_change(uni: Rig, monkeypatch: p
 
 def test_what_stands_above_may_leave_what_was_taught_without_effect_which_is_told(uni: Rig) -> None:
     teach(uni, {"max_leases": 4, "idle": 60, "overrides": {"ada": {"max_leases": 5}}})
-    said = uni.read(lambda tx: account_views.account(tx, "ml101"))["taught_without_effect"]
-    assert said == {"rules": [], "users": []}
+    said = uni.read(lambda tx: account_views.account(tx, "ml101")).taught_without_effect
+    assert said == WithoutEffect((), ())
     uni.write(lambda tx: accounts.set_rules(tx, "ml101", {"max_leases": 2}, actor="root"))
     told = uni.read(lambda tx: account_views.account(tx, "ml101"))
-    assert told["taught_without_effect"] == {"rules": ["max_leases"], "users": ["ada"]}
-    assert (told["rules_in_force"]["max_leases"], told["rules_in_force"]["idle"]) == (2, 60)
+    assert told.taught_without_effect == WithoutEffect(("max_leases",), ("ada",))
+    assert (told.rules_in_force["max_leases"], told.rules_in_force["idle"]) == (2, 60)
 
 
 def test_a_refusal_names_the_users_who_would_get_too_much(uni: Rig) -> None:

@@ -54,7 +54,7 @@ def test_a_token_is_good_for_the_very_name_alone(controller: ThreadedController,
 
 def test_a_servers_token_has_no_other_right(controller: ThreadedController) -> None:
     server = made(controller, "gpu1")
-    assert server.pool()["gpus"] == []
+    assert server.pool().gpus == ()
     for attempt in (server.agents, server.agent_tokens, server.list, server.audit, server.read_groups):
         with pytest.raises(Forbidden):
             attempt()

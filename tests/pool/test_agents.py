@@ -60,7 +60,7 @@ def test_a_silent_agent_keeps_its_leases_and_gets_no_new_ones(rig: Rig) -> None:
     assert rig.state(lease) == "reserved"
     with pytest.raises(PoolFull, match="No GPU server with V100 answers"):
         rig.reserve("b.ipynb")
-    assert not rig.read(pool_views.pool)["gpus"][0]["available"]
+    assert not rig.read(pool_views.gpus)[0].available
     rig.report(done=0)
     assert rig.reserve("b.ipynb")["state"] == "reserved"
 
@@ -81,7 +81,7 @@ def test_a_gpu_that_is_gone_takes_its_leases_with_it(rig: Rig) -> None:
     assert (rig.state(lease), rig.lease(lease)["reason"]) == ("quarantined", GPU_GONE)
     rig.report("two")
     assert rig.state(lease) == "freed"
-    assert len(rig.read(pool_views.pool)["gpus"]) == 2
+    assert len(rig.read(pool_views.gpus)) == 2
 
 
 def test_a_gpu_that_was_withdrawn_is_no_others_before_it_is_free(rig: Rig) -> None:
@@ -99,23 +99,23 @@ def test_a_gpu_that_was_withdrawn_is_no_others_before_it_is_free(rig: Rig) -> No
 def test_a_gpu_that_shrinks_while_in_use_stays_counted_and_shrinks_when_it_is_free(rig: Rig) -> None:
     lease = rig.reserve(size="0.9 V100", groups=["cv202"])
     rig.agent(mib=16384)
-    gpu = rig.read(pool_views.pool)["gpus"][0]
-    assert gpu["allocatable_mib"] == gpu["used_mib"] == lease["slices"][0]["mib"]
+    gpu = rig.read(pool_views.gpus)[0]
+    assert gpu.allocatable_mib == gpu.used_mib == lease["slices"][0]["mib"]
     with pytest.raises(PoolFull):
         rig.reserve("b.ipynb", "0.02 V100")
     rig.release(lease)
     rig.report()
-    assert rig.read(pool_views.pool)["gpus"][0]["allocatable_mib"] == 16384
+    assert rig.read(pool_views.gpus)[0].allocatable_mib == 16384
 
 
 def test_a_gpu_that_changes_its_class_while_in_use_changes_when_it_is_free(rig: Rig) -> None:
     lease = rig.reserve()
     rig.agent(gpu_class="A100")
     assert rig.state(lease) == "quarantined"
-    assert rig.read(pool_views.pool)["gpus"][0]["gpu_class"] == "V100"
+    assert rig.read(pool_views.gpus)[0].gpu_class == "V100"
     rig.report()
-    gpu = rig.read(pool_views.pool)["gpus"][0]
-    assert (gpu["gpu_class"], gpu["available"]) == ("A100", True)
+    gpu = rig.read(pool_views.gpus)[0]
+    assert (gpu.gpu_class, gpu.available) == ("A100", True)
 
 
 def test_an_inventory_of_another_epoch_activates_nothing(rig: Rig) -> None:

@@ -28,6 +28,7 @@ from gpu_kernels.errors import (
     UnknownLease,
 )
 from gpu_kernels.pool.service.desk import Desk
+from gpu_kernels.resources.pool import PoolClass
 from tests.pool.controller import ADDRESS, Agent, ThreadedController, error_of, reserve, token, until
 
 
@@ -292,23 +293,14 @@ class TestPoolAndCourses:
     ) -> None:
         reserve(ada)
         pool = ada.pool()
-        assert pool["classes"] == [
-            {
-                "gpu_class": "V100",
-                "gpus": 1,
-                "available": 1,
-                "allocatable_mib": 32768,
-                "used_thousandths": 20,
-                "sizes": ["0.02 V100", "0.1 V100", "1 V100"],
-            }
-        ]
-        gpu = pool["gpus"][0]
-        assert (gpu["total_mib"], gpu["allocatable_mib"], gpu["used_mib"]) == (33000, 32768, 655)
+        assert pool.classes == (PoolClass("V100", 1, 1, 32768, 20, ("0.02 V100", "0.1 V100", "1 V100")),)
+        gpu = pool.gpus[0]
+        assert (gpu.total_mib, gpu.allocatable_mib, gpu.used_mib) == (33000, 32768, 655)
         assert "ada" not in str(pool)
 
     def test_who_sees_which_courses(self, controller: ThreadedController, ada: PoolClient) -> None:
         def names(user: str) -> list[tuple[str, bool]]:
-            return [(c["name"], c["instructor"]) for c in controller.client(user).courses()]
+            return [(c.name, c.instructor) for c in controller.client(user).courses()]
 
         assert names("ada") == [("ml101", False)]
         assert names("grace") == [("ml101", True)]
@@ -321,8 +313,8 @@ class TestPoolAndCourses:
         self, controller: ThreadedController, ada: PoolClient, who: str
     ) -> None:
         changed = controller.client(who).set_limit("ml101", {"V100": 40})
-        assert changed["limit"] == {"V100": {"thousandths": 40}}
-        assert ada.course("ml101")["limit"] == {"V100": {"thousandths": 40}}
+        assert changed.limits == {"V100": 40}
+        assert ada.course("ml101").limits == {"V100": 40}
 
     def test_others_set_no_limit(self, controller: ThreadedController, ada: PoolClient) -> None:
         with pytest.raises(Forbidden, match="its instructors may"):
@@ -334,10 +326,7 @@ class TestPoolAndCourses:
 
     def test_an_admin_makes_a_course_by_giving_it_a_limit(self, controller: ThreadedController) -> None:
         controller.client("root").set_limit("nlp303", {"V100": 20, "A100": 0})
-        assert controller.client("root").course("nlp303")["limit"] == {
-            "A100": {"thousandths": 0},
-            "V100": {"thousandths": 20},
-        }
+        assert controller.client("root").course("nlp303").limits == {"A100": 0, "V100": 20}
 
     @pytest.mark.parametrize(
         ("limit", "text"),

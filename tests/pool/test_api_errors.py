@@ -170,7 +170,7 @@ def test_a_query_where_none_is_known_is_refused(controller: ThreadedController) 
 def test_a_fault_has_a_name_that_stands_in_the_log(
     controller: ThreadedController, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(tx: object) -> None:
+    def broken(tx: object, sizes: object) -> None:
         raise ZeroDivisionError("secret of the house")
 
     monkeypatch.setattr("gpu_kernels.pool.ledger.queries.pool_views.pool", broken)
@@ -187,7 +187,7 @@ def test_in_tests_an_answer_unlike_its_schema_is_a_fault(
     controller: ThreadedController, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = {"gpus": [], "queued": "many"}
-    monkeypatch.setattr("gpu_kernels.pool.ledger.queries.pool_views.pool", lambda tx: broken)
+    monkeypatch.setattr("gpu_kernels.pool.ledger.queries.pool_views.pool", lambda tx, sizes: broken)
     headers = {"Authorization": f"token {token('ada')}"}
     assert httpx.get(f"{controller.url}/api/v1/pool", headers=headers).status_code == 500
     assert "Pool.get answers 200 otherwise than its schema says" in caplog.text

@@ -127,8 +127,8 @@ def test_a_job_that_tears_an_index_harms_no_other() -> None:
 
 def test_readers_see_what_the_batch_has_committed() -> None:
     rig, _ = rig_on(Faulty)
-    batch = rig.ledger.run([Job(pool_views.pool, reads=True), reserving(rig, "a.ipynb")])
-    assert batch.outcomes[0].get()["gpus"][0]["used_thousandths"] == 20
+    batch = rig.ledger.run([Job(pool_views.gpus, reads=True), reserving(rig, "a.ipynb")])
+    assert batch.outcomes[0].get()[0].used_thousandths == 20
 
 
 def test_a_reader_that_changes_something_is_undone() -> None:
@@ -177,9 +177,9 @@ def test_rows_that_the_store_does_not_take_undo_only_their_own_job() -> None:
 def test_readers_are_answered_while_nothing_can_be_written() -> None:
     rig, store = rig_on(NoLock)
     store.on = True
-    batch = rig.ledger.run([reserving(rig, "a.ipynb"), Job(pool_views.pool, reads=True)])
+    batch = rig.ledger.run([reserving(rig, "a.ipynb"), Job(pool_views.gpus, reads=True)])
     assert type(batch.outcomes[0].error) is LedgerUnavailable
-    assert batch.outcomes[1].get()["gpus"][0]["used_thousandths"] == 0
+    assert batch.outcomes[1].get()[0].used_thousandths == 0
 
 
 def test_nobody_loses_a_lease_because_renewals_could_not_be_written() -> None:
@@ -206,7 +206,7 @@ def test_a_controller_whose_term_is_over_decides_and_tells_nothing_any_more() ->
         with pytest.raises(Deposed):
             old.write(lambda tx: release.release(tx, "ada", lease["id"], "kernel-1"))
         with pytest.raises(Deposed):
-            old.read(pool_views.pool)
+            old.read(pool_views.gpus)
     assert rig.state(lease) == "reserved"
 
 

@@ -53,27 +53,27 @@ def test_from_the_reservation_to_the_seat(
     controller: ThreadedController, agent: Agent, grace: PoolClient
 ) -> None:
     made = grace.add_class_hour(**wish(start_in=0))
-    assert (made["state"], made["created_by"]) == ("confirmed", "grace")
-    assert [meeting["planned"] for meeting in made["meetings"]] == [30] * 7
+    assert (made.state, made.created_by) == ("confirmed", "grace")
+    assert [meeting.planned for meeting in made.meetings] == [30] * 7
     ada = controller.client("ada")
     lease = reserve(ada)
-    assert lease.class_hour == made["id"]
+    assert lease.class_hour == made.id
     others = [reserve(ada, path=f"{n}.ipynb") for n in range(5)]  # these are the course's own
     assert {other.class_hour for other in others} == {None}
     with pytest.raises(CourseLimit):
         reserve(ada, path="one-more.ipynb")
-    assert reserve(controller.client("bob")).class_hour == made["id"]
+    assert reserve(controller.client("bob")).class_hour == made.id
     [told] = ada.class_hours()
-    assert told["meetings"][0]["taken"] == 2
-    assert len(told["meetings"]) == 3
+    assert told.meetings[0].taken == 2
+    assert len(told.meetings) == 3
     ada.release(lease.id, lease.holder)
     agent.carry_out()
-    assert grace.class_hour(made["id"])["meetings"][0]["taken"] == 1
-    cancelled = grace.cancel_class_hour(made["id"])
-    assert (cancelled["state"], cancelled["meetings"]) == ("cancelled", [])
-    assert grace.cancel_class_hour(made["id"])["state"] == "cancelled"
+    assert grace.class_hour(made.id).meetings[0].taken == 1
+    cancelled = grace.cancel_class_hour(made.id)
+    assert (cancelled.state, cancelled.meetings) == ("cancelled", ())
+    assert grace.cancel_class_hour(made.id).state == "cancelled"
     assert ada.class_hours() == []
-    assert [told["id"] for told in ada.class_hours(past=True)] == [made["id"]]
+    assert [told.id for told in ada.class_hours(past=True)] == [made.id]
 
 
 def test_a_lease_that_crosses_a_class_is_told_so(controller: ThreadedController, grace: PoolClient) -> None:
@@ -103,39 +103,39 @@ def test_a_class_that_the_pool_has_not_is_no_question_of_the_time(grace: PoolCli
 
 def test_changing_one(grace: PoolClient) -> None:
     made = grace.add_class_hour(**wish())
-    day = made["meetings"][1]["date"]
-    changed = grace.change_class_hour(made["id"], seats=10, except_dates=[day])
-    assert (changed["seats"], changed["except_dates"]) == (10, [day])
-    assert day not in [meeting["date"] for meeting in changed["meetings"]]
+    day = made.meetings[1].date
+    changed = grace.change_class_hour(made.id, seats=10, except_dates=[day])
+    assert (changed.seats, changed.except_dates) == (10, (day,))
+    assert day not in [meeting.date for meeting in changed.meetings]
     with pytest.raises(ClassHourFull):
-        grace.change_class_hour(made["id"], seats=100)
-    assert grace.class_hour(made["id"])["seats"] == 10
+        grace.change_class_hour(made.id, seats=100)
+    assert grace.class_hour(made.id).seats == 10
 
 
 def test_who_may_see_and_change_them(controller: ThreadedController, grace: PoolClient) -> None:
     made = grace.add_class_hour(**wish())
     ada, eve, root, dean = (controller.client(name) for name in ("ada", "eve", "root", "dean"))
-    assert [told["id"] for told in ada.class_hours("ml101")] == [made["id"]]
+    assert [told.id for told in ada.class_hours("ml101")] == [made.id]
     assert eve.class_hours() == []
     with pytest.raises(NotAMember):
         eve.class_hours("ml101")
     with pytest.raises(UnknownClassHour):
-        eve.class_hour(made["id"])
+        eve.class_hour(made.id)
     with pytest.raises(UnknownClassHour):
-        eve.cancel_class_hour(made["id"])
+        eve.cancel_class_hour(made.id)
     with pytest.raises(UnknownClassHour):
         root.class_hour("nothing")
     with pytest.raises(NotAMember):
         eve.add_class_hour(**wish())
     for refused in (
         lambda: ada.add_class_hour(**wish()),
-        lambda: ada.change_class_hour(made["id"], seats=1),
-        lambda: ada.cancel_class_hour(made["id"]),
+        lambda: ada.change_class_hour(made.id, seats=1),
+        lambda: ada.cancel_class_hour(made.id),
     ):
         with pytest.raises(Forbidden, match="its instructors may"):
             refused()
-    assert dean.change_class_hour(made["id"], seats=20)["seats"] == 20
-    assert root.cancel_class_hour(made["id"])["state"] == "cancelled"
+    assert dean.change_class_hour(made.id, seats=20).seats == 20
+    assert root.cancel_class_hour(made.id).state == "cancelled"
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_what_cannot_be_read_is_refused(
 
 
 def test_pages(controller: ThreadedController, grace: PoolClient) -> None:
-    made = {grace.add_class_hour(**wish(seats=1))["id"] for _ in range(3)}
+    made = {grace.add_class_hour(**wish(seats=1)).id for _ in range(3)}
     headers = {"Authorization": f"token {token('ada')}"}
     seen: list[str] = []
     url = f"{controller.url}/api/v1/courses/ml101/class-hours?limit=2"

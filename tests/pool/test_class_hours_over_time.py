@@ -333,7 +333,7 @@ def test_a_time_zone_that_is_gone_keeps_its_class_and_holds_up_nobody(school, mo
     )  # by UTC, for want of better
     assert [window.state for window in school.windows(gone)][:2] == ["open", "planned"]
     view = school.ledger.read(lambda tx: class_hour_view(tx, gone))
-    assert (view["state"], view["meetings"][0]["date"]) == ("confirmed", "2027-03-01")
+    assert (view.state, view.meetings[0].date) == ("confirmed", "2027-03-01")
     school.go_to("2027-03-01 14:00")
     assert [window.state for window in school.windows(other)][:2] == ["open", "planned"]
     school.go_to("2027-06-30 12:00", step=6 * HOUR)

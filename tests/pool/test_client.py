@@ -12,10 +12,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from msgspec.json import encode
 
 from gpu_kernels.client import AsyncPoolClient, PoolClient, Slot
 from gpu_kernels.client.calls import Request
 from gpu_kernels.errors import CourseLimit, NotActive, PoolUnavailable, Unauthenticated
+from gpu_kernels.resources.courses import Course, CourseList
 from tests.pool.controller import Agent, ThreadedController, reserve, token
 
 
@@ -78,7 +80,8 @@ def http(status: str, body: bytes, content_type: str = "application/json") -> by
     return head.encode() + b"Connection: close\r\n\r\n" + body
 
 
-COURSES = http("200 OK", b'{"courses": [{"name": "ml101"}]}')
+ML101 = Course(name="ml101", limit={}, held={}, quota={}, rules={}, budgets=(), faults=(), instructor=False)
+COURSES = http("200 OK", encode(CourseList((ML101,))))
 LOST_CONNECTION = b""
 PROXY_SAYS_AWAY = http("503 Service Unavailable", b"<html>the service is down</html>", "text/html")
 
@@ -119,10 +122,10 @@ async def test_the_async_client_has_all_calls(controller: ThreadedController, ag
         assert [seen.id for seen in await grace.list("ml101")] == [lease.id]
         assert (await grace.renew([(lease.id, lease.epoch)])).renewed
         assert (await grace.release(lease.id, "another")).in_force
-        assert (await grace.pool())["queued"] == 0
-        assert (await grace.courses())[0]["instructor"]
-        assert (await grace.set_limit("ml101", {"V100": 50}))["limit"]["V100"] == {"thousandths": 50}
-        assert (await grace.course("ml101"))["held"]["V100"] == {"thousandths": 100}
+        assert (await grace.pool()).queued == 0
+        assert (await grace.courses())[0].instructor
+        assert (await grace.set_limit("ml101", {"V100": 50})).limits == {"V100": 50}
+        assert (await grace.course("ml101")).holds == {"V100": 100}
         assert (await root.revoke(lease.id, "exam")).state == "quarantined"
         assert await grace.release_server("") == []
     async with AsyncPoolClient(controller.url, token("gpu-server")) as server:
@@ -136,8 +139,8 @@ def test_a_client_works_on_after_a_fork(controller: ThreadedController, agent: A
     client.pool()
     child = os.fork()
     if child == 0:
-        os._exit(0 if client.pool()["queued"] == 0 else 1)
-    assert client.pool()["queued"] == 0
+        os._exit(0 if client.pool().queued == 0 else 1)
+    assert client.pool().queued == 0
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
@@ -162,7 +165,7 @@ def test_a_controller_that_says_nothing_ends_the_call_in_its_time() -> None:
 @pytest.mark.parametrize("failure", [LOST_CONNECTION, PROXY_SAYS_AWAY])
 def test_a_call_that_found_nobody_is_tried_again(failure: bytes) -> None:
     with scripted(failure, failure, COURSES) as server:
-        assert PoolClient(server.url, "t").courses() == [{"name": "ml101"}]
+        assert PoolClient(server.url, "t").courses() == [ML101]
         assert len(server.asked) == 3
 
 
@@ -223,7 +226,7 @@ STANDBY = http(
 def test_a_standby_is_passed_over_and_the_active_one_remembered() -> None:
     with scripted(STANDBY) as standby, scripted(COURSES, COURSES) as active:
         client = PoolClient(f"{standby.url}, {active.url}/", "t")
-        assert client.courses() == client.courses() == [{"name": "ml101"}]
+        assert client.courses() == client.courses() == [ML101]
         assert client.url == active.url
         assert [len(server.asked) for server in (standby, active)] == [1, 2]
 
@@ -235,7 +238,7 @@ def test_a_controller_that_is_gone_is_passed_over(silent: bool) -> None:
             gone.close()
         port = gone.getsockname()[1] if silent else 9
         client = PoolClient(f"http://127.0.0.1:{port},{active.url}", "t", 4.0)  # the half of it for each
-        assert client.courses() == [{"name": "ml101"}]
+        assert client.courses() == [ML101]
 
 
 def test_the_token_goes_to_no_address_that_an_answer_names() -> None:
@@ -257,7 +260,7 @@ def test_what_must_not_be_repeated_is_sent_once_unless_it_never_left() -> None:
         assert PoolClient(first.url, "t").courses()
     with scripted(COURSES) as second:
         assert PoolClient(f"http://127.0.0.1:9,{second.url}", "t").send(once) == {
-            "courses": [{"name": "ml101"}]
+            "courses": [json.loads(encode(ML101))]
         }
 
 
@@ -276,4 +279,4 @@ def test_what_must_not_be_repeated_is_not_sent_again_after_a_proxy_lost_its_answ
 def test_a_prefix_is_kept(tmp_path: Path) -> None:
     with ThreadedController(tmp_path / "state", prefix="/services/gpu/") as controller:
         assert controller.url.endswith("/services/gpu")
-        assert controller.client("ada").pool()["gpus"] == []
+        assert controller.client("ada").pool().gpus == ()

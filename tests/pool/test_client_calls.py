@@ -15,6 +15,7 @@ from gpu_kernels.client.requests import Request
 from gpu_kernels.errors import Forbidden
 from gpu_kernels.pool.service.operations import operations_of
 from gpu_kernels.pool.service.routes import ROUTES, pattern_of
+from gpu_kernels.resources.accounts import Removed
 from tests.pool.controller import Agent, ThreadedController, reserve, token
 from tests.pool.test_reserve import GRANTED, lease_of
 
@@ -80,15 +81,15 @@ def test_admins_calls(controller: ThreadedController, agent: Agent) -> None:
     assert root.set_standing("gpu1", "draining", drain_by="2030-01-01")["standing"] == "draining"
     assert [row["leases"] for row in ada.usage()["sums"]] == [1]
     assert lease.id in ada.usage_table()
-    assert ada.why(lease.id)["state"] == "reserved"
+    assert ada.why(lease.id).state == "reserved"
     assert root.audit(kind="draining", limit=1).items[0]["subject"] == "gpu1"
     assert [event["kind"] for event in root.all_events(subject=lease.id)] == ["reserved"]
-    assert root.put_account("science", kind="faculty")["name"] == "science"
-    assert root.set_quota("science", "V100", nominal=100)["nominal"] == 100
-    assert root.set_rules("science", {})["name"] == "science"
-    assert root.remove_quota("science", "V100")["name"] == "science"
-    assert root.remove_account("science") == {"removed": "science"}
-    assert "ml101" in {account["name"] for account in root.accounts()}
+    assert root.put_account("science", kind="faculty").name == "science"
+    assert root.set_quota("science", "V100", nominal=100).nominal == 100
+    assert root.set_rules("science", {}).name == "science"
+    assert root.remove_quota("science", "V100").name == "science"
+    assert root.remove_account("science") == Removed("science")
+    assert "ml101" in {account.name for account in root.accounts()}
     assert root.state()
     assert root.declare_lost("gpu1")["leases"] == 1
     with pytest.raises(Forbidden):

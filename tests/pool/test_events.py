@@ -198,7 +198,7 @@ def test_what_is_no_lease_is_told_anew_to_its_course_too(
             minutes=60, time_zone=zone, last_date=f"{first:%Y-%m-%d}",
         )  # fmt: skip
         seen = stream.next()
-    assert (seen.data["kind"], seen.data["subject"]) == ("class_hour_made", made["id"])
+    assert (seen.data["kind"], seen.data["subject"]) == ("class_hour_made", made.id)
     controller.app.service.desk.feed._ring.clear()
     with following(controller, "grace", "course:ml101", after=seen.id - 1) as stream:
         assert stream.next().data == seen.data
@@ -285,7 +285,7 @@ def test_a_reader_that_takes_nothing_holds_nobody_up_and_is_given_up(
         controller._loop.call_soon_threadsafe(service.bells.ring, [events.EVENTS])
         assert reserve(controller.client("ada")).in_force
         until(lambda: controller.long_polls() == 0, "the deaf one is given up")
-        assert controller.client("ada").pool()["queued"] == 0
+        assert controller.client("ada").pool().queued == 0
 
 
 def test_a_number_that_json_does_not_have_is_null_as_in_all_answers() -> None:

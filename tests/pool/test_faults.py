@@ -265,5 +265,5 @@ def test_another_programs_lock_on_the_database_holds_up_no_reader(tmp_path: Path
         closing(sqlite3.connect(tmp_path / "state" / "ledger.sqlite", isolation_level=None)) as other,
     ):
         other.execute("BEGIN IMMEDIATE")
-        assert controller.client("ada").pool()["queued"] == 0
+        assert controller.client("ada").pool().queued == 0
         other.execute("ROLLBACK")

@@ -155,8 +155,8 @@ def test_a_bad_text_is_a_fault_of_its_property_and_the_last_good_one_stays(hub: 
     quota = hub.quota("ml101-grading")
     assert quota is not None
     assert quota.hard_limit == 500
-    told = hub.rig.read(lambda tx: account_views.of_course(tx, "ml101", "iris", teaches=True))
-    assert [fault["name"] for fault in told["faults"]] == ["gpu_grading", "gpu_grading_hours_per_week"]
+    told = hub.rig.read(lambda tx: account_views.course(tx, "ml101", "iris", teaches=True))
+    assert [fault.name for fault in told.faults] == ["gpu_grading", "gpu_grading_hours_per_week"]
 
 
 def test_a_faculty_has_no_grading_account(hub: Hub) -> None:

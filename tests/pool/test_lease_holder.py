@@ -16,6 +16,7 @@ from gpu_kernels.client.lease_holder import LeaseHolder, State
 from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.client.requests import Pause, Script
 from gpu_kernels.errors import GPUKernelsError, PoolError, PoolFull, PoolUnavailable
+from gpu_kernels.resources.leases import Why
 
 TTL = 60.0
 STEPS = ("grant", "refuse", "away", "lose the answer", "pass", "expire", "revoke", "sleep", "grant late")
@@ -73,7 +74,7 @@ class Controller:
             return self._renew(request.body)
         lease_id = request.path.split("/")[2]
         if request.path.endswith("/why"):
-            return {"text": "others hold it"}
+            return Why(id=lease_id, state="queued", text="others hold it", position=1, waiting=1)
         if request.path.endswith("/release"):
             self._end("released", lease_id)
         return self.leases[lease_id]

@@ -19,7 +19,7 @@ from gpu_kernels.pool.ledger.commands import release, termination
 from gpu_kernels.pool.ledger.commands.outage import SPREAD
 from gpu_kernels.pool.ledger.commands.sweep import sweep
 from gpu_kernels.pool.ledger.commands.transitions import move
-from gpu_kernels.pool.ledger.queries import pool_views
+from gpu_kernels.pool.ledger.queries import account_views
 from gpu_kernels.pool.ledger.state.rows import Lease, Slice
 from gpu_kernels.pool.ledger.state.states import FINAL, TABLE, IllegalTransition, State, Who
 from gpu_kernels.resources.leases import Lost
@@ -143,8 +143,8 @@ class TestCourses:
     def test_configured_courses_are_taken_at_the_first_start_only(self, rig: Rig) -> None:
         rig.set_limit("ml101", {"V100": 500})
         rig.restart()
-        view = rig.read(lambda tx: pool_views.course(tx, "ml101"))
-        assert view["limit"] == {"V100": {"thousandths": 500}}
+        view = rig.read(lambda tx: account_views.course(tx, "ml101", "ada", teaches=False))
+        assert view.limits == {"V100": 500}
 
     def test_a_lowered_limit_takes_nothing_away_and_lets_nothing_new_in(self, rig: Rig) -> None:
         lease = rig.reserve()

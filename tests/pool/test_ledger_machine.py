@@ -6,13 +6,13 @@ import shutil
 from collections import defaultdict
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from gpu_kernels.errors import CourseLimit, KeyReused, PoolError, PoolFull
+from gpu_kernels.pool.ledger.queries import pool_views
 from gpu_kernels.pool.ledger.state.states import FINAL, HOLDING, IN_FORCE
 from tests.pool.rig import TTL, Lease, Rig
 
@@ -92,10 +92,10 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         number = float(size.split()[0])
         free = [
-            gpu["available"]
-            and gpu["used_thousandths"] + min(number, 1) * 1000 <= 1000
-            and gpu["used_mib"] + int(gpu["allocatable_mib"] * min(number, 1)) <= gpu["allocatable_mib"]
-            for gpu in self.rig.ledger.read(_pool)["gpus"]
+            gpu.available
+            and gpu.used_thousandths + min(number, 1) * 1000 <= 1000
+            and gpu.used_mib + int(gpu.allocatable_mib * min(number, 1)) <= gpu.allocatable_mib
+            for gpu in self.rig.ledger.read(pool_views.gpus)
         ]
         assert not any(free) if number <= 1 else not all(free[:2])
 
@@ -165,10 +165,10 @@ class LedgerMachine(RuleBasedStateMachine):
             for part in lease["slices"]:
                 sums[part["gpu"]][0] += part["mib"]
                 sums[part["gpu"]][1] += part["thousandths"]
-        for gpu in self.rig.ledger.read(_pool)["gpus"]:
-            assert [gpu["used_mib"], gpu["used_thousandths"]] == sums[gpu["uuid"]]
-            assert gpu["used_mib"] <= gpu["allocatable_mib"]
-            assert gpu["used_thousandths"] <= 1000
+        for gpu in self.rig.ledger.read(pool_views.gpus):
+            assert [gpu.used_mib, gpu.used_thousandths] == sums[gpu.uuid]
+            assert gpu.used_mib <= gpu.allocatable_mib
+            assert gpu.used_thousandths <= 1000
         assert self.rig.mismatch() == 0
 
     @invariant()
@@ -210,12 +210,6 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         told = {target.id for name in ("gpu1", "gpu2") for target in self.rig.target(name)[1]}
         assert told == {lease["id"] for lease in self.all(*IN_FORCE)}
-
-
-def _pool(tx: Any) -> dict[str, Any]:
-    from gpu_kernels.pool.ledger.queries import pool_views
-
-    return pool_views.pool(tx)
 
 
 def _identity(lease: Lease) -> tuple[object, ...]:

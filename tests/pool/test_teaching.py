@@ -49,12 +49,12 @@ class TestRules:
         with pytest.raises(SizeLimit, match=r"0\.1 V100 is not on offer in ml101, which has 0\.02"):
             reserve(ada, size="0.1 V100")
         reserve(ada, size="1/20 V100")
-        assert ada.course("ml101")["rules"]["sizes"] == ["0.02 V100", "0.05 V100"]
+        assert ada.course("ml101").rules["sizes"] == ["0.02 V100", "0.05 V100"]
 
     def test_an_override_is_one_students_and_nobody_else_sees_it(self, grace: Api, ada: PoolClient) -> None:
         own = {"ada": {"max_leases": 2, "until": "2999-01-01T00:00Z"}}
         grace.put("/courses/ml101/rules", {"max_leases": 1, "overrides": own})
-        assert ada.course("ml101")["rules"] == {"max_leases": 2}
+        assert ada.course("ml101").rules == {"max_leases": 2}
         assert grace.get("/courses/ml101")["rules"]["overrides"]["ada"]["max_leases"] == 2
         reserve(ada, "a.ipynb")
         reserve(ada, "b.ipynb")

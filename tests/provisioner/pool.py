@@ -120,7 +120,7 @@ class Pool:
         return [lease for lease in self.leases() if lease.in_force]
 
     def used_mib(self) -> int:
-        return sum(gpu["used_mib"] for gpu in self.student.pool()["gpus"])
+        return sum(gpu.used_mib for gpu in self.student.pool().gpus)
 
     def limit(self, thousandths: int) -> None:
         self.admin.set_limit(COURSE, {"V100": thousandths})

@@ -192,7 +192,7 @@ def test_the_installed_lab_serves_a_student_leaves_nothing_and_finds_its_state(l
                 held = pool.list(COURSE)
         again.popen.send_signal(signal.SIGTERM)
         assert again.finish() == 0, again.output
-    assert course["limit"] == {again.settings.gpu_class: {"thousandths": 77}}
+    assert course.limits == {again.settings.gpu_class: 77}
     assert [lease for lease in held if lease.in_force] == []
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gpu_kernels.errors import (
     AuthenticationUnavailable,
     Conflict,
@@ -20,6 +18,7 @@ from gpu_kernels.pool.service.base import Handler
 from gpu_kernels.pool.service.identity import ADMIN_QUOTA, READ_USAGE, Identity
 from gpu_kernels.pool.service.operations import operation
 from gpu_kernels.pool.service.schemas import accounts as schemas
+from gpu_kernels.resources import accounts as resources
 
 ABOVE = "`custom:gpu:admin:quota`; with `!group=` of an account, for what is below it"
 
@@ -61,12 +60,12 @@ def check_may_see(tx: Transaction, identity: Identity, name: str) -> None:
 class Accounts(Handler):
     """``/accounts``"""
 
-    @operation("List accounts", scope=READ_USAGE, answers={200: schemas.AccountList})
+    @operation("List accounts", scope=READ_USAGE, answers={200: resources.AccountList})
     async def get(self) -> None:
         """All, or with `!group=` those at and below that account."""
         identity = self.identity
 
-        def views(tx: Transaction) -> list[dict[str, Any]]:
+        def views(tx: Transaction) -> resources.AccountList:
             found = []
             for name in account_views.accounts(tx):
                 try:
@@ -74,9 +73,9 @@ class Accounts(Handler):
                 except Forbidden:
                     continue
                 found.append(account_views.account(tx, name))
-            return found
+            return resources.AccountList(tuple(found))
 
-        self.answer({"accounts": await self.service.desk.read(views)})
+        self.answer(await self.service.desk.read(views))
 
 
 class OneAccount(Handler):
@@ -85,14 +84,14 @@ class OneAccount(Handler):
     @operation(
         "See an account",
         who="`custom:gpu:read:usage`, also with `!group=` of it or one above; a course's instructors",
-        answers={200: schemas.Account},
+        answers={200: resources.Account},
         errors=[UnknownAccount],
     )
     async def get(self, name: str) -> None:
         """With its quotas, its rules and those in force, and what group properties of the hub say of it."""
         identity = self.identity
 
-        def view(tx: Transaction) -> dict[str, Any]:
+        def view(tx: Transaction) -> resources.Account:
             check_may_see(tx, identity, name)
             return account_views.account(tx, name)
 
@@ -102,7 +101,7 @@ class OneAccount(Handler):
         "Make or change an account",
         who=ABOVE,
         body=schemas.PutAccount,
-        answers={200: schemas.Account},
+        answers={200: resources.Account},
         errors=[InvalidRequest, Conflict],
     )
     async def put(self, name: str, *, body: schemas.PutAccount) -> None:
@@ -111,7 +110,7 @@ class OneAccount(Handler):
         """
         identity = self.identity
 
-        def change(tx: Transaction) -> dict[str, Any]:
+        def change(tx: Transaction) -> resources.Account:
             check_may_change(tx, identity, name, body.parent or tx.book.entitlements.tree.root)
             accounts.put_account(
                 tx,
@@ -127,7 +126,7 @@ class OneAccount(Handler):
         self.answer(await self.service.desk.write(change))
 
     @operation(
-        "Remove an account", who=ABOVE, answers={200: schemas.Removed}, errors=[UnknownAccount, Conflict]
+        "Remove an account", who=ABOVE, answers={200: resources.Removed}, errors=[UnknownAccount, Conflict]
     )
     async def delete(self, name: str) -> None:
         """With its quotas, once it has no accounts below it and holds nothing."""
@@ -138,7 +137,7 @@ class OneAccount(Handler):
             accounts.drop_account(tx, name, actor=identity.name)
 
         await self.service.desk.write(remove)
-        self.answer({"removed": name})
+        self.answer(resources.Removed(name))
 
 
 class AccountRules(Handler):
@@ -148,14 +147,14 @@ class AccountRules(Handler):
         "Set an account's rules",
         who=f"{ABOVE}. For a course's instructors there is `PUT /courses/NAME/rules`",
         body=schemas.Rules,
-        answers={200: schemas.Account},
+        answers={200: resources.Account},
         errors=[UnknownAccount, Conflict],
     )
     async def put(self, name: str, *, body: schemas.Rules) -> None:
         """Replaces the account's own rules."""
         identity = self.identity
 
-        def change(tx: Transaction) -> dict[str, Any]:
+        def change(tx: Transaction) -> resources.Account:
             rules = body.model_dump(exclude_unset=True)
             check_may_change(tx, identity, name)
             accounts.set_rules(tx, name, rules, actor=identity.name)
@@ -171,7 +170,7 @@ class AccountQuota(Handler):
         "Set what an account has of a GPU class",
         who=ABOVE,
         body=schemas.Limits,
-        answers={200: schemas.QuotaOf},
+        answers={200: resources.QuotaOf},
         errors=[UnknownAccount, InvalidRequest, Conflict],
     )
     async def put(self, name: str, gpu_class: str, *, body: schemas.Limits) -> None:
@@ -180,7 +179,7 @@ class AccountQuota(Handler):
         """
         identity, limits = self.identity, Limits(**body.model_dump())
 
-        def change(tx: Transaction) -> dict[str, Any]:
+        def change(tx: Transaction) -> resources.QuotaOf:
             check_may_change(tx, identity, name)
             quotas.put_quota(tx, name, gpu_class, limits, actor=identity.name)
             return account_views.quota(tx, name, gpu_class)
@@ -190,14 +189,14 @@ class AccountQuota(Handler):
     @operation(
         "Take a GPU class from an account",
         who=ABOVE,
-        answers={200: schemas.Account},
+        answers={200: resources.Account},
         errors=[UnknownAccount, Conflict],
     )
     async def delete(self, name: str, gpu_class: str) -> None:
         """From then on it has what it would have without a quota of its own."""
         identity = self.identity
 
-        def remove(tx: Transaction) -> dict[str, Any]:
+        def remove(tx: Transaction) -> resources.Account:
             check_may_change(tx, identity, name)
             quotas.drop_quota(tx, name, gpu_class, actor=identity.name)
             return account_views.account(tx, name)
@@ -211,7 +210,7 @@ class ReadGroups(Handler):
     @operation(
         "Read the hub's groups now",
         scope=ADMIN_QUOTA,
-        answers={200: schemas.GroupsRead},
+        answers={200: resources.GroupsRead},
         errors=[NotFound, AuthenticationUnavailable],
     )
     async def post(self) -> None:
@@ -219,4 +218,4 @@ class ReadGroups(Handler):
         if self.service.groups is None:
             raise NotFound("This controller reads no groups: it has no hub.")
         self.service.group_reads.take(self.identity.name)
-        self.answer({"faulty": await self.service.groups.once()})
+        self.answer(resources.GroupsRead(await self.service.groups.once()))

@@ -27,9 +27,9 @@ from gpu_kernels.pool.service.base import Handler
 from gpu_kernels.pool.service.identity import READ_USAGE
 from gpu_kernels.pool.service.operations import operation
 from gpu_kernels.pool.service.schemas import class_hours as schemas
+from gpu_kernels.resources import class_hours as resources
 from gpu_kernels.vocabulary import calendar
 
-View = dict[str, Any]
 READERS = "members and instructors of the course, and `custom:gpu:read:usage`"
 CHANGERS = "instructors of the course, and `custom:gpu:admin:quota`"
 
@@ -64,16 +64,16 @@ class ClassHourHandler(Handler):
         def visible(name: str) -> bool:
             return course in (None, name) and self.sees(name)
 
-        def look(tx: Transaction) -> list[View]:
+        def look(tx: Transaction) -> list[resources.ClassHour]:
             key = None if after is None else (str(after[0]), str(after[1]))
             return listed(tx, visible, past=query.past, after=key, limit=query.limit + 1)
 
         views = await self.service.desk.read(look)
         told = views[: query.limit]
         more = len(views) > len(told)
-        following = write_cursor((told[-1]["course"], told[-1]["id"])) if more else None
+        following = write_cursor((told[-1].course, told[-1].id)) if more else None
         self.link_next(following)
-        self.answer({"class_hours": told, "next": following})
+        self.answer(resources.ClassHourPage(tuple(told), following))
 
 
 class ClassHours(ClassHourHandler):
@@ -83,7 +83,7 @@ class ClassHours(ClassHourHandler):
         "List class hours",
         who=READERS,
         query=schemas.ClassHoursQuery,
-        answers={200: schemas.ClassHourPage},
+        answers={200: resources.ClassHourPage},
         errors=[NotAMember],
     )
     async def get(self, *, query: schemas.ClassHoursQuery) -> None:
@@ -96,7 +96,7 @@ class ClassHours(ClassHourHandler):
         "Reserve a class hour",
         who=CHANGERS,
         body=schemas.NewClassHour,
-        answers={201: schemas.ClassHour},
+        answers={201: resources.ClassHour},
         errors=[ClassHourFull, InvalidSize, NoSuchClass, NotAMember, TooMany, UnknownCourse],
     )
     async def post(self, *, body: schemas.NewClassHour) -> None:
@@ -106,7 +106,7 @@ class ClassHours(ClassHourHandler):
         self.require_teacher(body.course)
         actor = self.identity.name
 
-        def make(tx: Transaction) -> View:
+        def make(tx: Transaction) -> resources.ClassHour:
             row = bookings.create(tx, _pattern(tx, body), actor=actor)
             return class_hour_view(tx, row)
 
@@ -120,7 +120,7 @@ class ClassHoursOf(ClassHourHandler):
         "List a course's class hours",
         who=READERS,
         query=schemas.ClassHoursOfQuery,
-        answers={200: schemas.ClassHourPage},
+        answers={200: resources.ClassHourPage},
         errors=[NotAMember],
     )
     async def get(self, name: str, *, query: schemas.ClassHoursOfQuery) -> None:
@@ -133,11 +133,11 @@ class ClassHoursOf(ClassHourHandler):
 class OneClassHour(ClassHourHandler):
     """``/class-hours/ID``"""
 
-    @operation("See a class hour", who=READERS, answers={200: schemas.ClassHour}, errors=[UnknownClassHour])
+    @operation("See a class hour", who=READERS, answers={200: resources.ClassHour}, errors=[UnknownClassHour])
     async def get(self, class_hour_id: str) -> None:
         """With all of its meetings of the next half year."""
 
-        def look(tx: Transaction) -> View:
+        def look(tx: Transaction) -> resources.ClassHour:
             return class_hour_view(tx, self.visible(tx, class_hour_id))
 
         self.answer(await self.service.desk.read(look))
@@ -146,7 +146,7 @@ class OneClassHour(ClassHourHandler):
         "Change a class hour",
         who=CHANGERS,
         body=schemas.ChangedClassHour,
-        answers={200: schemas.ClassHour},
+        answers={200: resources.ClassHour},
         errors=[ClassHourFull, Conflict, InvalidSize, NoSuchClass, UnknownClassHour],
     )
     async def patch(self, class_hour_id: str, *, body: schemas.ChangedClassHour) -> None:
@@ -156,14 +156,14 @@ class OneClassHour(ClassHourHandler):
         fields = _fields(body.model_dump(exclude_none=True))
         actor = self.identity.name
 
-        def change(tx: Transaction) -> View:
+        def change(tx: Transaction) -> resources.ClassHour:
             self.require_teacher(self.visible(tx, class_hour_id).course)
             return class_hour_view(tx, bookings.change(tx, class_hour_id, fields, actor=actor))
 
         self.answer(await self.service.desk.write(change))
 
     @operation(
-        "Cancel a class hour", who=CHANGERS, answers={200: schemas.ClassHour}, errors=[UnknownClassHour]
+        "Cancel a class hour", who=CHANGERS, answers={200: resources.ClassHour}, errors=[UnknownClassHour]
     )
     async def delete(self, class_hour_id: str) -> None:
         """All of its seats flow back; who sits on one keeps it as an ordinary lease. Repeating it is
@@ -171,7 +171,7 @@ class OneClassHour(ClassHourHandler):
         """
         actor = self.identity.name
 
-        def cancel(tx: Transaction) -> View:
+        def cancel(tx: Transaction) -> resources.ClassHour:
             self.require_teacher(self.visible(tx, class_hour_id).course)
             return class_hour_view(tx, bookings.cancel(tx, class_hour_id, actor=actor))
 

@@ -74,4 +74,4 @@ class Metrics:
             self._held.labels(state, gpu_class, course).set(thousandths)
         for gpu in sums.gpus:
             for field, gauge in self._gpu_gauges.items():
-                gauge.labels(gpu["agent"], gpu["uuid"], gpu["gpu_class"]).set(gpu[field])
+                gauge.labels(gpu.agent, gpu.uuid, gpu.gpu_class).set(getattr(gpu, field))

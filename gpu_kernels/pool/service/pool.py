@@ -30,6 +30,8 @@ from gpu_kernels.pool.service.base import Handler
 from gpu_kernels.pool.service.identity import ADMIN_QUOTA, AGENT, READ_USAGE, USE, Identity
 from gpu_kernels.pool.service.operations import operation
 from gpu_kernels.pool.service.schemas import pool as schemas
+from gpu_kernels.resources import courses as resources
+from gpu_kernels.resources import pool
 from gpu_kernels.units import valid_class
 
 COURSE_NAME = re.compile(r"[^\s\x00-\x1f!=/,][^\x00-\x1f!=/,]{0,199}")
@@ -38,59 +40,35 @@ COURSE_NAME = re.compile(r"[^\s\x00-\x1f!=/,][^\x00-\x1f!=/,]{0,199}")
 class Pool(Handler):
     """``/pool``"""
 
-    @operation("See the pool", who="any of the scopes", answers={200: schemas.Pool})
+    @operation("See the pool", who="any of the scopes", answers={200: pool.Pool})
     async def get(self) -> None:
         """GPU classes with the sizes on offer, and GPUs with what of them is in use. No user is named."""
         if not any(self.identity.may_somewhere(scope) for scope in (USE, READ_USAGE, AGENT)):
             self.require(USE)
-        state = await self.service.desk.read(pool_views.pool)
-        self.answer({"classes": self._classes(state["gpus"]), **state})
-
-    def _classes(self, gpus: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        by_class: dict[str, list[dict[str, Any]]] = {}
-        for gpu in gpus:
-            by_class.setdefault(gpu["gpu_class"], []).append(gpu)
-        return [
-            {
-                "gpu_class": name,
-                "gpus": len(group),
-                "available": sum(gpu["available"] for gpu in group),
-                "allocatable_mib": max(gpu["allocatable_mib"] for gpu in group),
-                "used_thousandths": sum(gpu["used_thousandths"] for gpu in group),
-                "sizes": [
-                    f"{n} {name}" for n in self.service.sizes.get(name, self.service.sizes.get("", ()))
-                ],
-            }
-            for name, group in sorted(by_class.items())
-        ]
+        sizes = self.service.sizes
+        self.answer(await self.service.desk.read(lambda tx: pool_views.pool(tx, sizes)))
 
 
-def course_view(tx: Transaction, name: str, identity: Identity) -> dict[str, Any]:
+def course_view(tx: Transaction, name: str, identity: Identity) -> resources.Course:
     """A course as this asker sees it. Raises ``UnknownCourse``."""
-    teaches = identity.teaches(name)
-    view = pool_views.course(tx, name)
-    return {
-        **view,
-        **account_views.of_course(tx, name, identity.name, teaches=teaches),
-        "instructor": teaches,
-    }
+    return account_views.course(tx, name, identity.name, teaches=identity.teaches(name))
 
 
 class Courses(Handler):
     """``/courses``"""
 
-    @operation("List courses", answers={200: schemas.CourseList})
+    @operation("List courses", answers={200: resources.CourseList})
     async def get(self) -> None:
         """One's own, or all with `custom:gpu:read:usage` without a filter."""
         identity = self.identity
         sees_all = identity.may(READ_USAGE)
 
-        def own(tx: Transaction) -> list[dict[str, Any]]:
+        def own(tx: Transaction) -> resources.CourseList:
             names = courses.CourseNames(tx.book.accounts)
             own_names = names if sees_all else courses.own_courses(tx, identity.groups)
-            return [course_view(tx, name, identity) for name in sorted(own_names)]
+            return resources.CourseList(tuple(course_view(tx, name, identity) for name in sorted(own_names)))
 
-        self.answer({"courses": await self.service.desk.read(own)})
+        self.answer(await self.service.desk.read(own))
 
 
 class OneCourse(Handler):
@@ -99,7 +77,7 @@ class OneCourse(Handler):
     @operation(
         "See a course",
         who="members and instructors of the course, and `custom:gpu:read:usage`",
-        answers={200: schemas.Course},
+        answers={200: resources.Course},
         errors=[UnknownCourse, NotAMember],
     )
     async def get(self, name: str) -> None:
@@ -114,7 +92,7 @@ class OneCourse(Handler):
         "Set a course's limit",
         who="instructors of the course, and `custom:gpu:admin:quota`; without a filter it also makes courses",
         body=schemas.Limit,
-        answers={200: schemas.Course},
+        answers={200: resources.Course},
         errors=[UnknownCourse, NotAMember, Conflict],
     )
     async def put(self, name: str, *, body: schemas.Limit) -> None:
@@ -136,7 +114,7 @@ class OneCourse(Handler):
             )
         identity = self.identity
 
-        def change(tx: Transaction) -> dict[str, Any]:
+        def change(tx: Transaction) -> resources.Course:
             tighten = not may_change(tx, identity, name)
             quotas.set_limit(tx, name, limit, actor=identity.name, create=create, tighten=tighten)
             return course_view(tx, name, identity)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gpu_kernels.errors import Forbidden, UnknownCourse
 from gpu_kernels.pool.ledger.commands import idle, instructor_rules
 from gpu_kernels.pool.ledger.queries import account_views, lease_views
@@ -15,6 +13,7 @@ from gpu_kernels.pool.service.operations import operation
 from gpu_kernels.pool.service.schemas import accounts as schemas
 from gpu_kernels.pool.service.schemas import leases
 from gpu_kernels.resources import leases as resources
+from gpu_kernels.resources.accounts import Account
 
 INSTRUCTORS = "instructors of the course, and `custom:gpu:admin:quota`, with `!group=` of it or one above"
 
@@ -35,7 +34,7 @@ class CourseRules(Handler):
         "Set what a course's instructors say of it",
         who=INSTRUCTORS,
         body=schemas.Rules,
-        answers={200: schemas.Account},
+        answers={200: Account},
         errors=[UnknownCourse],
     )
     async def put(self, name: str, *, body: schemas.Rules) -> None:
@@ -44,7 +43,7 @@ class CourseRules(Handler):
         """
         identity = self.identity
 
-        def change(tx: Transaction) -> dict[str, Any]:
+        def change(tx: Transaction) -> Account:
             check_teaches(tx, identity, name)
             instructor_rules.teach(tx, name, body.model_dump(exclude_unset=True), actor=identity.name)
             return account_views.account(tx, name)

@@ -10,7 +10,7 @@ from gpu_kernels.hub_config.pages.handlers import asking
 from gpu_kernels.hub_config.pages.handlers.forms import FieldError, FormHandler, Outcome
 from gpu_kernels.hub_config.pages.texts import noted
 from gpu_kernels.hub_config.pages.views import calendar
-from gpu_kernels.hub_config.pages.wording import WEEKDAY_NAMES
+from gpu_kernels.resources.class_hours import WEEKDAYS, ClassHour
 
 _ = noted
 
@@ -39,18 +39,18 @@ class ClassHours(FormHandler):
             hours=hours,
             week=calendar.week(hours, monday, self.lab.zone),
             today=today,
-            classes=pool["classes"],
+            classes=pool.classes,
             editing=self._editing(hours, outcome),
-            weekday_names=WEEKDAY_NAMES,
+            weekday_names=WEEKDAYS,
             zone=str(self.lab.zone),
             end_of=calendar.end_of,
-            size_example=next((size for c in pool["classes"] for size in c["sizes"]), "0.02 V100"),
+            size_example=next((size for c in pool.classes for size in c.sizes), "0.02 V100"),
         )
 
-    def _editing(self, hours: list[dict[str, Any]], outcome: Outcome) -> dict[str, Any] | None:
+    def _editing(self, hours: list[ClassHour], outcome: Outcome) -> ClassHour | None:
         """The class hour that is to be changed, by the page's address or by a form that was refused."""
         wanted = self.get_query_argument("change", "") or (outcome.typed.get("id") or [""])[0]
-        return next((hour for hour in hours if hour["id"] == wanted), None)
+        return next((hour for hour in hours if hour.id == wanted), None)
 
     async def post(self, name: str) -> None:
         await self.carry_out({"book": self._book, "change": self._change, "cancel": self._cancel})
@@ -88,10 +88,10 @@ class ClassHours(FormHandler):
         }
 
     def _weekdays(self) -> list[str]:
-        chosen = set(self.get_body_arguments("weekdays")) & set(WEEKDAY_NAMES)
+        chosen = set(self.get_body_arguments("weekdays")) & set(WEEKDAYS)
         if not chosen:
             raise FieldError("weekdays", _("Choose at least one day."))
-        return sorted(chosen, key=WEEKDAY_NAMES.index)
+        return sorted(chosen, key=WEEKDAYS.index)
 
     def _clock(self, name: str) -> str:
         text = self.needed(name, 40)

@@ -14,6 +14,7 @@ from gpu_kernels.hub_config.pages.handlers.plots import plots
 from gpu_kernels.hub_config.pages.views import own, students
 from gpu_kernels.hub_config.pages.views.plots import Picture
 from gpu_kernels.hub_config.pages.views.rule_fields import RuleFields
+from gpu_kernels.resources import courses
 from gpu_kernels.vocabulary.roles import graded_course, grading_account
 
 
@@ -38,7 +39,7 @@ class Course(CourseForms):
             self.pool.pool(),
             self.grading(name),
         )
-        rules = course["rules"]
+        rules = course.rules
         shares = own.shares(course)
         student = self.get_query_argument("student", "")[:255]
         fields = RuleFields(account, rules)
@@ -52,12 +53,12 @@ class Course(CourseForms):
             student=student,
             override=fields.override(student),
             pictures=await self.pictures(name, shares),
-            said={said["name"] for said in (account or {}).get("properties", ()) if said["value"]},
+            said={said.name for said in (account.properties if account else ()) if said.value},
             paused=rules.get("paused"),
             cut=len(leases) if leases.cut else 0,
             shares=shares,
             budgets=[budget for budget in own.budgets([course]) if budget.whose == "course"],
-            grading=None if grading is None else grading["name"],
+            grading=None if grading is None else grading.name,
             grading_shares=[] if grading is None else own.shares(grading),
             grading_budgets=[] if grading is None else own.budgets([grading]),
             students=students.students(
@@ -69,7 +70,7 @@ class Course(CourseForms):
             ),
             find=self.get_query_argument("find", "")[:100],
             used_by_class=students.used_by_class(usage["sums"]),
-            classes=pool["classes"],
+            classes=pool.classes,
             month_ago=(datetime.now(self.lab.zone) - timedelta(days=30)).date().isoformat(),
         )
 
@@ -80,7 +81,7 @@ class Course(CourseForms):
         most = {share.gpu_class: share.most for share in shares}
         return await plots(self.pool, name, most, self.lab.zone)
 
-    async def grading(self, name: str) -> asking.Answer | None:
+    async def grading(self, name: str) -> courses.Course | None:
         """The course's grading account, where there is one."""
         if graded_course(name) is not None:
             return None

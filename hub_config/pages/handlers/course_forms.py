@@ -40,7 +40,7 @@ class CourseForms(FormHandler):
             if name.startswith("limit.") and (most := self.gpus(name)) is not None
         }
         course = await self.pool.course(self.course)
-        kept = self._not_shown("limit", course["limit"])
+        kept = self._not_shown("limit", course.limits)
         await self.pool.set_limit(self.course, kept | limit)
         return "limit"
 
@@ -72,11 +72,7 @@ class CourseForms(FormHandler):
 
     def _not_shown(self, name: str, by_class: Mapping[str, Any]) -> dict[str, Any]:
         shown = self.request.body_arguments
-        return {
-            c: value["thousandths"] if isinstance(value, Mapping) else value
-            for c, value in by_class.items()
-            if f"{name}.{c}" not in shown
-        }
+        return {c: value for c, value in by_class.items() if f"{name}.{c}" not in shown}
 
     def _seconds(self, name: str, unit: int, most: int) -> int | None:
         found = self.whole(name, 1, most)
@@ -137,7 +133,7 @@ class CourseForms(FormHandler):
         return "idle_ended" if ended else "none_idle"
 
     async def _own_rules(self) -> dict[str, Any]:
-        return dict((await self.pool.account(self.course))["taught_rules"])
+        return dict((await self.pool.account(self.course)).taught_rules)
 
     async def _merge_rules(self, changed: Mapping[str, Any]) -> None:
         """Change some of what the course's instructors say; the controller takes them as a whole."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from gpu_kernels.hub_config.pages.handlers import asking
 from gpu_kernels.hub_config.pages.handlers.forms import FormHandler, Outcome
-from gpu_kernels.hub_config.pages.views import own, servers
+from gpu_kernels.hub_config.pages.views import own
 
 
 class Home(FormHandler):
@@ -27,9 +27,9 @@ class Home(FormHandler):
             leases=mine or [],
             budgets=own.budgets(courses),
             shares=[share for course in courses for share in own.shares(course)],
-            teaches=[course for course in courses if course["instructor"]],
-            member_of=[course for course in courses if not course["instructor"]],
-            classes=servers.classes(pool),
+            teaches=[course for course in courses if course.instructor],
+            member_of=[course for course in courses if not course.instructor],
+            classes=pool.classes,
         )
 
     async def post(self) -> None:

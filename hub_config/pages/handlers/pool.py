@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from gpu_kernels.errors import UnknownAgent
@@ -12,6 +13,7 @@ from gpu_kernels.hub_config.pages.handlers.plots import plots
 from gpu_kernels.hub_config.pages.texts import noted
 from gpu_kernels.hub_config.pages.views import servers
 from gpu_kernels.hub_config.pages.views.plots import Picture
+from gpu_kernels.resources.pool import PoolClass
 from gpu_kernels.units import THOUSANDTHS
 
 _ = noted
@@ -36,11 +38,10 @@ class Pool(PageHandler):
         )
         bars = servers.gpus(pool, leases)
         waiting = sorted((lease for lease in leases if lease.queued), key=lambda lease: lease.position or 0)
-        classes = servers.classes(pool)
         self.show(
             "pool.html",
-            classes=classes,
-            pictures=await self.pictures(classes),
+            classes=pool.classes,
+            pictures=await self.pictures(pool.classes),
             bars=bars,
             legend=servers.legend(bars),
             agents=agents,
@@ -58,7 +59,7 @@ class Pool(PageHandler):
             health=health,
         )
 
-    async def pictures(self, classes: list[servers.Class]) -> list[Picture]:
+    async def pictures(self, classes: Sequence[PoolClass]) -> list[Picture]:
         """The plots, where they are shown; in place of a limit, what there is."""
         if not self.shows("plots"):
             return []

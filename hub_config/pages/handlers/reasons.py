@@ -32,7 +32,7 @@ class Reasons:
         if time.monotonic() - at < KEEP_S:
             return text
         try:
-            text = str((await pool.why(lease))["text"])
+            text = (await pool.why(lease)).text
         except PoolError:
             text = ""  # it waits no longer, or the visitor has asked enough for now
         self._known[visitor, lease] = (time.monotonic(), text)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from gpu_kernels.hub_config.pages.views.servers import colour
-from gpu_kernels.hub_config.pages.wording import WEEKDAY_NAMES
+from gpu_kernels.resources.class_hours import WEEKDAYS, ClassHour
 
 WIDTH, DAY_WIDTH, LEFT, TOP, HOUR_HEIGHT = 760, 100, 56, 26, 34
 FIRST_HOUR, LAST_HOUR = 8, 18
@@ -75,10 +74,10 @@ def week_name(monday: date) -> str:
     return monday.strftime("%G-W%V")
 
 
-def week(hours: Iterable[Mapping[str, Any]], monday: date, zone: ZoneInfo) -> Week:
+def week(hours: Iterable[ClassHour], monday: date, zone: ZoneInfo) -> Week:
     """``hours``: class hours as the controller tells them; those that are cancelled are left out."""
     meetings = sorted(
-        (m for hour in hours if hour["state"] != "cancelled" for m in _meetings(hour, monday, zone)),
+        (m for hour in hours if hour.state != "cancelled" for m in _meetings(hour, monday, zone)),
         key=lambda m: (m.begins, m.course, m.id),
     )
     first = min([FIRST_HOUR, *(_hour(m.begins) for m in meetings)])
@@ -97,37 +96,37 @@ def week(hours: Iterable[Mapping[str, Any]], monday: date, zone: ZoneInfo) -> We
     )
 
 
-def end_of(hour: Mapping[str, Any] | None) -> str:
+def end_of(hour: ClassHour | None) -> str:
     """When a class hour ends, by the clock; empty where there is none."""
     if hour is None:
         return ""
-    start = time.fromisoformat(hour["start"])
-    minutes = (start.hour * 60 + start.minute + hour["minutes"]) % (24 * 60)
+    start = time.fromisoformat(hour.start)
+    minutes = (start.hour * 60 + start.minute + hour.minutes) % (24 * 60)
     return f"{minutes // 60:02d}:{minutes % 60:02d}"
 
 
-def _meetings(hour: Mapping[str, Any], monday: date, zone: ZoneInfo) -> Iterable[Meeting]:
+def _meetings(hour: ClassHour, monday: date, zone: ZoneInfo) -> Iterable[Meeting]:
     """Those of its meetings that touch the week, by the institution's clock."""
-    own_zone = ZoneInfo(hour["time_zone"])
-    wanted = {WEEKDAY_NAMES.index(name) for name in hour["weekdays"]}
-    start = time.fromisoformat(hour["start"])
+    own_zone = ZoneInfo(hour.time_zone)
+    wanted = {WEEKDAYS.index(name) for name in hour.weekdays}
+    start = time.fromisoformat(hour.start)
     # A day more on both sides: another clock, or a class past midnight, may reach into the week.
     for number in range(-2, 8):
         day = monday + timedelta(days=number)
         text = day.isoformat()
-        if day.weekday() not in wanted or text in hour["except_dates"]:
+        if day.weekday() not in wanted or text in hour.except_dates:
             continue
-        if not hour["first_date"] <= text <= hour["last_date"]:
+        if not hour.first_date <= text <= hour.last_date:
             continue
         begins = datetime.combine(day, start, own_zone)
-        ends = datetime.fromtimestamp(begins.timestamp() + hour["minutes"] * 60, zone)
+        ends = datetime.fromtimestamp(begins.timestamp() + hour.minutes * 60, zone)
         begins = begins.astimezone(zone)
         if begins.date() < monday + timedelta(days=7) and ends.date() >= monday:
             yield Meeting(
-                hour["id"],
-                hour["course"],
-                hour["size"],
-                hour["seats"],
+                hour.id,
+                hour.course,
+                hour.size,
+                hour.seats,
                 (begins.date() - monday).days,
                 begins,
                 ends,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from gpu_kernels.resources.accounts import Standing
+from gpu_kernels.resources.courses import Course
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,33 +50,27 @@ class Share:
         return "near" if self.held >= 0.8 * self.most else "ok"
 
 
-def budgets(courses: Sequence[Mapping[str, Any]]) -> list[Budget]:
+def budgets(courses: Sequence[Course]) -> list[Budget]:
     """The budgets of all courses that one is in, one's own before the courses'."""
     found = [
-        Budget(course["name"], spent["whose"], spent["rule"], spent["spent"], spent["most"], spent["until"])
+        Budget(course.name, spent.whose, spent.rule, spent.spent, spent.most, spent.until)
         for course in courses
-        for spent in course["budgets"]
+        for spent in course.budgets
     ]
     return sorted(found, key=lambda budget: (budget.course, budget.whose != "user", budget.rule))
 
 
-def shares(course: Mapping[str, Any]) -> list[Share]:
+def shares(course: Course) -> list[Share]:
     """By GPU class, what a course holds and may hold at most."""
-    limit, quota, holds = course["limit"], course["quota"], course["held"]
+    limits, quota, holds = course.limits, course.quota, course.holds
     return [
-        Share(
-            course["name"],
-            gpu_class,
-            holds.get(gpu_class, {}).get("thousandths", 0),
-            _most(limit.get(gpu_class), quota.get(gpu_class)),
-        )
-        for gpu_class in sorted({*limit, *quota, *holds})
+        Share(course.name, c, holds.get(c, 0), _most(limits.get(c), quota.get(c)))
+        for c in sorted({*limits, *quota, *holds})
     ]
 
 
-def _most(limit: Mapping[str, int] | None, standing: Mapping[str, Any] | None) -> int | None:
+def _most(own: int | None, standing: Standing | None) -> int | None:
     """A course's own limit, or what stands above it, whichever is less."""
-    own = None if limit is None else limit["thousandths"]
-    most = None if standing is None else standing["most"]
+    most = None if standing is None else standing.most
     known = [value for value in (own, most) if value is not None]
     return min(known) if known else None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_kernels.hub_config.pages.wording import gpus_text, plain_number
+from gpu_kernels.resources.accounts import Account, WithoutEffect
 
 NO_OVERRIDE: dict[str, Any] = {
     "sizes": None,
@@ -22,11 +23,11 @@ class RuleFields:
     where the visitor may not see it; ``in_force``: what holds.
     """
 
-    def __init__(self, account: Mapping[str, Any] | None, in_force: Mapping[str, Any]) -> None:
-        self.own: Mapping[str, Any] = (account or {}).get("taught_rules", {})
-        without_effect = (account or {}).get("taught_without_effect", {})
-        self._without_effect = frozenset(without_effect.get("rules", ()))
-        self._users = frozenset(without_effect.get("users", ()))
+    def __init__(self, account: Account | None, in_force: Mapping[str, Any]) -> None:
+        self.own: Mapping[str, Any] = {} if account is None else account.taught_rules
+        lost = WithoutEffect((), ()) if account is None else account.taught_without_effect
+        self._without_effect = frozenset(lost.rules)
+        self._users = frozenset(lost.users)
         self._in_force = in_force
 
     def number(self, rule: str, unit: int = 1) -> str:

@@ -7,9 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
+from gpu_kernels.resources.accounts import Account, Said
+from gpu_kernels.resources.class_hours import ClassHour
 from gpu_kernels.resources.leases import Lease, LeaseSlice
+from gpu_kernels.resources.pool import Pool, PoolGpu
 from gpu_kernels.units import THOUSANDTHS
 
 COLOURS = 8
@@ -18,17 +20,6 @@ BAR = 1000.0
 """A bar's length in the picture's own unit: a thousandth of a GPU is one."""
 LETTER, BESIDE = 22.0, 20.0
 """What a letter takes of that on the narrowest screen, and what is beside a name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Class:
-    """The GPUs of a class together."""
-
-    gpu_class: str
-    gpus: int
-    available: int
-    used: int
-    sizes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +72,6 @@ class Legend:
     leases: int
 
 
-def classes(pool: Mapping[str, Any]) -> list[Class]:
-    return [
-        Class(c["gpu_class"], c["gpus"], c["available"], c["used_thousandths"], tuple(c["sizes"]))
-        for c in pool["classes"]
-    ]
-
-
 def colour(course: str) -> int:
     """A course's own colour, on every page and after every restart."""
     return zlib.crc32(course.encode()) % COLOURS
@@ -103,7 +87,7 @@ def colours(courses: Iterable[str]) -> dict[str, int]:
     return found
 
 
-def gpus(pool: Mapping[str, Any], leases: Sequence[Lease]) -> list[Gpu]:
+def gpus(pool: Pool, leases: Sequence[Lease]) -> list[Gpu]:
     """All GPUs by server and number, with their slices by course. ``leases``: all that there are, also for a
     picture of some GPUs, so that a course has one colour in both.
     """
@@ -112,12 +96,12 @@ def gpus(pool: Mapping[str, Any], leases: Sequence[Lease]) -> list[Gpu]:
     for lease in leases:
         for part in lease.slices:
             lying[part.gpu].append((lease, part))
-    found = [_gpu(gpu, lying.get(gpu["uuid"], ()), colour_of) for gpu in pool["gpus"]]
+    found = [_gpu(gpu, lying.get(gpu.uuid, ()), colour_of) for gpu in pool.gpus]
     return sorted(found, key=lambda gpu: (gpu.server, gpu.index, gpu.uuid))
 
 
 def _gpu(
-    gpu: Mapping[str, Any],
+    gpu: PoolGpu,
     lying: Sequence[tuple[Lease, LeaseSlice]],
     colour_of: Mapping[str, int],
 ) -> Gpu:
@@ -142,19 +126,19 @@ def _gpu(
         )
         at += length
     return Gpu(
-        gpu["agent"],
-        gpu["index"],
-        gpu["uuid"],
-        gpu["gpu_class"],
-        gpu["name"],
-        gpu["available"],
-        gpu["used_thousandths"],
-        gpu["used_mib"],
-        gpu["allocatable_mib"],
+        gpu.agent,
+        gpu.index,
+        gpu.uuid,
+        gpu.gpu_class,
+        gpu.name,
+        gpu.available,
+        gpu.used_thousandths,
+        gpu.used_mib,
+        gpu.allocatable_mib,
         tuple(pieces),
         tuple(_names(pieces)),
         tuple(sorted(by_course.items())),
-        max(0, min(THOUSANDTHS, gpu["used_thousandths"]) - sum(by_course.values())),
+        max(0, min(THOUSANDTHS, gpu.used_thousandths) - sum(by_course.values())),
     )
 
 
@@ -182,24 +166,22 @@ def legend(bars: Iterable[Gpu]) -> list[Legend]:
     return sorted(found, key=lambda entry: (-entry.thousandths, entry.course))
 
 
-def conflicts(accounts: Iterable[Mapping[str, Any]]) -> list[str]:
+def conflicts(accounts: Iterable[Account]) -> list[str]:
     """What is promised and cannot be kept as it stands, in the controller's words; each once."""
-    notes = [
-        note for account in accounts for standing in account["classes"].values() for note in standing["notes"]
-    ]
-    return list(dict.fromkeys(notes))
+    standings = (standing for account in accounts for standing in account.classes.values())
+    return list(dict.fromkeys(note for standing in standings for note in standing.notes))
 
 
-def short_meetings(hours: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, str, int]]:
+def short_meetings(hours: Iterable[ClassHour]) -> list[tuple[str, str, str, int]]:
     """Meetings of class hours that lack seats: course, size, when, how many."""
     return [
-        (hour["course"], hour["size"], meeting["starts_at"], meeting["short"])
+        (hour.course, hour.size, meeting.starts_at, meeting.short)
         for hour in hours
-        for meeting in hour["meetings"]
-        if meeting["short"]
+        for meeting in hour.meetings
+        if meeting.short
     ]
 
 
-def faults(accounts: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def faults(accounts: Iterable[Account]) -> list[Said]:
     """Properties of the hub's groups that cannot be carried out."""
-    return [said for account in accounts for said in account["properties"] if said["fault"]]
+    return [said for account in accounts for said in account.properties if said.fault]

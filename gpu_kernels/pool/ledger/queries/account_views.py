@@ -1,4 +1,4 @@
-"""Accounts as the API tells them: what is in force, how they stand, what group properties say."""
+"""Accounts and courses as the API tells them: what is in force, how they stand, what group properties say."""
 
 from __future__ import annotations
 
@@ -7,29 +7,32 @@ from dataclasses import fields, replace
 from typing import Any
 
 from gpu_kernels.pool.ledger.queries.account_rows import known, said_of
+from gpu_kernels.pool.ledger.queries.courses import check_course
 from gpu_kernels.pool.ledger.state.indexes.entitlements import limits_of
 from gpu_kernels.pool.ledger.state.rows import GroupProperty
 from gpu_kernels.pool.ledger.transaction import Transaction
-from gpu_kernels.pool.policy.quota import COURSE, Limits
+from gpu_kernels.pool.policy.quota import COURSE
+from gpu_kernels.resources import accounts as resources
+from gpu_kernels.resources.courses import Course, Share
 from gpu_kernels.vocabulary.rules import GPU_HOUR, Override, Rolling, Rules, instant
 
 
-def account(tx: Transaction, name: str) -> dict[str, Any]:
+def account(tx: Transaction, name: str) -> resources.Account:
     """The account with everything that is to be known of it. Raises ``UnknownAccount``."""
     row = known(tx, name)
     entitled = tx.book.entitlements
-    return {
-        "name": name,
-        "kind": row.kind,
-        "path": list(entitled.tree.path(name)),
-        "weight": row.weight,
-        "rules": dict(row.rules),
-        "taught_rules": taught(tx, name),
-        "taught_without_effect": without_effect(tx, name),
-        "rules_in_force": rules_json(entitled.rules(name)),
-        "classes": {gpu_class: standing(tx, name, gpu_class) for gpu_class in classes(tx, name)},
-        "properties": [said(row) for row in said_of(tx, name)],
-    }
+    return resources.Account(
+        name=name,
+        kind=row.kind,
+        path=tuple(entitled.tree.path(name)),
+        weight=row.weight,
+        rules=dict(row.rules),
+        taught_rules=taught(tx, name),
+        taught_without_effect=without_effect(tx, name),
+        rules_in_force=rules_json(entitled.rules(name)),
+        classes=standings(tx, name),
+        properties=tuple(said(row) for row in said_of(tx, name)),
+    )
 
 
 def taught(tx: Transaction, name: str) -> dict[str, Any]:
@@ -38,10 +41,10 @@ def taught(tx: Transaction, name: str) -> dict[str, Any]:
     return {} if row is None else dict(row.rules)
 
 
-def without_effect(tx: Transaction, name: str) -> dict[str, Any]:
+def without_effect(tx: Transaction, name: str) -> resources.WithoutEffect:
     """What of that does not count, since what stands above is tighter by now."""
     rules, users = tx.book.entitlements.without_effect(name)
-    return {"rules": rules, "users": users}
+    return resources.WithoutEffect(tuple(rules), tuple(users))
 
 
 def accounts(tx: Transaction) -> list[str]:
@@ -60,66 +63,83 @@ def classes(tx: Transaction, name: str) -> list[str]:
     return sorted(mine | {gpu_class for gpu_class in pool if tree.use(name, gpu_class)})
 
 
-def standing(tx: Transaction, name: str, gpu_class: str) -> dict[str, Any]:
+def standings(tx: Transaction, name: str) -> dict[str, resources.Standing]:
+    """How an account stands, by GPU class."""
+    return {gpu_class: standing(tx, name, gpu_class) for gpu_class in classes(tx, name)}
+
+
+def standing(tx: Transaction, name: str, gpu_class: str) -> resources.Standing:
     """How an account stands with one class."""
     tree = tx.book.entitlements.tree
     level = tree.levels(name, gpu_class)[-1]
     limits = level.limits
-    return {
-        "own": (name, gpu_class) in tx.book.quotas,
-        **{key: getattr(limits, key) for key in Limits.__slots__},
-        "guaranteed": level.guaranteed,
-        "most": level.ceiling,
-        "use": level.use,
-        "borrowed": tree.borrowed(name, gpu_class),
-        "room": tree.room(name, gpu_class) if level.kind == COURSE else None,
-        "notes": list(tree.notes(name, gpu_class)),
-    }
+    return resources.Standing(
+        own=(name, gpu_class) in tx.book.quotas,
+        nominal=limits.nominal,
+        borrowing_limit=limits.borrowing_limit,
+        lending_limit=limits.lending_limit,
+        hard_limit=limits.hard_limit,
+        guaranteed=level.guaranteed,
+        most=level.ceiling,
+        use=level.use,
+        borrowed=tree.borrowed(name, gpu_class),
+        room=tree.room(name, gpu_class) if level.kind == COURSE else None,
+        notes=tuple(tree.notes(name, gpu_class)),
+    )
 
 
-def quota(tx: Transaction, name: str, gpu_class: str) -> dict[str, Any]:
+def quota(tx: Transaction, name: str, gpu_class: str) -> resources.QuotaOf:
     """A quota as it was put."""
     limits = limits_of(tx.book.quotas.get((name, gpu_class)))
-    own = {key: getattr(limits, key) for key in Limits.__slots__}
-    return {"account": name, "gpu_class": gpu_class, **own}
+    return resources.QuotaOf(
+        name, gpu_class, limits.nominal, limits.borrowing_limit, limits.lending_limit, limits.hard_limit
+    )
 
 
-def said(row: GroupProperty) -> dict[str, Any]:
-    return {
-        "group": row.group,
-        "name": row.name,
-        "value": row.value or None,
-        "fault": row.fault,
-        "faulty_value": row.faulty_value,
-    }
+def said(row: GroupProperty) -> resources.Said:
+    return resources.Said(row.group, row.name, row.value or None, row.fault, row.faulty_value)
 
 
-def of_course(tx: Transaction, name: str, user: str, *, teaches: bool) -> dict[str, Any]:
-    """What its members see of a course besides its limit; ``teaches``: what only its instructors do too."""
-    bad = [said(row) for row in said_of(tx, name) if row.fault is not None] if teaches else []
-    rules = tx.book.entitlements.rules(name)
+def course(tx: Transaction, name: str, user: str, *, teaches: bool) -> Course:
+    """A course as a user sees it; ``teaches``: as its instructors do. Raises ``UnknownCourse``."""
+    check_course(tx, name)
+    quotas = tx.book.quotas_of.of(name).values()
+    limit = {row.gpu_class: row.hard_limit for row in quotas if row.hard_limit is not None}
+    holdings, entitlements = tx.book.holdings, tx.book.entitlements
+    held_classes = {*holdings.settled.get(name, ()), *holdings.ending.get(name, ())}
+    held = {gpu_class: entitlements.held(name, gpu_class) for gpu_class in held_classes}
+    rules = entitlements.rules(name)
     mine = rules if teaches else replace(rules.of(user, tx.now), overrides={})
-    return {
-        "quota": {gpu_class: standing(tx, name, gpu_class) for gpu_class in classes(tx, name)},
-        "rules": rules_json(mine),
-        "budgets": budgets(tx, name, user),
-        "faults": bad,
-    }
+    faulty = [row for row in said_of(tx, name) if row.fault is not None] if teaches else []
+    return Course(
+        name=name,
+        limit=_shares(limit),
+        held=_shares({gpu_class: value for gpu_class, value in held.items() if value}),
+        quota=standings(tx, name),
+        rules=rules_json(mine),
+        budgets=budgets(tx, name, user),
+        faults=tuple(said(row) for row in faulty),
+        instructor=teaches,
+    )
 
 
-def budgets(tx: Transaction, course: str, user: str) -> list[dict[str, Any]]:
+def _shares(thousandths: Mapping[str, int]) -> dict[str, Share]:
+    return {gpu_class: Share(value) for gpu_class, value in sorted(thousandths.items())}
+
+
+def budgets(tx: Transaction, name: str, user: str) -> tuple[resources.Spent, ...]:
     """How far the budgets in force are spent, the course's and this user's."""
     entitled = tx.book.entitlements
-    return [
-        {
-            "rule": spent.rule,
-            "whose": spent.whose,
-            "spent": round(spent.amount / GPU_HOUR, 3),
-            "most": spent.most / GPU_HOUR,
-            "until": None if spent.until is None else instant(spent.until),
-        }
-        for spent in entitled.budgets.spent(course, user, entitled.rules(course).of(user, tx.now), tx.now)
-    ]
+    return tuple(
+        resources.Spent(
+            spent.rule,
+            spent.whose,
+            round(spent.amount / GPU_HOUR, 3),
+            spent.most / GPU_HOUR,
+            None if spent.until is None else instant(spent.until),
+        )
+        for spent in entitled.budgets.spent(name, user, entitled.rules(name).of(user, tx.now), tx.now)
+    )
 
 
 def rules_json(rules: Rules) -> dict[str, Any]:

@@ -4,39 +4,40 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 from gpu_kernels.pool.ledger.queries.times import iso
 from gpu_kernels.pool.ledger.state.rows import ClassHour, Window
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy.agenda_model import FOREVER
+from gpu_kernels.resources import class_hours as resources
 from gpu_kernels.vocabulary import calendar
 
 IN_LIST, ALONE = 3, 400
 """So many of the next meetings are told with a class hour in a list, and of one by itself."""
 
 
-def class_hour_view(tx: Transaction, class_hour: ClassHour, meetings: int = ALONE) -> dict[str, Any]:
+def class_hour_view(tx: Transaction, class_hour: ClassHour, meetings: int = ALONE) -> resources.ClassHour:
     """A class hour as the API tells it."""
-    return {
-        "id": class_hour.id,
-        "course": class_hour.course,
-        "size": str(class_hour.size),
-        "seats": class_hour.seats,
-        "weekdays": [calendar.WEEKDAYS[int(digit) - 1].lower() for digit in class_hour.weekdays],
-        "start": class_hour.start,
-        "minutes": class_hour.minutes,
-        "time_zone": class_hour.time_zone,
-        "first_date": class_hour.first_date,
-        "last_date": class_hour.last_date,
-        "except_dates": list(class_hour.except_dates),
-        "lead_minutes": class_hour.lead_minutes,
-        "late_minutes": class_hour.late_minutes,
-        "created_by": class_hour.created_by,
-        "created_at": iso(class_hour.created_at),
-        "state": _state(tx, class_hour),
-        "meetings": [_meeting_view(tx, class_hour, window) for window in upcoming(tx, class_hour)[:meetings]],
-    }
+    following = upcoming(tx, class_hour)[:meetings]
+    return resources.ClassHour(
+        id=class_hour.id,
+        course=class_hour.course,
+        size=str(class_hour.size),
+        seats=class_hour.seats,
+        weekdays=tuple(resources.WEEKDAYS[int(digit) - 1] for digit in class_hour.weekdays),
+        start=class_hour.start,
+        minutes=class_hour.minutes,
+        time_zone=class_hour.time_zone,
+        first_date=class_hour.first_date,
+        last_date=class_hour.last_date,
+        except_dates=tuple(class_hour.except_dates),
+        lead_minutes=class_hour.lead_minutes,
+        late_minutes=class_hour.late_minutes,
+        created_by=class_hour.created_by,
+        created_at=iso(class_hour.created_at),
+        state=_state(tx, class_hour),
+        meetings=tuple(_meeting_view(tx, class_hour, window) for window in following),
+    )
 
 
 def _state(tx: Transaction, class_hour: ClassHour) -> str:
@@ -61,18 +62,18 @@ def upcoming(tx: Transaction, class_hour: ClassHour) -> list[Window]:
     return sorted(there, key=lambda window: window.starts_at)
 
 
-def _meeting_view(tx: Transaction, class_hour: ClassHour, window: Window) -> dict[str, Any]:
+def _meeting_view(tx: Transaction, class_hour: ClassHour, window: Window) -> resources.Meeting:
     seats = Counter(seat.state for seat in tx.book.seats_of.of(window.id).values())
-    return {
-        "date": calendar.wall_text(window.starts_at, class_hour.time_zone)[:10],
-        "starts_at": iso(window.starts_at),
-        "ends_at": iso(window.ends_at),
-        "state": window.state,
-        "planned": seats["planned"],
-        "held": seats["held"],
-        "taken": seats["taken"],
-        "short": window.short,
-    }
+    return resources.Meeting(
+        date=calendar.wall_text(window.starts_at, class_hour.time_zone)[:10],
+        starts_at=iso(window.starts_at),
+        ends_at=iso(window.ends_at),
+        state=window.state,
+        planned=seats["planned"],
+        held=seats["held"],
+        taken=seats["taken"],
+        short=window.short,
+    )
 
 
 def class_hours(
@@ -82,7 +83,7 @@ def class_hours(
     past: bool,
     after: tuple[str, str] | None,
     limit: int,
-) -> list[dict[str, Any]]:
+) -> list[resources.ClassHour]:
     """Class hours of the courses that are ``visible``, by course and id, from after that key.
 
     ``past``: those that are over or cancelled too.

@@ -1,12 +1,12 @@
-"""Accounts of the quota tree: their quotas, their rules, and what the hub's groups say of them."""
+"""Accounts of the quota tree as they are put: their quotas and their rules."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gpu_kernels.pool.service.schemas.base import PRINTABLE, GpuClass, Instant, Model, Moment, Thousandths
+from gpu_kernels.pool.service.schemas.base import PRINTABLE, Model, Moment, Thousandths
 from gpu_kernels.units import MAX_TEXT
 from gpu_kernels.vocabulary.rules import (
     LONGEST_LIFE,
@@ -109,94 +109,3 @@ class PutAccount(Model):
         1.0, ge=0.001, le=1000, allow_inf_nan=False, description="Its share when it competes with others"
     )
     rules: Rules = Field(default_factory=lambda: Rules.model_validate({}))
-
-
-class Standing(Model):
-    """How an account stands with one GPU class."""
-
-    own: bool = Field(description="Whether it has a quota of its own; otherwise it is what comes from above")
-    nominal: Thousandths
-    borrowing_limit: Thousandths | None
-    lending_limit: Thousandths | None
-    hard_limit: Thousandths | None
-    guaranteed: Thousandths = Field(description="What others cannot use, also while it is idle")
-    most: Thousandths | None = Field(description="The most that it may hold now; null: whatever is above it")
-    use: Thousandths
-    borrowed: Thousandths = Field(description="What it uses beyond its nominal")
-    room: int | None = Field(
-        description="What a course may take now, negative where it holds more than it may; null for others"
-    )
-    notes: list[str] = Field(description="What of it cannot be kept as it stands")
-
-
-class Said(Model):
-    """A property of a group of the hub."""
-
-    group: str
-    name: str
-    value: str | None = Field(description="What is in force; null where there never was a good text")
-    fault: str | None = Field(description="Why the newest text is not")
-    faulty_value: str | None
-
-
-class WithoutEffect(Model):
-    """What a course's instructors have said that does not count now."""
-
-    rules: list[str] = Field(description="Rules, by name")
-    users: list[str] = Field(description="Users, whose overrides do not")
-
-
-class Account(Model):
-    """An account, what it says itself, what is in force for it, and how it stands."""
-
-    name: str
-    kind: Kind
-    path: list[str] = Field(description="From the institution to the account")
-    weight: float
-    rules: dict[str, Any] = Field(description="Its own")
-    taught_rules: dict[str, Any] = Field(description="Of a course, what its instructors say on top of them")
-    taught_without_effect: WithoutEffect = Field(
-        description="What of that does not count, since what stands above is tighter"
-    )
-    rules_in_force: dict[str, Any]
-    classes: dict[str, Standing]
-    properties: list[Said]
-
-
-class AccountList(Model):
-    """Accounts, those above before those below."""
-
-    accounts: list[Account]
-
-
-class Spent(Model):
-    """How far a budget is spent, in GPU-hours."""
-
-    rule: str = Field(examples=["hours_per_week"])
-    whose: Literal["course", "user"]
-    spent: float
-    most: float
-    until: Instant | None = Field(description="When it has something again, or the week ends")
-
-
-class Removed(Model):
-    """That an account is gone."""
-
-    removed: str
-
-
-class GroupsRead(Model):
-    """That the hub's groups were read, and how many of their properties cannot be carried out."""
-
-    faulty: int
-
-
-class QuotaOf(Model):
-    """A quota as it was put."""
-
-    account: str
-    gpu_class: GpuClass
-    nominal: Thousandths
-    borrowing_limit: Thousandths | None
-    lending_limit: Thousandths | None
-    hard_limit: Thousandths | None

@@ -1,4 +1,4 @@
-"""Class hours as an instructor asks for them, and as they are told."""
+"""Class hours as an instructor asks for them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from pydantic import Field, model_validator
 
 from gpu_kernels.pool.service.schemas.base import (
     CourseName,
-    Id,
-    Instant,
     Model,
-    Next,
     Paged,
     pattern,
 )
@@ -98,45 +95,6 @@ class ChangedClassHour(Model):
     late_minutes: Late | None = None
 
 
-class Meeting(Model):
-    """One meeting of a class hour, and how its seats stand.
-
-    `planned` seats are sure to be there at the start; `held` ones wait for a student, `taken` ones have
-    one. `short`: seats that a lost GPU server cost.
-    """
-
-    date: str
-    starts_at: Instant
-    ends_at: Instant
-    state: Literal["planned", "open"]
-    planned: int
-    held: int
-    taken: int
-    short: int
-
-
-class ClassHour(Model):
-    """Seats that are kept for a course at the same times each week, and its next meetings."""
-
-    id: Id
-    course: str
-    size: str
-    seats: int
-    weekdays: list[Weekday]
-    start: str
-    minutes: int
-    time_zone: str
-    first_date: str
-    last_date: str
-    except_dates: list[str]
-    lead_minutes: int
-    late_minutes: int
-    created_by: str
-    created_at: Instant
-    state: Literal["confirmed", "over", "cancelled"]
-    meetings: list[Meeting] = Field(description="The next ones; three of each in a list")
-
-
 class ClassHoursOfQuery(Paged):
     """Which of a course's class hours."""
 
@@ -147,10 +105,3 @@ class ClassHoursQuery(ClassHoursOfQuery):
     """Which class hours."""
 
     course: CourseName | None = Field(None, description="One's own courses if left out")
-
-
-class ClassHourPage(Model):
-    """Class hours by course."""
-
-    class_hours: list[ClassHour]
-    next: Next

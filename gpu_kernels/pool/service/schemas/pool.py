@@ -1,4 +1,4 @@
-"""The pool, courses, and what the API says of itself."""
+"""Limits of courses, and what the API says of itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from gpu_kernels.pool.service.schemas.accounts import Said, Spent, Standing
 from gpu_kernels.pool.service.schemas.base import GpuClass, Model, Thousandths
 
 MOST_CLASSES = 64
@@ -27,73 +26,19 @@ class Error(Model):
     error: ErrorBody
 
 
-class PoolClass(Model):
-    """The GPUs of one class together."""
-
-    gpu_class: str
-    gpus: int
-    available: int
-    allocatable_mib: int = Field(description="Of the largest one")
-    used_thousandths: Thousandths
-    sizes: list[str] = Field(description="Sizes on offer")
-
-
-class PoolGpu(Model):
-    """A GPU, what it has and what of it is in use; nobody is named."""
-
-    agent: str
-    uuid: str
-    index: int
-    gpu_class: str
-    device: str
-    name: str
-    total_mib: int
-    allocatable_mib: int
-    used_mib: int
-    used_thousandths: Thousandths
-    available: bool = Field(description="Whether its agent answers")
-
-
-class Pool(Model):
-    """All GPUs."""
-
-    classes: list[PoolClass]
-    gpus: list[PoolGpu]
-    queued: int
-
-
-class Share(Model):
+class WantedShare(Model):
     """Of one GPU class."""
 
     thousandths: Thousandths
 
 
-Shares = Annotated[dict[GpuClass, Share], Field(max_length=MOST_CLASSES)]
+Shares = Annotated[dict[GpuClass, WantedShare], Field(max_length=MOST_CLASSES)]
 
 
 class Limit(Model):
     """What a course may hold at once. A class that is not named is not for the course."""
 
     limit: Shares = Field(examples=[{"V100": {"thousandths": 100}}])
-
-
-class Course(Model):
-    """A course, what it may hold, and what it holds now."""
-
-    name: str
-    limit: dict[str, Share]
-    held: dict[str, Share] = Field(description="Counts leases that have ended until their agent confirms it")
-    instructor: bool = Field(description="Whether the asker may change the limit")
-    quota: dict[str, Standing] = Field(description="How it stands with each GPU class, in force")
-    rules: dict[str, Any] = Field(description="The rules in force; see `PUT /accounts/NAME/rules`")
-    budgets: list[Spent] = Field(description="How far the course's budgets and the asker's own are spent")
-    faults: list[Said] = Field(description="For instructors: group properties that cannot be carried out")
-
-
-class CourseList(Model):
-    """Courses by name."""
-
-    courses: list[Course]
 
 
 class GroupsHealth(Model):
