@@ -14,10 +14,12 @@ from gpu_kernels.pool import replay
 from gpu_kernels.pool.ledger import Transaction
 from gpu_kernels.pool.ledger.commands import reservation
 from gpu_kernels.pool.ledger.queries.dump import dump, load
-from gpu_kernels.pool.ledger.queries.explanation import Explanation, explain, starts
+from gpu_kernels.pool.ledger.queries.explanation import explain, starts
 from gpu_kernels.pool.ledger.queries.scene import ask, scene_of
+from gpu_kernels.pool.ledger.queries.times import iso
 from gpu_kernels.pool.ledger.state.rows import Share
 from gpu_kernels.pool.policy.queue import Decision, decide
+from gpu_kernels.resources.leases import Why
 from tests.pool.controller import Agent, ThreadedController, reserve, token
 from tests.pool.rig import Lease, MemoryRig, Rig
 
@@ -45,7 +47,7 @@ def waiting(rig: Rig) -> Lease:
     return rig.reserve("mine.ipynb", "0.5 V100", wait=600)
 
 
-def explained(rig: Rig, lease: Lease) -> Explanation:
+def explained(rig: Rig, lease: Lease) -> Why:
     return rig.read(lambda tx: explain(tx, tx.book.leases[lease["id"]]))
 
 
@@ -58,7 +60,7 @@ class TestExplaining:
     def test_a_request_is_told_its_place_what_is_short_and_when(self, rig: Rig, waiting: Lease) -> None:
         told = explained(rig, waiting)
         assert (told.position, told.waiting) == (1, 2)  # ml101 has had nothing yet
-        assert told.starts_at == rig.now + LIFE - 6
+        assert told.starts_at == iso(rig.now + LIFE - 6)
         rig.now += 5
         assert rig.lease(waiting)["starts_in"] == (LIFE - 11) / 1000
         assert told.text == (

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gpu_kernels.errors import CourseLimit, PoolError
 from gpu_kernels.pool.ledger.queries.explanation import explain
+from gpu_kernels.pool.ledger.queries.times import iso
 from gpu_kernels.pool.ledger.state.states import HOLDING
 from tests.pool.rig import TTL, Lease, Rig
 
@@ -94,11 +95,11 @@ def test_a_larger_one_in_a_full_pool_jumps_no_queue_and_costs_nothing(rig: Rig) 
     assert (rig.state(old), new["position"]) == ("reserved", 2)
 
 
-def ends_at(rig: Rig, lease: Lease) -> int | None:
-    return rig.read(lambda tx: tx.book.leases[lease["id"]].ends_at)
+def ends_at(rig: Rig, lease: Lease) -> str:
+    return iso(rig.read(lambda tx: tx.book.leases[lease["id"]].ends_at or 0))
 
 
-def promised_for(rig: Rig, lease: Lease) -> int | None:
+def promised_for(rig: Rig, lease: Lease) -> str | None:
     return rig.read(lambda tx: explain(tx, tx.book.leases[lease["id"]]).promised_for)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from gpu_kernels.errors import TooMany, UnknownLease
 from gpu_kernels.pool.ledger.queries import dump, explanation, leases
-from gpu_kernels.pool.ledger.queries.times import iso
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.service.base import Handler
 from gpu_kernels.pool.service.identity import ADMIN_POOL, USE
@@ -41,16 +42,7 @@ class Why(Handler):
             if not everything:
                 self.require(USE, course=lease.course, server=lease.server)
             told = explanation.explain(tx, lease)
-            return resources.Why(
-                id=lease.id,
-                state=str(lease.state),
-                text=told.text,
-                position=told.position,
-                waiting=told.waiting,
-                starts_at=None if told.starts_at is None else iso(told.starts_at),
-                promised_for=None if told.promised_for is None else iso(told.promised_for),
-                full=told.full if everything else None,
-            )
+            return told if everything else replace(told, full=None)
 
         self.answer(await self.service.desk.read(look))
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
 from gpu_kernels.pool.ledger.queries.scene import ask, scene_of
+from gpu_kernels.pool.ledger.queries.times import iso
 from gpu_kernels.pool.ledger.state.indexes.forecasts import FRESH, STALE
 from gpu_kernels.pool.ledger.state.rows import Lease
 from gpu_kernels.pool.ledger.state.states import FINAL, IN_FORCE, State
@@ -16,6 +15,7 @@ from gpu_kernels.pool.policy.forecast import forecast
 from gpu_kernels.pool.policy.model import Ask
 from gpu_kernels.pool.policy.queue import Decision, decide
 from gpu_kernels.pool.policy.scene import Scene
+from gpu_kernels.resources.leases import Why
 
 
 def starts(tx: Transaction) -> Mapping[str, int]:
@@ -36,22 +36,12 @@ def _asks(tx: Transaction) -> dict[str, Ask]:
     return {lease.id: ask(tx, lease) for lease in tx.book.waiting}
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """``text`` is for the lease's owner; ``full`` for who runs the pool, of a lease that waits."""
-
-    text: str
-    position: int | None = None
-    waiting: int = 0
-    starts_at: int | None = None
-    promised_for: int | None = None
-    full: dict[str, Any] | None = None
-
-
-def explain(tx: Transaction, lease: Lease) -> Explanation:
-    """Why the lease waits; of one that does not, what became of it."""
+def explain(tx: Transaction, lease: Lease) -> Why:
+    """Why the lease waits, in full; of one that does not, what became of it."""
     if lease.state != State.QUEUED:
-        return Explanation(_not_waiting(tx, lease))
+        return Why(
+            id=lease.id, state=str(lease.state), text=_not_waiting(tx, lease), position=None, waiting=0
+        )
     scene, asks = scene_of(tx), _asks(tx)
     decision = decide(asks.values(), scene, frozenset({lease.id}))
     predicted = forecast([asks[ask_id] for ask_id in decision.waiting], scene, decision.promises)
@@ -60,20 +50,22 @@ def explain(tx: Transaction, lease: Lease) -> Explanation:
 
 def _of_waiting(
     wanted: Ask, asks: Mapping[str, Ask], scene: Scene, decision: Decision, starts_at: int | None
-) -> Explanation:
+) -> Why:
     verdict = decision.verdicts[wanted.id]
     places = {ask_id: place for place, ask_id in enumerate(decision.waiting, start=1)}
     position = places.get(wanted.id, 1)
     text = why.told(
         wanted, verdict, scene, position=position, starts_at=starts_at, waiting=len(decision.waiting)
     )
-    return Explanation(
-        text,
-        position,
-        len(decision.waiting),
-        starts_at,
-        None if verdict.promise is None else verdict.promise.at,
-        {**why.in_full(wanted, decision, scene, asks), "predicted_start": starts_at},
+    return Why(
+        id=wanted.id,
+        state=str(State.QUEUED),
+        text=text,
+        position=position,
+        waiting=len(decision.waiting),
+        starts_at=None if starts_at is None else iso(starts_at),
+        promised_for=None if verdict.promise is None else iso(verdict.promise.at),
+        full={**why.in_full(wanted, decision, scene, asks), "predicted_start": starts_at},
     )
 
 
