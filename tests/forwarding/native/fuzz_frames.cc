@@ -155,6 +155,9 @@ void begin_anew(worker::Worker& worker) {
     std::construct_at(&worker.ending_frees, worker);
     std::destroy_at(&worker.pools);
     std::construct_at(&worker.pools);
+    // So did what its limits took: a context that is lost lets no session's be lowered when that leaves.
+    std::destroy_at(&worker.limits);
+    std::construct_at(&worker.limits);
     worker.memory.give_back(0, worker.memory.used(0));
 }
 
