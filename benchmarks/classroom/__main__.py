@@ -1,7 +1,8 @@
-"""``python -m benchmarks.classroom --notebooks 50 --at-once 8``: see the package.
+"""``python -m benchmarks.classroom --notebooks 50``: see the package.
 
-It needs TensorFlow (``make frameworks``), and prints nothing without. Exits with 1 if a notebook failed or
-ended with another accuracy, or a slice is left.
+Without ``--at-once`` one notebook goes first, and what it takes of the machine's memory says how many may be
+alive at once. It needs TensorFlow (``make frameworks``), and prints nothing without. Exits with 1 if a
+notebook failed or ended with another accuracy, or a slice is left.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,6 +35,8 @@ SAME = 0.011
 """Of an accuracy: five of 500 pictures, and what rounding adds."""
 ENDS_WITHIN_S = 7200
 LOOKS_EACH_S = 0.5
+MEMORY_KEPT = 0.15
+"""Of the memory that was left before the class came: for what else the machine does meanwhile."""
 WAIT_AT_ONCE = 18
 """Notebooks in the line: a user may wait for 20 slices, and this process is one user."""
 
@@ -43,14 +46,26 @@ class Watch:
     """The most slices in force at once, and the least memory that the machine had left, in MiB."""
 
     slices: int = 0
-    left_mib: float = field(default_factory=lambda: psutil.virtual_memory().available / 2**20)
+    left_mib: float = field(default_factory=lambda: memory_left_mib())
 
     async def look(self, lab: Lab) -> None:
         while True:
             held = await asyncio.to_thread(lab.leases)
             self.slices = max(self.slices, sum(lease.in_force for lease in held))
-            self.left_mib = min(self.left_mib, psutil.virtual_memory().available / 2**20)
+            self.left_mib = min(self.left_mib, memory_left_mib())
             await asyncio.sleep(LOOKS_EACH_S)
+
+    @asynccontextmanager
+    async def over(self, lab: Lab) -> AsyncIterator[None]:
+        looking = asyncio.create_task(self.look(lab))
+        try:
+            yield
+        finally:
+            looking.cancel()
+
+
+def memory_left_mib() -> float:
+    return psutil.virtual_memory().available / 2**20
 
 
 def python() -> str:
@@ -71,32 +86,40 @@ async def attend(pictures: int, kernel: str, *, on_a_gpu: bool) -> dict[str, flo
     return lesson.result(notebook) | {"whole": time.monotonic() - begun}
 
 
+async def notebooks_in_memory(lab: Lab, pictures: int) -> int:
+    """How many may be alive at once, by what the first takes with its kernel and its worker; at least one."""
+    left, watch = memory_left_mib(), Watch()
+    async with watch.over(lab):
+        await attend(pictures, kernelspecs.spec_name(SIZE, ENVIRONMENT), on_a_gpu=True)
+    taken = max(1.0, left - watch.left_mib)
+    print(f"a notebook takes {taken:.0f} MiB of {left:.0f}", file=sys.stderr)
+    return max(1, int(left * (1 - MEMORY_KEPT) / taken))
+
+
 async def hold_class(
     lab: Lab, notebooks: int, at_once: int, pictures: int, watch: Watch
 ) -> list[dict[str, float] | str]:
     """All open the notebook at once; of each what it ended with, or why it failed."""
     kernel = kernelspecs.spec_name(SIZE, ENVIRONMENT)
+    lab.admin.set_limit("ml101", {"V100": THOUSANDTHS * at_once})
     seats = asyncio.Semaphore(at_once + WAIT_AT_ONCE)
 
     async def student() -> dict[str, float]:
         async with seats:
             return await attend(pictures, kernel, on_a_gpu=True)
 
-    watching = asyncio.create_task(watch.look(lab))
-    try:
+    async with watch.over(lab):
         ended = await asyncio.gather(*(student() for _ in range(notebooks)), return_exceptions=True)
-    finally:
-        watching.cancel()
     return [str(each)[-2000:] if isinstance(each, BaseException) else each for each in ended]
 
 
 @contextmanager
-def room(at_once: int) -> Iterator[Lab]:
-    """A pool whose course may hold so many slices, with this process as its Jupyter server."""
+def room() -> Iterator[Lab]:
+    """A pool whose course may hold one slice, with this process as its Jupyter server."""
     with tempfile.TemporaryDirectory(prefix="gk-class-") as folder:
         kernelspecs.install(prefix=folder, sizes=[SIZE], python=python(), environment=ENVIRONMENT)
         lab = Lab(Path(folder) / "lab", 300.0, worker="gpu-worker")
-        lab.admin.set_limit("ml101", {"V100": THOUSANDTHS * at_once})
+        lab.admin.set_limit("ml101", {"V100": THOUSANDTHS})
         os.environ |= {
             "JUPYTER_PATH": str(Path(folder) / "share" / "jupyter"),
             "GPU_KERNELS_CONTROLLER": lab.url,
@@ -113,7 +136,9 @@ def room(at_once: int) -> Iterator[Lab]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.classroom", description=__doc__)
     parser.add_argument("--notebooks", type=int, default=50)
-    parser.add_argument("--at-once", type=int, default=8, metavar="N", help="slices that the course has")
+    parser.add_argument(
+        "--at-once", type=int, metavar="N", help="slices that the course has (what memory holds)"
+    )
     parser.add_argument("--pictures", type=int, default=2000, help="that each network learns from")
     add_options(parser)
     options = parser.parse_args()
@@ -125,10 +150,13 @@ def main() -> int:
         print(error, file=sys.stderr)
         emit([], options.json)
         return 0
-    watch, begun = Watch(), time.monotonic()
-    with room(options.at_once) as lab:
+    begun = time.monotonic()
+    with room() as lab:
         cpu = asyncio.run(attend(options.pictures, kernelspecs.plain_name(ENVIRONMENT), on_a_gpu=False))
-        ended = asyncio.run(hold_class(lab, options.notebooks, options.at_once, options.pictures, watch))
+        at_once = options.at_once or asyncio.run(notebooks_in_memory(lab, options.pictures))
+        at_once = min(at_once, options.notebooks)
+        watch = Watch()
+        ended = asyncio.run(hold_class(lab, options.notebooks, at_once, options.pictures, watch))
         wait_until(lab.nothing_in_use)
     return report(cpu, ended, watch, time.monotonic() - begun, options.json)
 
