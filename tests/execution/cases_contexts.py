@@ -6,7 +6,7 @@ import threading
 from ctypes import Structure, byref, c_int, c_size_t, c_uint, c_uint64, c_void_p, create_string_buffer
 
 from tests.softgpu.driver import ptx
-from tests.softgpu.driver.raw import Cuda
+from tests.softgpu.driver.raw import HOST_FUNCTION, Cuda
 
 TEXT = ptx.HEADER + ptx.FILL
 
@@ -111,9 +111,7 @@ def what_belongs_to_one_context_is_not_for_another(cuda: Cuda) -> object:
 
 def the_primary_context_lives_from_retain_to_release(cuda: Cuda) -> object:
     def state(device: int) -> tuple[int, int]:
-        flags, active = c_uint(), c_int()
-        cuda.cuDevicePrimaryCtxGetState(device, byref(flags), byref(active))
-        return flags.value, active.value
+        return state_of_primary(cuda, device)
 
     seen: list[object] = [state(1)]
     cuda.cuDevicePrimaryCtxSetFlags_v2(1, 4)
@@ -143,6 +141,72 @@ def the_primary_context_lives_from_retain_to_release(cuda: Cuda) -> object:
     cuda.cuCtxPopCurrent_v2(None)
     cuda.cuDevicePrimaryCtxSetFlags_v2(1, 0)
     return seen
+
+
+def state_of_primary(cuda: Cuda, device: int) -> tuple[int, int]:
+    flags, active = c_uint(), c_int()
+    cuda.cuDevicePrimaryCtxGetState(device, byref(flags), byref(active))
+    return flags.value, active.value
+
+
+def the_flags_of_a_primary_context_are_one_value(cuda: Cuda) -> object:
+    def flags() -> tuple[int, tuple[int, int]]:
+        return cuda.new("cuCtxGetFlags", kind=c_uint), state_of_primary(cuda, 1)
+
+    cuda.cuCtxPushCurrent_v2(cuda.new("cuDevicePrimaryCtxRetain", 1))
+    seen: list[object] = []
+    cuda.cuCtxSetFlags(2)
+    seen.append(flags())
+    cuda.cuDevicePrimaryCtxSetFlags_v2(1, 4)
+    seen.append(flags())
+    cuda.cuCtxSetFlags(1)
+    cuda.cuDevicePrimaryCtxReset_v2(1)
+    seen.append(state_of_primary(cuda, 1))
+    cuda.new("cuDevicePrimaryCtxRetain", 1)
+    seen.append(flags())
+    for _ in range(2):
+        cuda.cuDevicePrimaryCtxRelease_v2(1)
+    cuda.cuCtxPopCurrent_v2(None)
+    cuda.cuDevicePrimaryCtxSetFlags_v2(1, 0)
+    return seen
+
+
+def a_function_that_a_stream_calls_begins_and_ends_no_context(cuda: Cuda) -> object:
+    """It may have one current, and ask about it."""
+    made = cuda.new("cuCtxCreate_v2", 0, 1)
+    cuda.cuCtxPopCurrent_v2(None)
+    primary = cuda.new("cuDevicePrimaryCtxRetain", 1)
+    stream = cuda.new("cuStreamCreate", 1)
+    codes: list[object] = []
+
+    def calls(data: object) -> None:
+        context = c_uint64()
+        codes.extend(
+            [
+                cuda.code("cuCtxCreate_v2", byref(context), 0, 0),
+                cuda.code("cuCtxDestroy_v2", made),
+                cuda.code("cuDevicePrimaryCtxRetain", byref(context), 1),
+                cuda.code("cuDevicePrimaryCtxReset_v2", 1),
+                *(cuda.code("cuDevicePrimaryCtxRelease_v2", 1) for _ in range(2)),
+                cuda.code("cuCtxPushCurrent_v2", made),
+                cuda.code("cuCtxDetach", made),
+                cuda.new("cuCtxGetDevice", kind=c_int),
+                state_of_primary(cuda, 1),
+                cuda.code("cuCtxPopCurrent_v2", byref(context)),
+                context.value == made,
+            ]
+        )
+
+    function = HOST_FUNCTION(calls)
+    cuda.cuLaunchHostFunc(stream, function, None)
+    cuda.cuStreamSynchronize(stream)
+    after = [
+        cuda.code("cuCtxDestroy_v2", made),
+        cuda.code("cuCtxGetApiVersion", primary, byref(c_uint())),
+        *(cuda.code("cuDevicePrimaryCtxRelease_v2", 1) for _ in range(2)),
+    ]
+    cuda.cuStreamDestroy_v2(stream)
+    return codes, after
 
 
 def context_id(cuda: Cuda, context: int) -> int:

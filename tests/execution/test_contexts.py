@@ -12,7 +12,7 @@ from tests.native_build import Build
 
 from .conftest import CASES, MEMORY_MIB
 
-CONTEXT_IS_DESTROYED, INVALID_CONTEXT, INVALID_HANDLE = 709, 201, 400
+CONTEXT_IS_DESTROYED, INVALID_CONTEXT, INVALID_HANDLE, NOT_PERMITTED = 709, 201, 400, 800
 
 
 def test_each_thread_has_a_stack_of_its_own(both: BothWays) -> None:
@@ -54,6 +54,17 @@ def test_the_primary_context_lives_from_retain_to_release(both: BothWays) -> Non
         *(0, 1, True),
         *((4, 0), CONTEXT_IS_DESTROYED, INVALID_CONTEXT),
     ]
+
+
+def test_the_flags_of_a_primary_context_are_one_value(both: BothWays) -> None:
+    seen = both.run("the_flags_of_a_primary_context_are_one_value")
+    assert seen == [(2, (2, 1)), (4, (4, 1)), (1, 0), (1, (1, 1))]
+
+
+def test_a_function_that_a_stream_calls_begins_and_ends_no_context(both: BothWays) -> None:
+    codes, after = both.run("a_function_that_a_stream_calls_begins_and_ends_no_context")
+    assert codes == [NOT_PERMITTED] * 6 + [0, NOT_PERMITTED, 1, (0, 1), 0, True]
+    assert after == [0, 0, 0, INVALID_CONTEXT]
 
 
 def test_every_form_of_create(both: BothWays) -> None:

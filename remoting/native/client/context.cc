@@ -28,12 +28,30 @@ uint64_t next_id() {
 }
 
 uint64_t id_of(const Context& context) {
-    return __atomic_load_n(&context.id, __ATOMIC_ACQUIRE);
+    return context.id.load(std::memory_order_acquire);
 }
 
 Context* living(uint64_t handle) {
     Context* context = contexts().find(handle);
     return context && id_of(*context) ? context : nullptr;
+}
+
+void begin_life(Context& context) {
+    context.limits_set = 0;
+    context.cache_config = CU_FUNC_CACHE_PREFER_NONE;
+    context.id.store(next_id(), std::memory_order_release);
+}
+
+// The lives of a device's primary context.
+struct PrimaryLives {
+    bool again = false;                // it has lived before, in this life of the process
+    std::atomic<bool> carried{false};  // it was used in an earlier one, and not yet in this
+};
+PrimaryLives primary_lives[wire::kMaxDevices];
+
+bool any_context_lives() {
+    const std::vector<uint64_t> all = contexts().all();
+    return std::any_of(all.begin(), all.end(), [](uint64_t handle) { return living(handle) != nullptr; });
 }
 
 // What ends with a context: handles, and addresses of allocations.
@@ -94,9 +112,8 @@ Context& primary_context(uint8_t device) {
         for (uint32_t i = 0; i < wire::kMaxDevices; ++i) {
             made[i] = contexts().find(contexts().add([&](Context& context, uint64_t handle) {
                 context.handle = handle;
-                context.device = static_cast<uint8_t>(i);
+                context.device = static_cast<CUdevice>(i);
                 context.primary = true;
-                context.api_version = 3020;
             }));
         }
         return made;
@@ -104,40 +121,54 @@ Context& primary_context(uint8_t device) {
     return *all[device];
 }
 
-bool is_primary(CUcontext handle, uint8_t& device) {
+// On the server libraries are one for all contexts: while another one lives, their variables keep their
+// values.
+CUresult begin_primary_context(uint8_t device, unsigned flags) {
+    static bool told;
+    PrimaryLives& lives = primary_lives[device];
+    if (lives.again && any_context_lives()) {
+        gk_unsupported_once("giving a library's variables their first values while other contexts live",
+                            &told);
+    } else if (lives.again) {
+        if (CUresult error = reset_libraries(device)) return error;
+    }
+    lives.again = true;
+    lives.carried = false;
+    primary_context(device).flags = flags;
+    begin_life(primary_context(device));
+    return CUDA_SUCCESS;
+}
+
+std::optional<uint8_t> primary_to_begin_again(CUcontext handle) {
     const Context* context = contexts().find(reinterpret_cast<uint64_t>(handle));
-    if (!context || !context->primary) return false;
-    device = context->device;
-    return true;
+    if (!context || !context->primary || !primary_lives[context->device].carried) return std::nullopt;
+    return static_cast<uint8_t>(context->device);
 }
 
 void forget_contexts() {
     for (const uint64_t handle : contexts().all()) {
         Context* context = contexts().find(handle);
         if (!context) continue;
-        __atomic_store_n(&context->id, 0, __ATOMIC_RELEASE);
+        context->id.store(0, std::memory_order_release);
         if (!context->primary) contexts().remove(handle);
     }
-    forget_primaries();
-}
-
-void begin_life(Context& context) {
-    context.limits_set = 0;
-    context.cache_config = CU_FUNC_CACHE_PREFER_NONE;
-    __atomic_store_n(&context.id, next_id(), __ATOMIC_RELEASE);
+    for (PrimaryLives& lives : primary_lives) {
+        lives.carried = lives.carried || lives.again;
+        lives.again = false;
+    }
 }
 
 CUresult end_life(Context& context) {
-    const uint8_t device = context.device;
-    const uint64_t id = __atomic_exchange_n(&context.id, 0, __ATOMIC_ACQ_REL);
+    const CUdevice device = context.device;
+    const uint64_t id = context.id.exchange(0, std::memory_order_acq_rel);
     if (id == 0) return CUDA_ERROR_CONTEXT_IS_DESTROYED;  // another thread was first
     if (!context.primary) contexts().remove(context.handle);
     const std::vector<uint64_t> owned = take_owned(id);
-    const uint32_t limits = __atomic_load_n(&context.limits_set, __ATOMIC_ACQUIRE);
+    const uint32_t limits = context.limits_set.load(std::memory_order_acquire);
     // A session that is lost, or whose context has died, has nothing to give back.
     if (Session::get().error() || (owned.empty() && limits == 0)) return CUDA_SUCCESS;
     Call call;
-    if (CUresult error = call.begin_on(device)) return error;
+    if (CUresult error = call.begin_on(static_cast<uint8_t>(device))) return error;
     const CUresult result = give_back(call, owned);
     return result == CUDA_SUCCESS ? give_back_limits(call, context, limits) : result;
 }
@@ -178,18 +209,13 @@ uint64_t current_context_id() {
     return context ? id_of(*context) : 0;
 }
 
-bool any_context_lives() {
-    const std::vector<uint64_t> all = contexts().all();
-    return std::any_of(all.begin(), all.end(), [](uint64_t handle) { return living(handle) != nullptr; });
-}
-
 uint64_t most_needed(const Context& besides, CUlimit limit) {
     uint64_t most = 0;
     for (const uint64_t handle : contexts().all()) {
         const Context* other = living(handle);
         if (!other || other == &besides || other->device != besides.device) continue;
-        if (__atomic_load_n(&other->limits_set, __ATOMIC_ACQUIRE) >> limit & 1)
-            most = std::max(most, __atomic_load_n(&other->limits[limit], __ATOMIC_RELAXED));
+        if (other->limits_set.load(std::memory_order_acquire) >> limit & 1)
+            most = std::max(most, other->limits[limit].load(std::memory_order_relaxed));
     }
     return most;
 }
@@ -206,6 +232,12 @@ CUresult check_device(CUdevice device) {
     if (CUresult error = Session::get().go_on()) return error;
     const auto count = static_cast<CUdevice>(Session::get().devices().size());
     return device >= 0 && device < count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult check_device_to_leave(CUdevice device) {
+    if (Session::get().error() != CUDA_ERROR_CONTEXT_IS_DESTROYED) return check_device(device);
+    const bool possible = device >= 0 && device < static_cast<CUdevice>(wire::kMaxDevices);
+    return possible ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 }  // namespace client

@@ -3,26 +3,22 @@
 // that off its tables and gives it back to the worker.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "cuda_abi.h"
+#include "front/context.h"
 #include "handles.h"
 
 namespace client {
 
-// A slot of the table of contexts (handles.h): read without a lock, so what changes is read and written by
-// __atomic operations.
-struct Context {
-    uint64_t handle = 0;  // the CUcontext
-    uint64_t id = 0;      // of this life; never used again. 0: a primary context that nobody has retained
-    uint8_t device = 0;
-    bool primary = false;
-    unsigned api_version = 0;
-    unsigned flags = 0;
-    unsigned attached = 1;  // by cuCtxCreate and cuCtxAttach
-    int cache_config = CU_FUNC_CACHE_PREFER_NONE;
-    uint32_t limits_set = 0;  // bits by CUlimit
-    uint64_t limits[wire::kDeviceLimits] = {};
+// A slot of the table of contexts (handles.h): read without a lock. Its id is 0 where it does not live: a
+// primary context that nobody has retained.
+struct Context : front::Context {
+    uint64_t handle = 0;                  // the CUcontext
+    std::atomic<uint32_t> limits_set{0};  // bits by CUlimit
+    std::atomic<uint64_t> limits[wire::kDeviceLimits] = {};
 };
 
 // Null when the thread has none, or it has ended.
@@ -37,7 +33,6 @@ CUresult find_context(CUcontext handle, Context*& context);
 Context* context_with(uint64_t id);
 // 0 when there is none.
 uint64_t current_context_id();
-bool any_context_lives();
 // Limits for which the GPU's memory is taken.
 constexpr bool takes_memory(CUlimit limit) {
     return limit == CU_LIMIT_STACK_SIZE || limit == CU_LIMIT_PRINTF_FIFO_SIZE ||
@@ -59,23 +54,26 @@ class AsCurrent {
     AsCurrent& operator=(const AsCurrent&) = delete;
 };
 
-// A context made by cuCtxCreate, not yet current; 0 when there are too many. And a primary one, as it begins.
+// A context made by cuCtxCreate, not yet current; 0 when there are too many.
 uint64_t add_context(uint8_t device, unsigned flags, unsigned api_version);
-Context& primary_context(uint8_t device);
-void begin_life(Context& context);
 // Gives back what `context` owns. It is no longer to be found.
 CUresult end_life(Context& context);
 
-// Whether it names a device's primary context, of which nothing need be there.
-bool is_primary(CUcontext handle, uint8_t& device);
+// A device's primary context, of which nothing need be there. Those who begin and end them exclude each other
+// (front/primary_context.cc).
+Context& primary_context(uint8_t device);
+CUresult begin_primary_context(uint8_t device, unsigned flags);
+// The device whose primary context it is, where that was used in an earlier life of the process and not yet
+// in this. Who has used it may go on: it begins again when it is made current or retained.
+std::optional<uint8_t> primary_to_begin_again(CUcontext handle);
 // No context is there any more (life.h). A device's primary one keeps its handle, as it does when it is
-// reset, and who has used it may go on: it begins again in the next life, when it is made current or
-// retained.
+// reset.
 void forget_contexts();
-void forget_primaries();  // their part in api_context.cc
 
 // CUDA_SUCCESS when cuInit has succeeded and `device` is one of the devices. Begins another life where one
 // was ended: before anything is looked up, and without a lock.
 CUresult check_device(CUdevice device);
+// The same for calls that give something up: no life begins for it.
+CUresult check_device_to_leave(CUdevice device);
 
 }  // namespace client

@@ -13,6 +13,9 @@
 #include "thread.h"
 
 namespace front::platform {
+
+static_assert(wire::kMaxDevices <= kMostDevices);
+
 namespace {
 
 using client::MemoryMap;
@@ -22,10 +25,9 @@ const wire::DeviceSnapshot& snapshot(CUdevice device) {
     return Session::get().devices()[static_cast<size_t>(device)];
 }
 
-client::Context& current() {
-    client::Context* context = nullptr;
-    check(client::find_context(nullptr, context));
-    return *context;
+// A context's slot never goes.
+std::shared_ptr<Context> kept(client::Context* context) {
+    return {std::shared_ptr<void>(), context};
 }
 
 }  // namespace
@@ -47,6 +49,10 @@ int device_count() {
 
 void require_device(CUdevice device) {
     check(client::check_device(device));
+}
+
+void require_device_to_leave(CUdevice device) {
+    check(client::check_device_to_leave(device));
 }
 
 std::string device_name(CUdevice device) {
@@ -74,15 +80,50 @@ int attribute(CUdevice device, CUdevice_attribute attribute) {
     return snapshot(device).attributes[index];
 }
 
-CUdevice require_context() {
-    return current().device;
+std::vector<uint64_t>& context_stack() {
+    return client::Thread::current().contexts;
 }
 
-CUdevice require_working_context() {
-    const CUdevice device = current().device;
+std::shared_ptr<Context> current_context() {
+    client::Context* context = nullptr;
+    check(client::find_context(nullptr, context));
+    return kept(context);
+}
+
+std::shared_ptr<Context> find_context(CUcontext handle) {
+    return kept(client::context_of(handle));
+}
+
+// On the server the contexts of a device are one: what has failed has for all.
+void require_working(const Context&) {
     check(Session::get().error());
-    require(!client::Thread::current().in_callback, CUDA_ERROR_NOT_PERMITTED);
-    return device;
+}
+
+bool in_callback() {
+    return client::Thread::current().in_callback;
+}
+
+CUcontext begin_context(CUdevice device, unsigned flags, unsigned api_version) {
+    check(Session::get().error());
+    const uint64_t handle = client::add_context(static_cast<uint8_t>(device), flags, api_version);
+    require(handle != 0, CUDA_ERROR_OUT_OF_MEMORY);
+    return reinterpret_cast<CUcontext>(handle);
+}
+
+void end_context(Context& context) {
+    check(client::end_life(static_cast<client::Context&>(context)));
+}
+
+CUcontext primary_context(CUdevice device) {
+    return client::handle_of(&client::primary_context(static_cast<uint8_t>(device)));
+}
+
+void begin_primary_context(CUdevice device, unsigned flags) {
+    check(client::begin_primary_context(static_cast<uint8_t>(device), flags));
+}
+
+std::optional<CUdevice> primary_to_begin_again(CUcontext handle) {
+    return client::primary_to_begin_again(handle);
 }
 
 void require_stream(CUstream stream) {

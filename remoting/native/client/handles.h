@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -46,7 +47,7 @@ class HandleTable {
             return 0;
         }
         Slot& slot = chunks_[index / kChunk].load(std::memory_order_relaxed)[index % kChunk];
-        slot.value = T{};
+        renew(slot);
         const uint64_t handle = wire::make_handle(kind_, ++slot.generation, index);
         prepare(slot.value, handle);
         slot.handle.store(handle, std::memory_order_release);
@@ -69,7 +70,7 @@ class HandleTable {
         for (uint32_t index = used_; index-- > 0;) {
             Slot& slot = chunks_[index / kChunk].load(std::memory_order_relaxed)[index % kChunk];
             slot.handle.store(0);
-            slot.value = T{};
+            renew(slot);
             free_.push_back(index);
         }
     }
@@ -92,6 +93,11 @@ class HandleTable {
         uint32_t generation = 0;
         T value{};
     };
+
+    static void renew(Slot& slot) {
+        std::destroy_at(&slot.value);
+        std::construct_at(&slot.value);
+    }
 
     const wire::HandleKind kind_;
     std::atomic<Slot*> chunks_[wire::kMaxHandles / kChunk]{};

@@ -37,8 +37,8 @@ CUresult cuCtxGetLimit(size_t* pvalue, CUlimit limit) {
     if (!pvalue) return CUDA_ERROR_INVALID_VALUE;
     const wire::DeviceSnapshot& device = snapshot(context->device);
     if (device.limit_status[index]) return static_cast<CUresult>(device.limit_status[index]);
-    const bool set = __atomic_load_n(&context->limits_set, __ATOMIC_ACQUIRE) >> index & 1;
-    *pvalue = set ? __atomic_load_n(&context->limits[index], __ATOMIC_RELAXED) : device.limits[index];
+    const bool set = context->limits_set.load(std::memory_order_acquire) >> index & 1;
+    *pvalue = set ? context->limits[index].load(std::memory_order_relaxed) : device.limits[index];
     return CUDA_SUCCESS;
 }
 
@@ -63,8 +63,8 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
         if (value > snapshot(context->device).limits[index])
             return gk_unsupported_once("cuCtxSetLimit for kernels that launch kernels", &told);
     }
-    __atomic_store_n(&context->limits[index], value, __ATOMIC_RELAXED);
-    __atomic_fetch_or(&context->limits_set, 1u << index, __ATOMIC_RELEASE);
+    context->limits[index].store(value, std::memory_order_relaxed);
+    context->limits_set.fetch_or(1u << index, std::memory_order_release);
     return CUDA_SUCCESS;
 }
 }

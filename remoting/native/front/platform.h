@@ -2,9 +2,12 @@
 // these functions. All may throw Failure; none may call an entry point of the front.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "context.h"
 #include "cuda/failure.h"
 #include "cuda/managed_advice.h"
 #include "cuda/occupancy.h"
@@ -14,6 +17,8 @@ namespace front {
 using cuda::check;
 using cuda::refuse;
 using cuda::require;
+
+inline constexpr size_t kMostDevices = 16;  // of a process
 
 // Memory that CUDA knows of, as a pointer into it finds it: an allocation, a mapping or a variable.
 struct Memory {
@@ -35,16 +40,37 @@ void require_initialised();  // cuInit has succeeded, and this is not the child 
 int driver_version();  // answered before cuInit too
 int device_count();
 void require_device(CUdevice device);
+void require_device_to_leave(CUdevice device);  // for what gives something up: no life begins for it
 std::string device_name(CUdevice device);
 CUuuid device_uuid(CUdevice device);
 size_t total_memory(CUdevice device);
 std::string pci_bus_id(CUdevice device);  // empty where it has none
 int attribute(CUdevice device, CUdevice_attribute attribute);
 
+// Contexts. A device's primary one keeps its handle from one life to the next.
+std::vector<uint64_t>& context_stack();      // the calling thread's: handles, of which the last is current
+std::shared_ptr<Context> current_context();  // lives; throws INVALID_CONTEXT, or CONTEXT_IS_DESTROYED
+std::shared_ptr<Context> find_context(CUcontext handle);  // null for what is none that lives
+void require_working(const Context& context);             // no error has ended it
+bool in_callback();  // the calling thread is within a function that a stream calls
+CUcontext begin_context(CUdevice device, unsigned flags, unsigned api_version);
+// Throws CONTEXT_IS_DESTROYED where another thread was first.
+void end_context(Context& context);
+CUcontext primary_context(CUdevice device);
+// The two that begin and end a primary one are called by one thread at a time.
+void begin_primary_context(CUdevice device, unsigned flags);
+// Whose it is, where it has lived in an earlier life of the process and not yet in this.
+std::optional<CUdevice> primary_to_begin_again(CUcontext handle);
+
 // The device of the calling thread's context, which lives. With `working`, one that no error has ended, and
 // not within a function that a stream calls.
-CUdevice require_context();
-CUdevice require_working_context();
+inline CUdevice require_context() {
+    return current_context()->device;
+}
+inline CUdevice require_working_context() {
+    return working_context()->device;
+}
+
 // What a program passes as a stream.
 void require_stream(CUstream stream);
 

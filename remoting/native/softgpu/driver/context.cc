@@ -33,19 +33,16 @@ uint64_t bytes_of_limit(const Config& config, CUlimit limit, size_t value) {
 
 }  // namespace
 
-Context::Context(Driver& driver, CUdevice device, unsigned flags, bool primary)
-    : Object(kKind),
-      driver(driver),
-      device(device),
-      id(next_context++),
-      primary(primary),
-      group(std::make_shared<QueueGroup>()),
-      flags(flags) {
+Context::Context(Driver& driver, CUdevice device, unsigned flags)
+    : Object(kKind), driver(driver), group(std::make_shared<QueueGroup>()) {
+    this->device = device;
+    id = next_context++;
+    this->flags = flags;
     limits_ = kLimits;
 }
 
-std::shared_ptr<Context> Context::create(Driver& driver, CUdevice device, unsigned flags, bool primary) {
-    std::shared_ptr<Context> context(new Context(driver, device, flags, primary));
+std::shared_ptr<Context> Context::create(Driver& driver, CUdevice device, unsigned flags) {
+    std::shared_ptr<Context> context(new Context(driver, device, flags));
     auto queue = std::make_shared<Queue>(context->group, true, 0);
     driver.scheduler.add(queue, true);
     context->legacy_ = std::make_shared<Stream>(context, queue, 0, next_stream++);
@@ -133,7 +130,6 @@ void Context::destroy() {
     {
         const std::lock_guard lock(mutex_);
         require(!destroyed_, CUDA_ERROR_CONTEXT_IS_DESTROYED);
-        require(!Scheduler::in_callback(), CUDA_ERROR_NOT_PERMITTED);
         destroyed_ = true;
         owned.swap(owned_);
         legacy.swap(legacy_);

@@ -4,28 +4,21 @@
 #include <array>
 #include <set>
 
+#include "front/context.h"
 #include "stream.h"
 
 namespace softgpu::driver {
 
 class Driver;
 
-class Context : public Object, public std::enable_shared_from_this<Context> {
+class Context : public Object, public front::Context, public std::enable_shared_from_this<Context> {
   public:
     static constexpr Kind kKind = Kind::context;
-    // Makes the context with its default stream. Throws Failure.
-    static std::shared_ptr<Context> create(Driver& driver, CUdevice device, unsigned flags, bool primary);
-    static constexpr unsigned kApiVersion = 3020;  // of the context functions, unchanged since CUDA 3.2
+    // Makes the context with its default stream, without a handle. Throws Failure.
+    static std::shared_ptr<Context> create(Driver& driver, CUdevice device, unsigned flags);
 
     Driver& driver;
-    const CUdevice device;
-    const uint64_t id;
-    const bool primary;
     const std::shared_ptr<QueueGroup> group;
-    std::atomic<unsigned> flags;
-    std::atomic<int> cache_config{CU_FUNC_CACHE_PREFER_NONE};
-    std::atomic<unsigned> api_version{kApiVersion};
-    std::atomic<unsigned> attached{1};  // by cuCtxCreate and cuCtxAttach
 
     // CUDA_SUCCESS, or the error of the operation that failed first.
     CUresult status() const { return group->status(); }
@@ -47,7 +40,7 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
     void destroy();
 
   private:
-    Context(Driver& driver, CUdevice device, unsigned flags, bool primary);
+    Context(Driver& driver, CUdevice device, unsigned flags);
 
     std::mutex setting_limit_;  // which may wait for work; with it, mutex_ may be taken
     mutable std::mutex mutex_;

@@ -77,7 +77,7 @@ Driver* Driver::live() noexcept {
 
 std::shared_ptr<Context> Driver::current() {
     const auto& stack = thread_state().contexts;
-    require(!stack.empty() && stack.back() != 0, CUDA_ERROR_INVALID_CONTEXT);
+    require(!stack.empty(), CUDA_ERROR_INVALID_CONTEXT);
     auto context = handles.find<Context>(stack.back());
     require(context != nullptr, CUDA_ERROR_CONTEXT_IS_DESTROYED);
     return context;
@@ -93,48 +93,8 @@ void require_device(CUdevice device) {
     require(device >= 0 && device < count, CUDA_ERROR_INVALID_DEVICE);
 }
 
-std::shared_ptr<Context> Driver::retain_primary(CUdevice number) {
-    const std::lock_guard lock(mutex_);
-    Device& its = device(number);
-    if (!its.primary) {
-        its.primary = Context::create(*this, number, its.primary_flags, true);
-        handles.put(its.primary_handle, its.primary);
-    }
-    ++its.primary_count;
-    return its.primary;
-}
-
-void Driver::release_primary(CUdevice number) {
-    std::shared_ptr<Context> last;
-    {
-        const std::lock_guard lock(mutex_);
-        Device& its = device(number);
-        require(its.primary_count > 0, CUDA_ERROR_INVALID_CONTEXT);
-        if (--its.primary_count == 0) last = std::exchange(its.primary, nullptr);
-    }
-    if (last) last->destroy();
-}
-
-void Driver::reset_primary(CUdevice number) {
-    std::shared_ptr<Context> old;
-    {
-        const std::lock_guard lock(mutex_);
-        old = std::exchange(device(number).primary, nullptr);
-    }
-    if (old) old->destroy();
-}
-
-void Driver::set_primary_flags(CUdevice number, unsigned flags) {
-    const std::lock_guard lock(mutex_);
-    Device& its = device(number);
-    its.primary_flags = flags;
-    if (its.primary) its.primary->flags = flags;
-}
-
-Driver::PrimaryState Driver::primary_state(CUdevice number) {
-    const std::lock_guard lock(mutex_);
-    const Device& its = device(number);
-    return {its.primary_flags, its.primary != nullptr};
+uint64_t Driver::primary_handle(CUdevice number) {
+    return device(number).primary_handle;  // does not change
 }
 
 std::shared_ptr<Pool> Driver::default_pool(CUdevice number) {

@@ -34,17 +34,8 @@ class Driver {
 
     // What follows takes the number of a device that exists (require_device).
     //
-    // A device's primary context. Counted; the last release destroys it.
-    std::shared_ptr<Context> retain_primary(CUdevice device);
-    void release_primary(CUdevice device);
-    void reset_primary(CUdevice device);
-    void set_primary_flags(CUdevice device, unsigned flags);
-    struct PrimaryState {
-        unsigned flags;
-        bool active;
-    };
-    PrimaryState primary_state(CUdevice device);
-
+    // A device's primary context has the same handle in all its lives.
+    uint64_t primary_handle(CUdevice device);
     std::shared_ptr<Pool> default_pool(CUdevice device);
     std::shared_ptr<Pool> current_pool(CUdevice device);
     void set_current_pool(CUdevice device, const std::shared_ptr<Pool>& pool);
@@ -54,9 +45,6 @@ class Driver {
 
     struct Device {
         uint64_t primary_handle = 0;
-        std::shared_ptr<Context> primary;
-        unsigned primary_count = 0;
-        unsigned primary_flags = 0;
         std::shared_ptr<Pool> default_pool, current_pool;
     };
     Device& device(CUdevice number) { return devices_[static_cast<size_t>(number)]; }

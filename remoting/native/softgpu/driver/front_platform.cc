@@ -7,8 +7,12 @@
 #include "front/platform.h"
 #include "launch.h"
 #include "pool.h"
+#include "thread_state.h"
 
 namespace front::platform {
+
+static_assert(softgpu::driver::Config::kMaxDevices <= kMostDevices);
+
 namespace {
 
 using namespace softgpu::driver;
@@ -23,12 +27,7 @@ const DeviceConfig& config_of(CUdevice device) {
     return live().config.devices[static_cast<size_t>(device)];
 }
 
-std::shared_ptr<Context> working_context() {
-    require(!Scheduler::in_callback(), CUDA_ERROR_NOT_PERMITTED);
-    auto context = live().current();
-    check(context->status());
-    return context;
-}
+using Context = softgpu::driver::Context;
 
 }  // namespace
 
@@ -46,6 +45,10 @@ int device_count() {
 
 void require_device(CUdevice device) {
     softgpu::driver::require_device(device);
+}
+
+void require_device_to_leave(CUdevice device) {
+    require_device(device);
 }
 
 std::string device_name(CUdevice) {
@@ -75,16 +78,52 @@ int attribute(CUdevice, CUdevice_attribute attribute) {
     return *value;
 }
 
-CUdevice require_context() {
-    return live().current()->device;
+std::vector<uint64_t>& context_stack() {
+    return thread_state().contexts;
 }
 
-CUdevice require_working_context() {
-    return working_context()->device;
+std::shared_ptr<front::Context> current_context() {
+    return live().current();
+}
+
+std::shared_ptr<front::Context> find_context(CUcontext handle) {
+    return live().handles.find<Context>(reinterpret_cast<uint64_t>(handle));
+}
+
+void require_working(const front::Context& context) {
+    check(static_cast<const Context&>(context).status());
+}
+
+bool in_callback() {
+    return Scheduler::in_callback();
+}
+
+CUcontext begin_context(CUdevice device, unsigned flags, unsigned api_version) {
+    const auto context = Context::create(live(), device, flags);
+    context->api_version = api_version;
+    return as_handle<CUcontext>(live().handles.add(context));
+}
+
+void end_context(front::Context& context) {
+    static_cast<Context&>(context).destroy();
+}
+
+CUcontext primary_context(CUdevice device) {
+    return as_handle<CUcontext>(live().primary_handle(device));
+}
+
+void begin_primary_context(CUdevice device, unsigned flags) {
+    const auto context = Context::create(live(), device, flags);
+    context->primary = true;
+    live().handles.put(live().primary_handle(device), context);
+}
+
+std::optional<CUdevice> primary_to_begin_again(CUcontext) {
+    return std::nullopt;  // a process has one life
 }
 
 void require_stream(CUstream stream) {
-    working_context()->stream(stream);
+    static_cast<Context&>(*working_context()).stream(stream);
 }
 
 cuda::Multiprocessor multiprocessor(CUdevice) {

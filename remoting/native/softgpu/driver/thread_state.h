@@ -12,7 +12,7 @@ class Session;
 class Stream;
 
 struct ThreadState {
-    std::vector<uint64_t> contexts;  // handles; the last is current, 0 stands for none
+    std::vector<uint64_t> contexts;                               // handles; the last is current
     std::map<uint64_t, std::shared_ptr<Stream>> default_streams;  // by the id of the context
     std::shared_ptr<Session> session;  // whose work the thread's is; null: the process's own
     bool keeps_news = false;           // what it waits for takes nothing that is the session's to be told
