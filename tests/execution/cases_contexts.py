@@ -380,18 +380,85 @@ def both_devices_at_once(cuda: Cuda, rounds: int) -> object:
     return results
 
 
+def codes_of_hints(cuda: Cuda, peer: int) -> list[int]:
+    number = c_int()
+    return [
+        cuda.code("cuCtxGetCacheConfig", byref(number)),
+        cuda.code("cuCtxSetCacheConfig", 1),
+        cuda.code("cuCtxGetSharedMemConfig", byref(number)),
+        cuda.code("cuCtxSetSharedMemConfig", 1),
+        cuda.code("cuCtxGetStreamPriorityRange", byref(number), None),
+        cuda.code("cuCtxResetPersistingL2Cache"),
+        cuda.code("cuCtxGetExecAffinity", byref(AffinityParameter()), 0),
+        cuda.code("cuCtxEnablePeerAccess", peer, 0),
+        cuda.code("cuCtxDisablePeerAccess", peer),
+    ]
+
+
+def hints(cuda: Cuda) -> object:
+    wrong = [
+        cuda.code("cuCtxSetCacheConfig", 4),
+        cuda.code("cuCtxGetCacheConfig", None),
+        cuda.code("cuCtxSetSharedMemConfig", 3),
+        cuda.code("cuCtxGetSharedMemConfig", None),
+        cuda.code("cuCtxGetExecAffinity", byref(AffinityParameter()), 1),
+        cuda.code("cuCtxGetStreamPriorityRange", None, None),
+    ]
+    here = current(cuda)
+    there = cuda.new("cuCtxCreate_v2", 0, 1)
+    seen = codes_of_hints(cuda, here)
+    called: list[int] = []
+
+    def calls(data: object) -> None:
+        cuda.cuCtxPushCurrent_v2(there)
+        called.extend(codes_of_hints(cuda, here))
+        cuda.cuCtxPopCurrent_v2(None)
+
+    function, stream = HOST_FUNCTION(calls), cuda.new("cuStreamCreate", 1)
+    cuda.cuLaunchHostFunc(stream, function, None)
+    cuda.cuStreamSynchronize(stream)
+    cuda.cuCtxPushCurrent_v2(there)
+    cuda.cuCtxDestroy_v2(there)  # it stays current below
+    ended = codes_of_hints(cuda, here)
+    cuda.cuCtxPopCurrent_v2(None)
+    none: list[int] = []
+    thread = threading.Thread(target=lambda: none.extend(codes_of_hints(cuda, here)))
+    thread.start()
+    thread.join()
+    return wrong, seen, called, ended, none
+
+
+def hints_once_an_error_has_ended_the_context(cuda: Cuda) -> object:
+    """Ends the context for good: for a process of its own."""
+    peer = cuda.new("cuDevicePrimaryCtxRetain", 1)
+    cuda.launch(cuda.kernel(cuda.load(ptx.HEADER + ptx.WILD), "wild"))
+    sticky = cuda.code("cuCtxSynchronize")
+    number, flags, long = c_int(), c_uint(), c_uint64()
+    asked = [
+        cuda.code("cuCtxGetDevice", byref(number)),
+        cuda.code("cuCtxGetFlags", byref(flags)),
+        cuda.code("cuCtxGetId", None, byref(long)),
+        cuda.code("cuCtxGetApiVersion", None, byref(flags)),
+    ]
+    return sticky, codes_of_hints(cuda, peer), asked
+
+
 def peers(cuda: Cuda) -> object:
     here = current(cuda)
+    beside = cuda.new("cuCtxCreate_v2", 0, 1)
     there = cuda.new("cuCtxCreate_v2", 0, 1)
     codes = [
         cuda.code("cuCtxEnablePeerAccess", here, 0),
+        cuda.code("cuCtxEnablePeerAccess", beside, 0),
         cuda.code("cuCtxEnablePeerAccess", there, 0),
         cuda.code("cuCtxEnablePeerAccess", here, 1),
         cuda.code("cuCtxEnablePeerAccess", 77, 0),
         cuda.code("cuCtxDisablePeerAccess", here),
+        cuda.code("cuCtxDisablePeerAccess", 77),
         cuda.code("cuDeviceCanAccessPeer", byref(c_int()), 0, 5),
     ]
     cuda.cuCtxDestroy_v2(there)
+    cuda.cuCtxDestroy_v2(beside)
     return codes
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.both_ways import BothWays, each_way
+from tests.both_ways import BothWays, agent_of, each_way
 from tests.forwarding.minimal_agent import MinimalAgent
 from tests.native_build import Build
 
@@ -111,7 +111,27 @@ def test_both_devices_at_once(both: BothWays, rounds: int) -> None:
 
 
 def test_peers(both: BothWays) -> None:
-    assert both.run("peers") == [217, 101, 1, 201, 705, 101]
+    assert both.run("peers") == [217, 217, INVALID_CONTEXT, 1, INVALID_CONTEXT, 705, INVALID_CONTEXT, 101]
+
+
+def test_hints(both: BothWays) -> None:
+    wrong, seen, called, ended, none = both.run("hints")
+    assert wrong == [1, 1, 1, 1, 1, 0]
+    assert seen == [0, 0, 0, 0, 0, 0, 224, 217, 705]
+    assert called == [NOT_PERMITTED] * 9
+    assert ended == [CONTEXT_IS_DESTROYED] * 9
+    assert none == [INVALID_CONTEXT] * 9
+
+
+def test_an_error_that_ends_a_context_is_what_hints_answer_and_not_what_it_is(
+    native: Build, tmp_path: Path
+) -> None:
+    with agent_of(native, tmp_path, MEMORY_MIB) as agent:
+        for process in each_way(agent, native, tmp_path, MEMORY_MIB, CASES):
+            sticky, hints, asked = process.run("hints_once_an_error_has_ended_the_context")
+            assert sticky == 700
+            assert hints == [700] * 9
+            assert asked == [0] * 4
 
 
 @pytest.mark.parametrize("reset", [False, True])

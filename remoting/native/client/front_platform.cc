@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "call.h"
+#include "calls_wire.h"
 #include "capture.h"
 #include "context.h"
 #include "front/platform.h"
@@ -124,6 +125,17 @@ void begin_primary_context(CUdevice device, unsigned flags) {
 
 std::optional<CUdevice> primary_to_begin_again(CUcontext handle) {
     return client::primary_to_begin_again(handle);
+}
+
+void prefer_cache(CUfunc_cache config) {
+    client::Call call;
+    check(call.begin());
+    const wire::cuCtxSetCacheConfig_message message{static_cast<uint32_t>(config)};
+    check(call.post(wire::kOp_cuCtxSetCacheConfig, 0, &message, sizeof message));
+}
+
+StreamPriorities stream_priorities(CUdevice device) {
+    return {snapshot(device).least_priority, snapshot(device).greatest_priority};
 }
 
 void require_stream(CUstream stream) {

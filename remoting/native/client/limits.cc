@@ -20,15 +20,6 @@ using namespace client;
 
 extern "C" {
 
-CUresult cuCtxGetStreamPriorityRange(int* leastPriority, int* greatestPriority) {
-    const Context* context = current_context();
-    if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-    const wire::DeviceSnapshot& device = snapshot(context->device);
-    if (leastPriority) *leastPriority = device.least_priority;
-    if (greatestPriority) *greatestPriority = device.greatest_priority;
-    return CUDA_SUCCESS;
-}
-
 CUresult cuCtxGetLimit(size_t* pvalue, CUlimit limit) {
     Context* context = nullptr;
     if (CUresult error = find_context(nullptr, context)) return error;

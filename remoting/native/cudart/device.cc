@@ -84,6 +84,7 @@ cudaError_t cudaDeviceEnablePeerAccess(int peerDevice, unsigned int flags) {
     return call<Need::context>([&](const Driver& driver) {
         CUcontext peer;
         if (flags) return CUDA_ERROR_INVALID_VALUE;
+        if (peerDevice == current_device(driver)) return CUDA_ERROR_INVALID_DEVICE;
         const CUresult result = primary_context(driver, peerDevice, peer);
         return result == CUDA_SUCCESS ? invoke(driver.cuCtxEnablePeerAccess, peer, 0u) : result;
     });

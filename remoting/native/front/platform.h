@@ -61,6 +61,11 @@ CUcontext primary_context(CUdevice device);
 void begin_primary_context(CUdevice device, unsigned flags);
 // Whose it is, where it has lived in an earlier life of the process and not yet in this.
 std::optional<CUdevice> primary_to_begin_again(CUcontext handle);
+void prefer_cache(CUfunc_cache config);  // the current context's kernels do
+struct StreamPriorities {
+    int least = 0, greatest = 0;  // the greatest is the lowest number
+};
+StreamPriorities stream_priorities(CUdevice device);
 
 // The device of the calling thread's context, which lives. With `working`, one that no error has ended, and
 // not within a function that a stream calls.

@@ -67,6 +67,7 @@ void devices() {
     EXPECT(device == 0);
     EXPECT_CODE(cudaSetDevice(count), cudaErrorInvalidDevice);
     EXPECT_CODE(cudaSetDevice(-1), cudaErrorInvalidDevice);
+    EXPECT_CODE(cudaDeviceEnablePeerAccess(0, 0), cudaErrorInvalidDevice);
     EXPECT_OK(cudaInitDevice(0, 0, 0));
     std::thread([] {
         int own = -1;

@@ -79,7 +79,7 @@ cuda.cuCtxSetCurrent(first)
 there = cuda.alloc(40)
 cuda.cuCtxSetCurrent(second)
 assert cuda.code("cuCtxEnablePeerAccess", first, 0) == 217  # PEER_ACCESS_UNSUPPORTED
-assert cuda.code("cuCtxEnablePeerAccess", second, 0) == raw.INVALID_DEVICE
+assert cuda.code("cuCtxEnablePeerAccess", second, 0) == raw.INVALID_CONTEXT  # its own
 fill = cuda.kernel(cuda.load(ptx.HEADER + ptx.FILL), "fill")
 cuda.launch(fill, c_uint64(there), c_uint(1), c_uint(10), block=(32, 1, 1))
 assert cuda.code("cuCtxSynchronize") == raw.ILLEGAL_ADDRESS

@@ -47,46 +47,6 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
     return context_call([&](Context& context) { context.set_limit(limit, value); });
 }
 
-CUresult cuCtxGetCacheConfig(CUfunc_cache* pconfig) {
-    return context_call([&](Context& context) {
-        require(pconfig != nullptr);
-        *pconfig = static_cast<CUfunc_cache>(context.cache_config.load());
-    });
-}
-
-CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
-    return context_call([&](Context& context) {
-        require(config >= CU_FUNC_CACHE_PREFER_NONE && config <= CU_FUNC_CACHE_PREFER_EQUAL);
-        context.cache_config = config;
-    });
-}
-
-CUresult cuCtxGetSharedMemConfig(CUsharedconfig* pConfig) {
-    return context_call([&](Context&) {
-        require(pConfig != nullptr);
-        *pConfig = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
-    });
-}
-
-// A hint about banks, which the software GPU's shared memory does not have.
-CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {
-    return context_call([&](Context&) {
-        require(config >= CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE &&
-                config <= CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE);
-    });
-}
-
-CUresult cuCtxGetStreamPriorityRange(int* leastPriority, int* greatestPriority) {
-    return context_call([&](Context&) {
-        if (leastPriority) *leastPriority = 0;
-        if (greatestPriority) *greatestPriority = kGreatestPriority;
-    });
-}
-
-CUresult cuCtxResetPersistingL2Cache(void) {
-    return context_call([](Context&) {});
-}
-
 CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
     return driver_call([&](Driver& driver) {
         const auto context = driver.context(hCtx);
@@ -109,30 +69,6 @@ CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
         const auto record = driver.handles.get<Event>(hEvent)->record();
         if (!record.completion || record.completion->done()) return;
         driver.scheduler.submit_to_all(context->group, record.completion);
-    });
-}
-
-CUresult cuCtxGetExecAffinity(CUexecAffinityParam* pExecAffinity, CUexecAffinityType type) {
-    return context_call([&](Context&) {
-        require(pExecAffinity != nullptr && type == CU_EXEC_AFFINITY_TYPE_SM_COUNT);
-        refuse(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
-    });
-}
-
-// No software GPU reaches another one's memory; copies between them work (cuMemcpyPeer).
-CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
-    return context_call([&](Context& context) {
-        const auto peer = context.driver.handles.get<Context>(peerContext, CUDA_ERROR_INVALID_CONTEXT);
-        require(Flags == 0);
-        refuse(peer->device == context.device ? CUDA_ERROR_INVALID_DEVICE
-                                              : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
-    });
-}
-
-CUresult cuCtxDisablePeerAccess(CUcontext peerContext) {
-    return context_call([&](Context& context) {
-        context.driver.handles.get<Context>(peerContext, CUDA_ERROR_INVALID_CONTEXT);
-        refuse(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
     });
 }
 }

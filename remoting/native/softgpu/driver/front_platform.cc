@@ -122,6 +122,12 @@ std::optional<CUdevice> primary_to_begin_again(CUcontext) {
     return std::nullopt;  // a process has one life
 }
 
+void prefer_cache(CUfunc_cache) {}  // it has none to divide
+
+StreamPriorities stream_priorities(CUdevice) {
+    return {0, kGreatestPriority};
+}
+
 void require_stream(CUstream stream) {
     static_cast<Context&>(*working_context()).stream(stream);
 }
