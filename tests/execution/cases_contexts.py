@@ -312,6 +312,29 @@ def a_stack_too_deep_is_refused(cuda: Cuda) -> object:
     return code, pushed, current(cuda) == base
 
 
+def events_of_a_whole_context_in_captures(cuda: Cuda) -> object:
+    base, context = current(cuda), cuda.new("cuCtxCreate_v2", 0, 0)
+    streams = [cuda.new("cuStreamCreate", 1) for _ in range(2)]
+    event, captured = (cuda.new("cuEventCreate", 0) for _ in range(2))
+
+    def while_captured(name: str, in_context: int, which: int) -> list[int]:
+        for stream in streams:
+            cuda.cuStreamBeginCapture_v2(stream, 2)
+        cuda.cuEventRecord(captured, streams[0])
+        code = cuda.code(name, in_context, which)
+        return [code, *(cuda.code("cuStreamEndCapture", stream, byref(c_uint64())) for stream in streams)]
+
+    seen = [
+        while_captured("cuCtxRecordEvent", context, event),
+        while_captured("cuCtxWaitEvent", context, event),
+        while_captured("cuCtxWaitEvent", base, captured),
+        while_captured("cuCtxWaitEvent", base, event),
+    ]
+    codes = [cuda.code("cuCtxRecordEvent", context, captured), cuda.code("cuEventSynchronize", captured)]
+    cuda.cuCtxDestroy_v2(context)
+    return seen, codes
+
+
 def events_of_a_whole_context(cuda: Cuda) -> object:
     context = cuda.new("cuCtxCreate_v2", 0, 0)
     to, stream = cuda.alloc(4000), cuda.new("cuStreamCreate", 1)

@@ -13,6 +13,7 @@ from tests.native_build import Build
 from .conftest import CASES, MEMORY_MIB
 
 CONTEXT_IS_DESTROYED, INVALID_CONTEXT, INVALID_HANDLE, NOT_PERMITTED = 709, 201, 400, 800
+UNSUPPORTED, INVALIDATED = 900, 901  # of a capture
 
 
 def test_each_thread_has_a_stack_of_its_own(both: BothWays) -> None:
@@ -96,6 +97,12 @@ def test_events_of_a_whole_context(both: BothWays) -> None:
     codes, data = both.run("events_of_a_whole_context")
     assert codes == [0, 0, 0, INVALID_HANDLE, INVALID_CONTEXT]
     assert list(memoryview(data).cast("I")) == list(range(1, 1001))
+
+
+def test_events_of_a_whole_context_in_captures(both: BothWays) -> None:
+    seen, codes = both.run("events_of_a_whole_context_in_captures")
+    assert seen == [[UNSUPPORTED, INVALIDATED, INVALIDATED]] * 2 + [[UNSUPPORTED, INVALIDATED, 0], [0, 0, 0]]
+    assert codes == [0, 0]
 
 
 def test_the_devices_of_a_lease(both: BothWays) -> None:

@@ -27,8 +27,8 @@ OLDEST = 12040  # kOldestDriver of worker/driver.h
 # What the worker calls although it is newer, and why that is right.
 NEWER = {
     "cuEventElapsedTime_v2": "an older driver has it under its older name (worker/driver.cc)",
-    "cuCtxRecordEvent": "the client refuses it (client/api_context.cc)",
-    "cuCtxWaitEvent": "the client refuses it (client/api_context.cc)",
+    "cuCtxRecordEvent": "the client refuses it (client/front_platform.cc)",
+    "cuCtxWaitEvent": "the client refuses it (client/front_platform.cc)",
 }
 
 

@@ -11,6 +11,7 @@
 #include "memory_map.h"
 #include "session.h"
 #include "shared_memory.h"
+#include "stream_event.h"
 #include "thread.h"
 
 namespace front::platform {
@@ -24,6 +25,26 @@ using client::Session;
 
 const wire::DeviceSnapshot& snapshot(CUdevice device) {
     return Session::get().devices()[static_cast<size_t>(device)];
+}
+
+// An event of a whole context, or work of it that waits for one.
+void post_context_event(const Context& context, CUevent event, bool wait) {
+    // Posted, so it must be refused here what the server's driver lacks: CUDA has these two since 12.5.
+    static bool told;
+    if (Session::get().driver_version() < 12050) {
+        refuse(gk_unsupported_once(
+            "an event of a whole context, on a GPU server whose driver is older than CUDA 12.5,", &told));
+    }
+    client::Call call;
+    check(call.begin_on(static_cast<uint8_t>(context.device)));
+    wire::ContextEvent message{0, wait, 0};
+    require(call.event(event, message.event), CUDA_ERROR_INVALID_HANDLE);
+    if (!wait) {
+        const client::Event* known = client::events().find(message.event);
+        require(known && known->context == context.id, CUDA_ERROR_INVALID_HANDLE);
+        client::count_record(event);
+    }
+    check(call.post(wire::kOpContextEvent, 0, &message, sizeof message));
 }
 
 // A context's slot never goes.
@@ -125,6 +146,14 @@ void begin_primary_context(CUdevice device, unsigned flags) {
 
 std::optional<CUdevice> primary_to_begin_again(CUcontext handle) {
     return client::primary_to_begin_again(handle);
+}
+
+void record_context(Context& context, CUevent event) {
+    post_context_event(context, event, false);
+}
+
+void hold_context(Context& context, CUevent event) {
+    post_context_event(context, event, true);
 }
 
 void prefer_cache(CUfunc_cache config) {

@@ -61,6 +61,10 @@ CUcontext primary_context(CUdevice device);
 void begin_primary_context(CUdevice device, unsigned flags);
 // Whose it is, where it has lived in an earlier life of the process and not yet in this.
 std::optional<CUdevice> primary_to_begin_again(CUcontext handle);
+// An event of the context's own takes all work that the context has now. All work that it is given from now
+// on waits for an event.
+void record_context(Context& context, CUevent event);
+void hold_context(Context& context, CUevent event);
 void prefer_cache(CUfunc_cache config);  // the current context's kernels do
 struct StreamPriorities {
     int least = 0, greatest = 0;  // the greatest is the lowest number

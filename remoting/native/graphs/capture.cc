@@ -215,17 +215,20 @@ void refuse_unsafe() {
 
 void refuse_context(uint64_t context) {
     const Frame frame;
+    bool captured = false;
     for (auto& [key, place] : places().streams) {
-        if (place.stream.context == context)
-            invalidate(*place.capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        if (place.stream.context != context) continue;
+        place.capture->invalid = true;
+        captured = true;
     }
+    require(!captured, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 }
 
-void require_not_captured_event(uint64_t event) {
+void require_not_captured_event(uint64_t event, CUresult why) {
     const Frame frame;
     auto found = places().events.find(event);
     if (found == places().events.end() || found->second.capture->ended) return;
-    invalidate(*found->second.capture, CUDA_ERROR_CAPTURED_EVENT);
+    invalidate(*found->second.capture, why);
 }
 
 bool is_captured(const Stream& stream) {

@@ -39,10 +39,12 @@ void refuse_captured(const Stream& stream);
 // A call that CUDA calls potentially unsafe (allocating, waiting, asking): whether a capture forbids it
 // depends on its mode and on the thread's.
 void refuse_unsafe();
-// Waiting for all of a context.
+// What concerns all streams of a context: throws STREAM_CAPTURE_UNSUPPORTED, and the captures are invalid,
+// when some are captured.
 void refuse_context(uint64_t context);
-// Asking about an event, or waiting for it: throws CAPTURED_EVENT.
-void require_not_captured_event(uint64_t event);
+// Asking about an event, or waiting for it: throws `why`, and the capture is invalid, when the event is of
+// one.
+void require_not_captured_event(uint64_t event, CUresult why = CUDA_ERROR_CAPTURED_EVENT);
 bool is_captured(const Stream& stream);
 
 // The thing has gone, or the event was recorded in a stream that is not captured.

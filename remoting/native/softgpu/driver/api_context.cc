@@ -46,29 +46,4 @@ CUresult cuCtxGetLimit(size_t* pvalue, CUlimit limit) {
 CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
     return context_call([&](Context& context) { context.set_limit(limit, value); });
 }
-
-CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
-    return driver_call([&](Driver& driver) {
-        const auto context = driver.context(hCtx);
-        check(context->status());
-        const auto event = driver.handles.get<Event>(hEvent);
-        require(event->context == context, CUDA_ERROR_INVALID_HANDLE);
-        Operation marker;
-        const auto queue = context->legacy_stream()->queue;
-        // The legacy queue's order covers the blocking queues; this covers the others too.
-        marker.after = driver.scheduler.pending(context->group);
-        event->set({driver.scheduler.submit(queue, std::move(marker)), queue});
-    });
-}
-
-// All that is submitted to the context from now on waits for the event.
-CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
-    return driver_call([&](Driver& driver) {
-        const auto context = driver.context(hCtx);
-        check(context->status());
-        const auto record = driver.handles.get<Event>(hEvent)->record();
-        if (!record.completion || record.completion->done()) return;
-        driver.scheduler.submit_to_all(context->group, record.completion);
-    });
-}
 }

@@ -122,6 +122,23 @@ std::optional<CUdevice> primary_to_begin_again(CUcontext) {
     return std::nullopt;  // a process has one life
 }
 
+void record_context(front::Context& of, CUevent handle) {
+    auto& context = static_cast<Context&>(of);
+    const auto event = live().handles.get<Event>(handle);
+    require(event->context.get() == &context, CUDA_ERROR_INVALID_HANDLE);
+    const auto queue = context.legacy_stream()->queue;
+    Operation marker;
+    // The legacy queue's order covers the blocking queues; this covers the others too.
+    marker.after = live().scheduler.pending(context.group);
+    event->set({live().scheduler.submit(queue, std::move(marker)), queue});
+}
+
+void hold_context(front::Context& context, CUevent event) {
+    const auto record = live().handles.get<Event>(event)->record();
+    if (!record.completion || record.completion->done()) return;
+    live().scheduler.submit_to_all(static_cast<Context&>(context).group, record.completion);
+}
+
 void prefer_cache(CUfunc_cache) {}  // it has none to divide
 
 StreamPriorities stream_priorities(CUdevice) {
