@@ -6,6 +6,7 @@ import ctypes
 import json
 import sys
 import threading
+import time
 
 import numpy as np
 from cuda.bindings import driver
@@ -78,6 +79,14 @@ def wild() -> dict[str, int]:
     """More of a twister than its process would pass over in time, which is told at once."""
     buffer = OnDevice(np.zeros(4, "uint32"))
     return {"status": curand.generator("mt19937").status("Generate", at(int(buffer.address)), size(1 << 60))}
+
+
+def wild_for_its_memory() -> dict[str, bool]:
+    """As many of a twister as may be, which have no memory: the process does not pass over them."""
+    buffer, generator = OnDevice(np.zeros(4, "uint32")), curand.generator("mt19937")
+    begin = time.thread_time()
+    status = generator.status("Generate", at(int(buffer.address)), size(1 << 33))
+    return {"refused": status != 0, "soon": time.thread_time() - begin < 1}
 
 
 def gone() -> dict[str, int]:

@@ -73,6 +73,14 @@ def test_more_of_a_twister_than_can_be_passed_over_is_refused(environment) -> No
     assert "curandGenerate of more than 2^33 numbers of MT19937 is not supported" in told
 
 
+@pytest.mark.parametrize("place", ["straight", "forwarded"])
+def test_a_twisters_numbers_that_have_no_memory_are_not_passed_over(place) -> None:
+    with slice_at(place) as environment:
+        said, told = behaviour(environment, "wild_for_its_memory")
+    assert said == {"refused": True, "soon": True}
+    assert "curandGenerate: output has 34359738368 bytes at " in told
+
+
 def test_a_generator_that_is_none_is_found_out(environment) -> None:
     assert set(behaviour(environment, "gone")[0].values()) == {NOT_INITIALIZED}
 

@@ -42,6 +42,27 @@ Status generate_in_stream(Generator& generator, Generate& call) {
     return meaning(result);
 }
 
+// Whether all of a call's results lie in one allocation, as far as the driver knows.
+bool has_memory(const Generate& call) {
+    CUdeviceptr base = 0;
+    size_t bytes = 0;
+    if (libraries::driver()->range(&base, &bytes, call.output) != CUDA_SUCCESS) return false;
+    const uint64_t behind = bytes - (call.output - base);
+    return behind >= maths::product(maths::length(call.count), maths::bytes_of(type_of(call.result)));
+}
+
+// What was asked for of a twister the process passes over, which takes long of much: so a call that has not
+// the memory is waited for, and has failed.
+Status pass_over_results(Generator& generator, const Generate& call) {
+    constexpr int64_t kFew = 1 << 20;
+    if (!generator.on_host && call.count > kFew && !has_memory(call)) {
+        const CUresult result = libraries::driver()->synchronize(generator.stream);
+        if (result != CUDA_SUCCESS) return meaning(result);
+    }
+    pass_over(generator.twister, call.result, call.count);
+    return kSuccess;
+}
+
 }  // namespace
 
 libraries::Handles<Generator>& generators() {
@@ -98,8 +119,7 @@ Status generate(Generator& generator, int64_t result, void* output, size_t count
         generator.on_host ? generate_here(generator, call) : generate_in_stream(generator, call);
     if (status != kSuccess) return status;
     generator.position = behind(settings, generator.position, result, call.count);
-    if (settings.kind == kMt19937) pass_over(generator.twister, result, call.count);
-    return kSuccess;
+    return settings.kind == kMt19937 ? pass_over_results(generator, call) : kSuccess;
 }
 
 void end(Generator& generator) {

@@ -11,22 +11,6 @@ bool ordering_fits(const Settings& settings) {
     return ordering == kBest || ordering == kDefault || ordering == kLegacy || ordering == kDynamic;
 }
 
-Type type_of(int64_t result) {
-    switch (result) {
-        case kBits:
-        case kPoisson:
-            return kI32;
-        case kLongBits:
-            return kI64;
-        case kUniform:
-        case kNormal:
-        case kLogNormal:
-            return kF32;
-        default:
-            return kF64;
-    }
-}
-
 Fit look_at(Generate& m, Look& look) {
     const Fit fit = settings_fit(m.settings);
     if (fit != Fit::fits) return fit;
@@ -43,6 +27,22 @@ Fit look_at(Generate& m, Look& look) {
 }
 
 }  // namespace
+
+Type type_of(int64_t result) {
+    switch (result) {
+        case kBits:
+        case kPoisson:
+            return kI32;
+        case kLongBits:
+            return kI64;
+        case kUniform:
+        case kNormal:
+        case kLogNormal:
+            return kF32;
+        default:
+            return kF64;
+    }
+}
 
 uint64_t lanes_of(const Settings& settings) {
     switch (settings.kind) {

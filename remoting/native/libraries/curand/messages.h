@@ -98,6 +98,7 @@ struct GenerateTwister {
     Twister twister;
 };
 
+Type type_of(int64_t result);
 constexpr bool is_quasi(int64_t kind) {
     return kind >= kSobol32;
 }
