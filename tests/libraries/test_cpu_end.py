@@ -13,6 +13,7 @@ import pytest
 from tests.native_build import Build, build_of_make
 
 CUSOLVER, CUDNN = 2, 3
+THERE, STOPPED = 0, 2  # GkRoom
 PIECE = 1 << 18  # numbers between two looks, about
 pytestmark = [pytest.mark.native, pytest.mark.timeout(120)]
 
@@ -94,6 +95,24 @@ def test_a_matrix_that_changes_once_it_was_copied_is_solved_as_it_was(native) ->
     assert asked[1] > asked[0]
     assert x.tolist() == (rows / 2).tolist()
     assert singularity[0] == -1
+
+
+def test_an_order_of_columns_is_found_with_looks_whether_it_was_interrupted(native) -> None:
+    """Of a star: all but one column are neighbours of that one, and sorted as such."""
+    end, n = CpuEnd(native), 1 << 20
+    spokes = np.arange(1, n, dtype="int32")
+    indices = np.concatenate([np.arange(n, dtype="int32"), spokes])
+    offsets = np.concatenate([[0], n + np.arange(n)]).astype("int32")
+    b, x, singularity = np.ones(n, "float32"), np.zeros(n, "float32"), np.zeros(1, "int32")
+    values = np.ones(len(indices), "float32")
+    looks = []
+    at = [array.ctypes.data for array in (values, offsets, indices, b)]
+    message = np.array([n, len(indices), 0, *at], "uint64").tobytes() + np.array([0.0]).tobytes()
+    message += np.array([2, x.ctypes.data, singularity.ctypes.data], "uint64").tobytes()
+    head = CUSOLVER, end.number("cusolver", "cusolverSpScsrlsvqr")
+    reserved = iter((THERE, STOPPED))  # the second is for what comes behind the order
+    end.call(head, message, lambda _: next(reserved), lambda: bool(looks.append(None)))
+    assert len(looks) >= 30
 
 
 FLOAT = 0

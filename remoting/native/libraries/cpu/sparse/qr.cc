@@ -44,7 +44,7 @@ class Neighbours {
     // Of an order of n rows, while it is found.
     static uint64_t bytes_for(int64_t n, int64_t entries) {
         return sum(product(length(entries), 3 * sizeof(int64_t)),
-                   product(sum(length(n), 1), 5 * sizeof(int64_t)));
+                   product(sum(length(n), 1), 6 * sizeof(int64_t)));
     }
 
     int64_t count(int64_t i) const { return offsets_[index(i) + 1] - offsets_[index(i)]; }
@@ -82,8 +82,7 @@ size_t append_levels(const Neighbours& of, int64_t first, Order& order, std::vec
             marks[index(*j)] = mark;
             order.push_back(*j);
         }
-        std::sort(order.begin() + static_cast<int64_t>(from), order.end(),
-                  [&](int64_t a, int64_t b) { return of.count(a) < of.count(b); });
+        cusparse::sort(order, walk, [&](int64_t a, int64_t b) { return of.count(a) < of.count(b); }, from);
     }
     return level;
 }

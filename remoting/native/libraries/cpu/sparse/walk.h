@@ -81,11 +81,12 @@ class Indices {
 
 // Any numbers have an order, and it can be interrupted.
 template <typename Element, typename Less = std::less<Element>>
-void sort(std::vector<Element>& elements, Walk& walk, Less less = {}) {
-    std::stable_sort(elements.begin(), elements.end(), [&](const Element& a, const Element& b) {
-        walk.step();
-        return less(a, b);
-    });
+void sort(std::vector<Element>& elements, Walk& walk, Less less = {}, size_t from = 0) {
+    std::stable_sort(elements.begin() + static_cast<std::ptrdiff_t>(from), elements.end(),
+                     [&](const Element& a, const Element& b) {
+                         walk.step();
+                         return less(a, b);
+                     });
 }
 
 // A result of 64 bits.
