@@ -460,6 +460,32 @@ def dropout_later() -> dict[str, bool]:
     }
 
 
+def little_rooms() -> dict[str, int]:
+    """Memory that a recurrent layer and dropout keep, of a byte less than the end says that it takes."""
+    case = recurrent.Case(recurrent.GRU, 3, 4, 2, 1, (4, 3))
+    layer = recurrent.Layer(dnn, case, FLOAT, recurrent.random_weights(case, FLOAT))
+    work, reserve = layer.sizes
+    x, y = layer.array(np.ones((4, 2, 3))), layer.array(np.ones((4, 2, 4)))
+    to, at, size = OnDevice(np.zeros(256)), recurrent.at, ctypes.c_size_t
+    weights = size(layer.space.array.nbytes), at(layer.space)
+    spaces = size(work), at(layer.work), size(reserve - 1), at(layer.reserve)
+    nothing = None, None, None
+    made, states = ctypes.c_void_p(), OnDevice(np.zeros(16, "uint8"))
+    assert dnn.library.cudnnCreateDropoutDescriptor(ctypes.byref(made)) == 0
+    given = ctypes.c_float(0.5), at(states), size(15), ctypes.c_ulonglong(3)
+    forward = (1, None, layer.x, at(x), layer.y, at(y), layer.h, None, None, layer.h, None, None)
+    back = (None, layer.y, at(y), at(y), layer.x, at(to), layer.h, *nothing, layer.h, *nothing)
+    to_weights = (0, None, layer.x, at(x), layer.h, None, layer.y, at(y), weights[0], at(to))
+    said = {
+        "states": int(dnn.library.cudnnSetDropoutDescriptor(made, dnn.handle, *given)),
+        "forward": dnn.status("cudnnRNNForward", layer.rnn, *forward, *weights, *spaces),
+        "back": dnn.status("cudnnRNNBackwardData_v8", layer.rnn, *back, *weights, *spaces),
+        "weights": dnn.status("cudnnRNNBackwardWeights_v8", layer.rnn, *to_weights, *spaces),
+    }
+    (error,) = driver.cuCtxSynchronize()
+    return {**said, "after": int(error)}
+
+
 def queries() -> dict[str, object]:
     """What a program asks before its convolution, and that what it is told works."""
 

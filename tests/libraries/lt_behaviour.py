@@ -13,6 +13,7 @@ from cuda.bindings import driver
 from tests.libraries.lt import (
     BATCH,
     BIAS,
+    BIAS_GRADIENT,
     BIAS_POINTER,
     EPILOGUE,
     FACTOR_A,
@@ -23,6 +24,7 @@ from tests.libraries.lt import (
     ORDER,
     POINTER_MODE,
     RELU,
+    RELU_BACK,
     STRIDE,
     Lt,
     Matrix,
@@ -127,6 +129,16 @@ def unsupported() -> dict[str, int]:
         "planes": Product().with_layout(0, (7, ctypes.c_int64), 64).status(),
         "attribute": lt.set("MatmulDesc", Product().product, (99, ctypes.c_int32), 1),
     }
+
+
+def many_sums() -> dict[str, object]:
+    """A gradient of a bias that comes with a product of more rows than its sums have room."""
+    rows = (1 << 20) + 1
+    sizes = ((1, rows, 1), (1, 1, 1), (1, rows, 1), (1, rows, 1))
+    layouts = [lt.layout(Matrix(np.zeros(size, "float32"))) for size in sizes]
+    attributes = {EPILOGUE: RELU_BACK | BIAS_GRADIENT | KEPT, KEPT_LEAD: 1 << 21}
+    status, count, _ = lt.heuristic(lt.product("float32", attributes), *layouts)
+    return {"status": status, "count": count}
 
 
 def after(status: int) -> dict[str, int]:

@@ -11,6 +11,7 @@ from cuda.bindings import driver
 from tests.libraries.lt import (
     BATCH,
     BIAS,
+    BIAS_GRADIENT,
     BIAS_POINTER,
     BIAS_STRIDE,
     BIAS_TYPE,
@@ -22,6 +23,7 @@ from tests.libraries.lt import (
     KEPT_STRIDE,
     OP_A,
     ORDER,
+    RELU_BACK,
     STRIDE,
     TRANSFORM_B,
     Lt,
@@ -90,6 +92,17 @@ passed["LtProduct"] = (
 passed["LtScalars"] = "2.5 0.5"
 passed["LtWorkspace"] = f"{hex(extra)} {1 << 16}"
 
+
+def asked(rows: int, attributes: dict) -> tuple[int, int]:
+    """What the heuristic says of a product with a result of so many rows."""
+    shapes = ((2, 5, rows, 6, 100), (2, 5, 7, 8, 200), *[(0, rows, 7, rows, 7 * rows)] * 2)
+    status, count, _ = lt.heuristic(lt.product("float16", attributes), *(layout(*shape) for shape in shapes))
+    return status, count
+
+
+many = (1 << 20) + 1
+sums = {OP_A: 1, EPILOGUE: RELU_BACK | BIAS_GRADIENT | KEPT, KEPT_LEAD: 1 << 21, BIAS_POINTER: bias}
+asked_of = {"done": asked(4, {OP_A: 1}), "not done": asked(13, {OP_A: 1}), "many sums": asked(many, sums)}
 sum_ = lt.make("MatrixTransformDesc", 0)
 assert lt.set("MatrixTransformDesc", sum_, TRANSFORM_B, 1) == 0
 shapes = {"A": (0, 3, 5, 13, 600, 1), "B": (0, 5, 3, 14, 700, 0), "C": (0, 3, 5, 15, 800, 1)}
@@ -103,4 +116,5 @@ passed |= {f"Transform{name}": said_of(places[name], *shape) for name, shape in 
 passed["TransformSum"] = "0 1=0:4 2=0:4 3=1:4"
 passed["TransformScalars"] = "2.5 0.5"
 assert int(driver.cuCtxSynchronize()[0]) == 0
+passed["asked"] = asked_of
 print(json.dumps(passed))

@@ -330,7 +330,9 @@ def too_long() -> dict[str, int]:
     (_, s), *square = (driver.cuMemAlloc(size * 4) for size in (n, n * n, n * n, n * n))
     a, u, v = (ctypes.c_void_p(int(address)) for _, address in square)
     sizes = (1, 0, n, n, a, n, ctypes.c_void_p(int(s)), u, n, v, n)
-    return after(lib.status("Sgesvdj", *sizes, room, 1, info, lib.settings("gesvdj")))
+    settings, count = lib.settings("gesvdj"), ctypes.c_int()
+    asked = lib.status("Sgesvdj_bufferSize", *sizes, ctypes.byref(count), settings)
+    return {"asked": asked, **after(lib.status("Sgesvdj", *sizes, room, 1, info, settings))}
 
 
 def solved_too_long() -> dict[str, int]:
@@ -340,7 +342,23 @@ def solved_too_long() -> dict[str, int]:
     a, b = (ctypes.c_void_p(int(address)) for _, address in square)
     long, number = ctypes.c_int64, 0
     sizes = (0, long(n), long(n), number, a, long(n), ctypes.c_void_p(int(pivots)), number, b, long(n))
-    return after(lib.status("Xsytrs", *sizes, *lib.rooms("Xsytrs", *sizes), info))
+    bytes_, host_bytes = ctypes.c_size_t(), ctypes.c_size_t()
+    asked = lib.status("Xsytrs_bufferSize", *sizes, ctypes.byref(bytes_), ctypes.byref(host_bytes))
+    rooms = room, ctypes.c_size_t(1), None, ctypes.c_size_t(1)
+    return {"asked": asked, **after(lib.status("Xsytrs", *sizes, *rooms, info))}
+
+
+def asked_too_much() -> dict[str, int]:
+    """What a question does not say it does not refuse: whether rows are exchanged, say."""
+    n, count = 20_000, ctypes.c_int()
+    return {
+        "getrf": lib.status("Sgetrf_bufferSize", n, n, None, n, ctypes.byref(count)),
+        "getrf without pivots": after(lib.status("Sgetrf", 2, 2, matrix(), 2, room, None, info))["status"],
+        "gesvd": lib.status("Sgesvd_bufferSize", n, n, ctypes.byref(count)),
+        "gesvd of few": lib.status("Sgesvd_bufferSize", 10_000, 10_000, ctypes.byref(count)),
+        "syevd": lib.status("Ssyevd_bufferSize", 1, 0, n, None, n, None, ctypes.byref(count)),
+        "syevd of values": lib.status("Ssyevd_bufferSize", 0, 0, 10_000, None, n, None, ctypes.byref(count)),
+    }
 
 
 def thin() -> dict[str, int]:

@@ -13,6 +13,7 @@ import pytest
 from tests.native_build import Build, build_of_make
 
 CUSOLVER, CUDNN = 2, 3
+NOT_SUPPORTED = 801
 THERE, STOPPED = 0, 2  # GkRoom
 PIECE = 1 << 18  # numbers between two looks, about
 pytestmark = [pytest.mark.native, pytest.mark.timeout(120)]
@@ -95,6 +96,17 @@ def test_a_matrix_that_changes_once_it_was_copied_is_solved_as_it_was(native) ->
     assert asked[1] > asked[0]
     assert x.tolist() == (rows / 2).tolist()
     assert singularity[0] == -1
+
+
+def test_a_limit_that_no_library_has_told_is_the_calls_error_in_words(native) -> None:
+    end, n = CpuEnd(native), 40_000
+    message = np.array([0, n, 1 << 40, n, 1 << 40], "uint64").tobytes()
+    result, told = end.call((CUSOLVER, end.number("cusolver", "cusolverDnSpotrf")), message)
+    assert result == NOT_SUPPORTED
+    assert told == [
+        "cusolverDnSpotrf: it takes 21 million million operations, which nothing can interrupt; a "
+        "software GPU does 10: give it smaller matrices, or take a slice of a GPU"
+    ]
 
 
 def test_an_order_of_columns_is_found_with_looks_whether_it_was_interrupted(native) -> None:

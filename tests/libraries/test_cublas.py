@@ -13,7 +13,7 @@ from tests.native_build import ROOT
 
 CALLS = ROOT / "remoting/native/libraries"
 INVALID_VALUE, NOT_SUPPORTED, NOT_INITIALIZED = 7, 15, 1
-ILLEGAL_ADDRESS, MISALIGNED, INVALID, UNDONE = 700, 716, 1, 801
+ILLEGAL_ADDRESS, MISALIGNED, INVALID = 700, 716, 1
 pytestmark = [pytest.mark.native, pytest.mark.timeout(600)]
 run = runner_of("cublas", 13)
 
@@ -81,7 +81,6 @@ def test_types_that_are_not_done_are_refused_by_name(environment) -> None:
         ("outside", ILLEGAL_ADDRESS, "cublasSgemm_v2: A has "),
         ("wrapping", ILLEGAL_ADDRESS, "cublasSgemm_v2: "),
         ("misaligned", MISALIGNED, "cublasDscal_v2: x is at "),
-        ("long_vectors", UNDONE, "cublasDtbmv_v2: vectors of 2000000 elements"),
         ("endless_rotation", INVALID, "cublasSrotmg_v2: a number that is not finite"),
         ("foreign_matrix", ILLEGAL_ADDRESS, "cublasSgemmBatched: A has 64 bytes at "),
         ("wrong_pivots", ILLEGAL_ADDRESS, "cublasSgetrsBatched: pivot 1073741824 of matrix 0"),
@@ -93,6 +92,15 @@ def test_memory_that_is_not_the_slices_is_a_fault_and_one_line_says_whose(place,
         said, told = behaviour(environment, what)
     assert said == {"status": 0, "after": error}
     assert words in told
+
+
+@pytest.mark.parametrize("place", ["straight", "forwarded"])
+def test_vectors_that_the_software_gpu_has_no_room_for_are_refused_at_the_call(place) -> None:
+    with slice_at(place) as environment:
+        said, told = behaviour(environment, "long_vectors")
+    assert said == {"status": NOT_SUPPORTED, "after": 0}
+    assert "cublasDtbmv_v2: it has vectors of 2000000 elements; a software GPU does " in told
+    assert "call it for parts of them" in told
 
 
 def test_what_is_multiplied_by_nothing_is_not_looked_at(environment) -> None:

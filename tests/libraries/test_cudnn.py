@@ -151,6 +151,17 @@ def test_recurrent_layers_that_do_not_go_together_are_refused(environment) -> No
     assert len(said) == 11
 
 
+@pytest.mark.parametrize("place", ["straight", "forwarded"])
+def test_memory_that_is_less_than_was_asked_for_is_refused_at_the_call(place) -> None:
+    with slice_at(place) as environment:
+        said, told = run(environment, "cudnn_behaviour.py", "little_rooms")
+    functions = ("states", "forward", "back", "weights")
+    assert said == {**dict.fromkeys(functions, BAD_PARAMETER), "after": 0}
+    assert "cudnnSetDropoutDescriptor: the states have less memory than cudnnDropoutGetStatesSize" in told
+    for name in ("cudnnRNNForward", "cudnnRNNBackwardData_v8", "cudnnRNNBackwardWeights_v8"):
+        assert f"{name}: the reserve space has less memory than cudnnGetRNNTempSpaceSizes says" in told
+
+
 @pytest.mark.parametrize("lies", ["longer", "negative", "packed"])
 @pytest.mark.parametrize("place", ["straight", "forwarded"])
 def test_lengths_on_the_device_are_looked_at_when_they_are_used(place, lies) -> None:

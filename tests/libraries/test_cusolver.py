@@ -8,7 +8,7 @@ import pytest
 from tests.libraries.programs import beyond, runner_of, slice_at
 
 NOT_INITIALIZED, INVALID_VALUE, NOT_SUPPORTED = 1, 3, 9
-OUT_OF_MEMORY, NOT_READY, ILLEGAL_ADDRESS, UNSUPPORTED_WORK = 2, 600, 700, 801
+OUT_OF_MEMORY, NOT_READY, ILLEGAL_ADDRESS = 2, 600, 700
 pytestmark = [pytest.mark.native, pytest.mark.timeout(600)]
 run = runner_of("cusolver", 12)
 
@@ -140,13 +140,28 @@ def test_an_allocation_waits_for_what_its_session_has_freed_and_for_no_others_ca
     ("what", "words"),
     [("too_long", "cusolverDnSgesvdj: it takes 13 "), ("solved_too_long", "cusolverDnXsytrs: it takes 10 ")],
 )
-def test_a_call_that_would_run_for_hours_is_refused_since_nothing_can_interrupt_it(
+def test_a_call_that_would_run_for_hours_is_refused_at_once_and_so_is_its_question(
     place, what, words
 ) -> None:
     with slice_at(place) as environment:
         said, told = behaviour(environment, what)
-    assert said == {"status": 0, "after": UNSUPPORTED_WORK}
+    assert said == {"asked": NOT_SUPPORTED, "status": NOT_SUPPORTED, "after": 0}
     assert f"{words}million million operations, which nothing can interrupt" in told
+    assert "a software GPU does 10: give it smaller matrices" in told
+
+
+def test_a_question_for_room_refuses_what_the_call_would_as_far_as_it_says_it(environment) -> None:
+    said, told = behaviour(environment, "asked_too_much")
+    assert said == {
+        "getrf": 0,
+        "getrf without pivots": 0,
+        "gesvd": NOT_SUPPORTED,
+        "gesvd of few": 0,
+        "syevd": NOT_SUPPORTED,
+        "syevd of values": 0,
+    }
+    for name in ("cusolverDnSgesvd", "cusolverDnSsyevd"):
+        assert f"{name}: it takes " in told
 
 
 def test_thin_matrices_take_little_to_work_in(environment) -> None:

@@ -19,7 +19,7 @@ from tests.native_build import Build, build_of_make, python_path
 
 HERE = Path(__file__).parent
 INVALID_VALUE, OUT_OF_MEMORY, NOT_SUPPORTED, UNKNOWN = 1, 2, 801, 999
-CUBLAS_INVALID_VALUE = 7
+CUBLAS_INVALID_VALUE, CUBLAS_NOT_SUPPORTED = 7, 15
 CUSOLVER_ALLOC_FAILED, CUSOLVER_INVALID_VALUE = 2, 3
 ZERO_PIVOT = 9  # CUSPARSE_STATUS_ZERO_PIVOT
 pytestmark = [pytest.mark.native, pytest.mark.timeout(300)]
@@ -118,6 +118,11 @@ def test_nvidias_cublaslt_is_given_what_the_program_passed(native, agent, tmp_pa
     done = run(agent, native, HERE / "lt_passing.py", "cublasLt")
     assert done.returncode == 0, done.stdout + done.stderr
     passed, recorded = json.loads(done.stdout), (tmp_path / "log").read_text()
+    # The heuristic is NVIDIA's own: what that has no algorithm for is refused before it is called.
+    asked = passed.pop("asked")
+    assert asked == {"done": [0, 1], "not done": [CUBLAS_NOT_SUPPORTED, 0], "many sums": [0, 1]}
+    assert done.stderr.count("cublasLtMatmulAlgoGetHeuristic: NVIDIA's library has no algorithm") == 1
+    assert words(recorded, "Heuristic")[2] == [f"1={1 << 20}:8", *(f"{n}=256:4" for n in (5, 6, 7, 8))]
     for name, text in passed.items():
         assert words(recorded, name)[0] == text.split(), name
     # What its heuristic may take for granted, and the algorithm that it put first.

@@ -1,10 +1,10 @@
-// Calls of maths libraries (libraries/call.h): work of a stream that the worker has done, posted as a launch is.
-#include "libraries/call.h"
-
+// Calls of maths libraries (libraries/call.h): work of a stream that the worker has done, posted as a launch
+// is.
 #include <cstring>
 
 #include "call.h"
 #include "capture.h"
+#include "libraries/call.h"
 #include "life.h"
 #include "mapped.h"
 
@@ -12,12 +12,30 @@ using namespace client;
 
 namespace {
 
-// Whether the worker has something that computes the library's calls.
-CUresult look(const GkLibraryCall& head) {
+// Whether the worker has something that computes the library's calls, and what.
+CUresult look(const void* bytes, size_t count) {
+    GkLook look;
+    if (count != sizeof look) return CUDA_ERROR_INVALID_VALUE;
+    std::memcpy(&look, bytes, sizeof look);
     Call call;
     if (CUresult error = call.begin_without_context()) return error;
-    const wire::LibraryLook message{head.library, head.major};
-    return call.ask(wire::kOpLibraryLook, 0, &message, sizeof message, nullptr, 0);
+    const wire::LibraryLook message{look.head.library, look.head.major};
+    GkEnd end{};
+    if (CUresult error = call.ask(wire::kOpLibraryLook, 0, &message, sizeof message, &end, sizeof end))
+        return error;
+    if (look.end) *look.end = end;
+    return CUDA_SUCCESS;
+}
+
+// Whether the call that follows the head would be done.
+CUresult ask(const GkLibraryCall& head, const std::byte* bytes, size_t count) {
+    Call call;
+    if (CUresult error = call.begin_without_context()) return error;
+    wire::LibraryLook message{head.library, head.major};
+    const iovec parts[2] = {{&message, sizeof message},
+                            {const_cast<std::byte*>(bytes + sizeof head), count - sizeof head}};
+    std::span<const std::byte> answer;
+    return call.ask_parts(wire::kOpLibraryLook, 0, parts, 2, answer);
 }
 
 // After the calls that the thread has posted.
@@ -44,12 +62,15 @@ CUresult submit(CUstream stream, const std::byte* bytes, size_t count) {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) int gkLibraryCall(void* stream, const void* call, size_t bytes) {
+extern "C" __attribute__((visibility("default"))) int gkLibraryCall(void* stream, const void* call,
+                                                                    size_t bytes) {
     const Entry entry;
     GkLibraryCall head;
     if (!call || bytes < sizeof head || bytes > kGkMostCallBytes) return CUDA_ERROR_INVALID_VALUE;
     std::memcpy(&head, call, sizeof head);
-    if (head.function == kGkLook) return look(head);
+    if (head.function == kGkLook) return look(call, bytes);
     const auto* const begin = static_cast<const std::byte*>(call);
-    return head.function == kGkForget ? forget(begin, bytes) : submit(static_cast<CUstream>(stream), begin, bytes);
+    if (head.function == kGkAsk) return ask(head, begin, bytes);
+    return head.function == kGkForget ? forget(begin, bytes)
+                                      : submit(static_cast<CUstream>(stream), begin, bytes);
 }

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <cstring>
+#include <mutex>
 
 namespace libraries {
 namespace {
@@ -34,14 +35,41 @@ const Driver* driver() {
     return opened;
 }
 
-CUresult look(GkLibrary library, uint8_t major) {
+namespace {
+
+CUresult ask(GkLibrary library, uint8_t major, GkEnd& end) {
     if (!driver()) return CUDA_ERROR_NOT_INITIALIZED;
     if (!driver()->library_call) return CUDA_ERROR_NOT_SUPPORTED;
-    GkLibraryCall look{};
-    look.library = library;
-    look.function = kGkLook;
-    look.major = major;
+    GkLook look{.head = {}, .end = &end};
+    look.head.library = library;
+    look.head.function = kGkLook;
+    look.head.major = major;
     return static_cast<CUresult>(driver()->library_call(nullptr, &look, sizeof look));
+}
+
+}  // namespace
+
+CUresult look(GkLibrary library, uint8_t major) {
+    GkEnd end{};
+    return ask(library, major, end);
+}
+
+GkEnd end_of(GkLibrary library, uint8_t major) {
+    struct Known {
+        bool is = false;
+        unsigned long long life = 0;
+        GkEnd end{};
+    };
+    static std::mutex mutex;
+    static Known all[kGkLibraries];
+    const std::lock_guard lock(mutex);
+    Known& known = all[library];
+    const unsigned long long life = driver() ? driver()->present_life() : 0;
+    if (known.is && known.life == life) return known.end;
+    GkEnd end{};
+    if (ask(library, major, end) != CUDA_SUCCESS) return {};
+    known = {true, life, end};
+    return end;
 }
 
 CUresult post(CUstream stream, const Callee& callee, const void* arguments, size_t bytes) {

@@ -1,5 +1,5 @@
-// The driver of the program that this library is loaded in, opened at the first call that needs it: the forwarding
-// client's, a software GPU's, or NVIDIA's.
+// The driver of the program that this library is loaded in, opened at the first call that needs it: the
+// forwarding client's, a software GPU's, or NVIDIA's.
 #pragma once
 
 #include <cuda.h>
@@ -19,7 +19,8 @@ struct Driver {
     decltype(&::cuStreamSynchronize) synchronize;
     unsigned long long (*life)(int* state);  // client/life.h; null in a driver whose processes have one life
 
-    // The number of the process's present life: what the driver gives out is good in the life that it was asked in.
+    // The number of the process's present life: what the driver gives out is good in the life that it was
+    // asked in.
     unsigned long long present_life() const { return life ? life(nullptr) : 0; }
 };
 
@@ -33,8 +34,11 @@ struct Callee {
     uint8_t major;
     bool wide = false, scalars_on_device = false;
 };
-// Whether calls of the library can be done: NOT_SUPPORTED where nothing does them, NOT_INITIALIZED without a driver.
+// Whether calls of the library can be done: NOT_SUPPORTED where nothing does them, NOT_INITIALIZED without a
+// driver.
 CUresult look(GkLibrary library, uint8_t major);
+// What does them, which is asked once in a life of the process.
+GkEnd end_of(GkLibrary library, uint8_t major);
 // Work of the stream.
 CUresult post(CUstream stream, const Callee& callee, const void* arguments, size_t bytes);
 
@@ -47,7 +51,8 @@ class Scratch {
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
 
-    // In the current context; anew where it has gone, with a slice that was given back or a context that was destroyed.
+    // In the current context; anew where it has gone, with a slice that was given back or a context that was
+    // destroyed.
     CUresult address(CUdeviceptr& address);
 
   private:

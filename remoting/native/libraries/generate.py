@@ -28,7 +28,7 @@ _MEMORY = {"in": "kRead", "out": "kWrite", "change": "kChange", "optional": "kCh
 _MEMORY |= {"answer": "kWrite"}
 _PLACED = {"given": "kRead", "result": "kWrite", "state": "kChange"}
 _PARAMETER = re.compile(r"^(?P<kind>\w+)(?:\[(?P<type>[^\]]+)\])?:(?P<name>[\w.]+)(?:=(?P<extent>.+))?$")
-_CONDITIONS = ("valid(", "supported(")
+_CONDITIONS = ("valid(", "supported(", "limits(")
 _CHECKED = {"op", "fill", "side", "diag", "order", "job", "letter", "direction", "base"}
 _ROOMS = {  # where NVIDIA's library works: what a program passes, and what that library is given
     "room": ("void* {0}, int {0}_count", "void*, int", "call.room(), call.room_elements()"),
@@ -133,6 +133,7 @@ class Family:
     parameters: tuple[Parameter, ...]
     valid: tuple[str, ...]  # conditions of a call that goes together
     supported: tuple[str, ...]
+    limits: tuple[str, ...]  # calls of functions that take a Look first
     buffer: tuple[str, ...] = ()  # what the question for the size of its room takes
     asks: str = "_bufferSize"  # how that question's name ends
 
@@ -191,16 +192,15 @@ def read(text: str) -> list[Family]:
         if not words:
             continue
         name, functions, *rest = words
-        valid, supported = (_conditions(rest, word) for word in _CONDITIONS)
+        valid, supported, limits = (_conditions(rest, word) for word in _CONDITIONS)
         buffer, asks = [], "_bufferSize"
         for start, end in {"buffer(": "_bufferSize", "buffer_ext(": "_bufferSizeExt"}.items():
             for part in _conditions(rest, start):
                 buffer, asks = part.split(","), end
         parameters = [_parameter(word) for word in rest if not word.startswith((*_CONDITIONS, "buffer"))]
+        conditions = (valid, supported, limits)
         families.append(
-            Family(
-                name, tuple(_functions(functions)), tuple(parameters), valid, supported, tuple(buffer), asks
-            )
+            Family(name, tuple(_functions(functions)), tuple(parameters), *conditions, tuple(buffer), asks)
         )
     return families
 
@@ -277,11 +277,17 @@ def _look(family: Family) -> str:
     for condition in family.supported:
         holds = family.over("m", condition)
         lines.append(f"    if (!({holds})) return Fit::unsupported;\n")
+    lines += [f"    {_limit(family.over('m', limit))};\n" for limit in family.limits]
     # Values first: what of the others is looked at depends on them.
     for parameter in sorted(family.parameters, key=lambda p: p.kind != "scalar"):
         lines += _shown(family, parameter)
     lines.append("    return look.fit();\n}\n\n")
     return "".join(lines)
+
+
+def _limit(call: str) -> str:
+    """``f(x)`` as ``f(look, x)``: it refuses what the end that computes does not do so much of."""
+    return call.replace("(", "(look, ", 1)
 
 
 def _element(family: Family, parameter: Parameter, message: str = "m") -> str:
@@ -296,7 +302,8 @@ def _element(family: Family, parameter: Parameter, message: str = "m") -> str:
 
 
 def operands(library: str, families: list[Family]) -> str:
-    lines = [_BANNER.format(library), f'#include "{library}_messages.h"\n\n#include "extents.h"\n\n']
+    lines = [_BANNER.format(library), f'#include "{library}_messages.h"\n\n']
+    lines.append('#include "extents.h"\n#include "software_limits.h"\n\n')
     lines.append(f"namespace maths::{library} {{\nnamespace {{\n\n")
     lines += [_look(family) for family in families]
     lines.append("}  // namespace\n\nconst char* name_of(uint16_t function) {\n")
@@ -394,14 +401,16 @@ def _buffer_export(family: Family, symbol: str, type_: str, wide: bool) -> str:
     known += [f"is_live<{_HOLDERS[p.kind]}>({p.name})" for p in asked if p.kind in _HOLDERS]
     known += [f"({condition})" for condition in said(family.valid)]
     supported = " && ".join(f"({condition})" for condition in said(family.supported)) or "true"
+    limits = "".join(f"    if (look.fit() == Fit::fits) {_limit(each)};\n" for each in said(family.limits))
     given = ", ".join(_ANSWERS.get(word) or _given(of[word], wide) for word in family.buffer)
     answers = {"*": "count", "**": "bytes, host_bytes", "size": "bytes"}[_answer(family)]
     return (
         f"MATHS_EXPORT int {symbol}{family.asks}(void* handle, {given}) {{\n"
         f"    [[maybe_unused]] constexpr Type T = {type_};\n"
-        f"    const Fit fit = !({' && '.join(known) or 'true'}) ? Fit::invalid\n"
-        f"                    : {supported} ? Fit::fits : Fit::unsupported;\n"
-        f'    return answer_room(handle, "{symbol}", fit, {answers});\n}}\n\n'
+        f"    OwnLook look({str(wide).lower()}, false);\n"
+        f"    if (!({' && '.join(known) or 'true'})) look.refuse(Fit::invalid);\n"
+        f"    if (!({supported})) look.refuse(Fit::unsupported);\n{limits}"
+        f'    return answer_room(handle, "{symbol}", look, {answers});\n}}\n\n'
     )
 
 
@@ -411,7 +420,7 @@ def _answer(family: Family) -> str:
 
 def exports(library: str, families: list[Family]) -> str:
     lines = [_BANNER.format(library), f'#include "{library}_messages.h"\n']
-    lines.append('#include "extents.h"\n#include "own_call.h"\n\n')
+    lines.append('#include "extents.h"\n#include "software_limits.h"\n#include "own_call.h"\n\n')
     lines.append(f"using namespace maths;\nusing namespace maths::{library};\n\n")
     for _, family, function in _numbered(families):
         for symbol, wide in function.forms if not function.by_hand else ():

@@ -1,6 +1,7 @@
 #include "operands.h"
 
 #include <cstring>
+#include <utility>
 
 namespace maths {
 
@@ -12,6 +13,12 @@ bool is_zero(const Scalar& scalar, Type type) {
         if (holds_sign ? scalar.bytes[i] & 0x7f : scalar.bytes[i]) return false;
     }
     return true;
+}
+
+void Look::refuse(Fit fit, std::string why) {
+    if (fit_ != Fit::fits) return;
+    fit_ = fit;
+    why_ = std::move(why);
 }
 
 void Look::scalar(const char* name, Scalar& scalar, Type type) {
@@ -30,17 +37,18 @@ bool Look::zero(const char* name) const {
 
 void Look::memory(const char* name, uint64_t& address, Type type, Extent extent, Access access) {
     if (bytes_of(type) == 0 && fit_ == Fit::fits) fit_ = Fit::unsupported;
-    if (!extent.fits) fit_ = Fit::invalid;
+    if (!extent.fits) fit_ = Fit::invalid, why_.clear();
     if (fit_ != Fit::fits) return;
     operand({name, address, product(extent.elements, bytes_of(type)), align_of(type), access, 0});
 }
 
 void Look::arrays(const char* name, uint64_t& address, Type type, Extent extent, int64_t count) {
     if ((bytes_of(type) == 0 || count > kMostArrays) && fit_ == Fit::fits) fit_ = Fit::unsupported;
-    if (!extent.fits || count < 0) fit_ = Fit::invalid;
+    if (!extent.fits || count < 0) fit_ = Fit::invalid, why_.clear();
     if (fit_ != Fit::fits) return;
     const uint64_t bytes = count == 0 ? 0 : product(extent.elements, bytes_of(type));
-    operand({name, address, bytes, align_of(type), Access::kChange, static_cast<uint64_t>(std::max<int64_t>(count, 1))});
+    operand({name, address, bytes, align_of(type), Access::kChange,
+             static_cast<uint64_t>(std::max<int64_t>(count, 1))});
 }
 
 }  // namespace maths

@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
+#include "call.h"
 #include "extents.h"
 
 namespace maths {
@@ -172,6 +174,11 @@ class Look {
     bool wide() const { return wide_; }
     bool scalars_on_device() const { return on_device_; }
     Fit fit() const { return fit_; }
+    // What does the call; who does not ask after its limits says that it is a GPU.
+    virtual GkEnd end() { return {}; }
+    // The first reason stays; `why` is for a person.
+    void refuse(Fit fit, std::string why = {});
+    const std::string& why() const { return why_; }
 
     void scalar(const char* name, Scalar& scalar, Type type);
     void memory(const char* name, uint64_t& address, Type type, Extent extent, Access access);
@@ -189,6 +196,7 @@ class Look {
     static constexpr int kMostScalars = 4;
     const bool wide_, on_device_;
     Fit fit_ = Fit::fits;
+    std::string why_;
     struct {
         const char* name;
         bool zero;

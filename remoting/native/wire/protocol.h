@@ -43,7 +43,7 @@ namespace wire {
 
 // Grows when the layouts below, or those of box.h, graph_wire.h and libraries/call.h, change
 // (tests/forwarding/test_protocol.py); what calls.txt makes is covered by kCallsDigest (calls_wire.h).
-inline constexpr uint32_t kProtocolVersion = 4;
+inline constexpr uint32_t kProtocolVersion = 5;
 
 // A chunk stays in a core's cache between the socket and the driver.
 inline constexpr uint32_t kChunk = 256 * 1024;
@@ -122,7 +122,8 @@ enum Opcode : uint16_t {
     kOpMemoryLook = 26,      // asked, in no order: MemoryLook, [bytes]; [bytes]
     kOpWaitInStream = 27,    // asked: u64 stream; all has run that an operation of it would come after
     kOpLibraryCall = 28,     // posted: u64 stream, a call of a maths library (libraries/call.h)
-    kOpLibraryLook = 29,     // asked: LibraryLook; NOT_SUPPORTED where nothing computes that library's calls
+    kOpLibraryLook = 29,     // asked: LibraryLook, [a call of cublasLtMatmul]; GkEnd, or NOT_SUPPORTED where
+                             // nothing computes its calls, or that
     kOpGraphPart = 30,       // posted; these: graph_wire.h
     kOpGraphMake = 31,       // asked
     kOpGraphSet = 32,        // posted

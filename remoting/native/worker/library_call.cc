@@ -1,10 +1,10 @@
 // Calls of maths libraries: looked at, and done by the software GPU's driver or by NVIDIA's library.
-#include "libraries/call.h"
-
 #include <array>
 #include <cstring>
 
+#include "cublasLt_messages.h"
 #include "handlers.h"
+#include "libraries/call.h"
 #include "libraries/messages.h"
 #include "nvidia_generators.h"
 #include "nvidia_libraries.h"
@@ -43,6 +43,27 @@ CUresult forget(Context& context, const GkLibraryCall& head, wire::Reader& paylo
     return NvidiaTransforms::get().end(context, head.major, number);
 }
 
+CUresult look(Context& context, const wire::LibraryLook& message, GkEnd& end) {
+    const auto library = static_cast<uint16_t>(message.library);
+    const auto major = static_cast<uint8_t>(message.major);
+    const GkLibraryCallFunction give = context.driver().library_call;
+    if (!give) return NvidiaLibraries::get().look(context.session(), library, major);
+    GkLook look{.head = {}, .end = &end};
+    look.head.library = library, look.head.major = major, look.head.function = kGkLook;
+    return static_cast<CUresult>(give(nullptr, &look, sizeof look));
+}
+
+// Whether one call would be done, which a program asks before it makes it.
+CUresult ask(Context& context, const wire::LibraryLook& message, wire::Reader& payload) {
+    GkLibraryCall head;
+    alignas(8) Arguments arguments;
+    if (!payload.take(head) || !is_sound(head, payload.rest(), arguments)) return kMalformed;
+    const bool is_known = head.library == kGkCublasLt && head.function == maths::cublasLt::k_cublasLtMatmul;
+    if (!is_known || head.library != message.library || head.major != message.major) return kMalformed;
+    if (context.driver().library_call) return CUDA_SUCCESS;  // its library knows what is not done
+    return NvidiaLibraries::get().ask(context, head, arguments.data());
+}
+
 }  // namespace
 
 CUresult handle_library_call(Context& context, uint8_t, wire::Reader& payload, wire::Writer&) {
@@ -62,18 +83,14 @@ CUresult handle_library_call(Context& context, uint8_t, wire::Reader& payload, w
     return NvidiaLibraries::get().call(context, stream, head, arguments.data(), payload.rest().size());
 }
 
-CUresult handle_library_look(Context& context, uint8_t, wire::Reader& payload, wire::Writer&) {
+CUresult handle_library_look(Context& context, uint8_t, wire::Reader& payload, wire::Writer& reply) {
     wire::LibraryLook message;
-    if (!payload.take(message) || !payload.finished()) return kMalformed;
+    if (!payload.take(message)) return kMalformed;
     if (message.library >= kGkLibraries || message.major > UINT8_MAX) return CUDA_ERROR_NOT_SUPPORTED;
-    GkLibraryCall look{};
-    look.library = static_cast<uint16_t>(message.library);
-    look.major = static_cast<uint8_t>(message.major);
-    look.function = kGkLook;
-    if (const GkLibraryCallFunction give = context.driver().library_call) {
-        return static_cast<CUresult>(give(nullptr, &look, sizeof look));
-    }
-    return NvidiaLibraries::get().look(context.session(), look.library, look.major);
+    GkEnd end{};
+    const CUresult result = payload.finished() ? look(context, message, end) : ask(context, message, payload);
+    if (result == CUDA_SUCCESS) reply.put(end);
+    return result;
 }
 
 }  // namespace worker

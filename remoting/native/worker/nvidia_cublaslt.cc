@@ -143,37 +143,49 @@ void describe(const lt::matmul& m, const LtCall& call, Descriptor& to) {
     }
 }
 
-int invoke(const lt::matmul& m, const LtCall& call) {
-    void* const library = call.library;
-    Descriptor product(library, "MatmulDesc", static_cast<int>(m.compute), static_cast<int>(m.scaleType));
-    describe(m, call, product);
-    const Layout a(library,
-                   shape_of_factor(m.Atype, m.transa, m.m, m.k, m.lda, m.orderA, m.batch, m.strideA));
-    const Layout b(library,
-                   shape_of_factor(m.Btype, m.transb, m.k, m.n, m.ldb, m.orderB, m.batch, m.strideB));
-    const Layout c(library, {m.Ctype, m.m, m.n, m.ldc, m.orderC, m.batch, m.strideC});
-    const Layout d(library, {m.Ctype, m.m, m.n, m.ldd, m.orderD, m.batch, m.strideD});
-    Descriptor preference(library, "MatmulPreference");
-    preference.set(kMostWorkspace, call.workspace_bytes);
-    preference.set(kAlignA, alignment_of(m.A)).set(kAlignB, alignment_of(m.B));
-    preference.set(kAlignC, alignment_of(m.C)).set(kAlignD, alignment_of(m.D));
-    if (const int status = first_error({&product, &a, &b, &c, &d, &preference})) return status;
-    HeuristicResult best{};
-    int found = 0;
-    const int status =
-        invoke_named(library, "cublasLtMatmulAlgoGetHeuristic", call.handle, product.made(), a.made(),
-                     b.made(), c.made(), d.made(), preference.made(), 1, &best, &found);
-    if (status != cublas::kSuccess) return status;
-    if (found < 1) {
+// A product's descriptors, of NVIDIA's library.
+class Described {
+  public:
+    Described(const lt::matmul& m, const LtCall& call)
+        : product(call.library, "MatmulDesc", static_cast<int>(m.compute), static_cast<int>(m.scaleType)),
+          a(call.library, shape_of_factor(m.Atype, m.transa, m.m, m.k, m.lda, m.orderA, m.batch, m.strideA)),
+          b(call.library, shape_of_factor(m.Btype, m.transb, m.k, m.n, m.ldb, m.orderB, m.batch, m.strideB)),
+          c(call.library, {m.Ctype, m.m, m.n, m.ldc, m.orderC, m.batch, m.strideC}),
+          d(call.library, {m.Ctype, m.m, m.n, m.ldd, m.orderD, m.batch, m.strideD}),
+          preference(call.library, "MatmulPreference") {
+        describe(m, call, product);
+        preference.set(kMostWorkspace, call.workspace_bytes);
+        preference.set(kAlignA, alignment_of(m.A)).set(kAlignB, alignment_of(m.B));
+        preference.set(kAlignC, alignment_of(m.C)).set(kAlignD, alignment_of(m.D));
+    }
+
+    // The algorithm that NVIDIA's heuristic puts first; NOT_SUPPORTED where it has none.
+    int find(const LtCall& call, HeuristicResult& best) const {
+        if (const int status = first_error({&product, &a, &b, &c, &d, &preference})) return status;
+        int found = 0;
+        const int status =
+            invoke_named(call.library, "cublasLtMatmulAlgoGetHeuristic", call.handle, product.made(),
+                         a.made(), b.made(), c.made(), d.made(), preference.made(), 1, &best, &found);
+        if (status != cublas::kSuccess || found >= 1) return status;
         return refused(cublas::kNotSupported,
                        "NVIDIA's heuristic has no algorithm for this product that works in " +
                            mib(call.workspace_bytes) +
                            ": give it a larger workspace, or leave "
                            "its epilogue to a call of its own");
     }
-    return invoke_named(library, "cublasLtMatmul", call.handle, product.made(),
-                        value_of(m.alpha, call.scalars_on_device), at(m.A), a.made(), at(m.B), b.made(),
-                        value_of(m.beta, call.scalars_on_device), at(m.C), c.made(), at(m.D), d.made(),
+
+    Descriptor product;
+    const Layout a, b, c, d;
+    Descriptor preference;
+};
+
+int invoke(const lt::matmul& m, const LtCall& call) {
+    const Described of(m, call);
+    HeuristicResult best{};
+    if (const int status = of.find(call, best)) return status;
+    return invoke_named(call.library, "cublasLtMatmul", call.handle, of.product.made(),
+                        value_of(m.alpha, call.scalars_on_device), at(m.A), of.a.made(), at(m.B), of.b.made(),
+                        value_of(m.beta, call.scalars_on_device), at(m.C), of.c.made(), at(m.D), of.d.made(),
                         static_cast<const void*>(&best.algorithm), at(call.workspace),
                         static_cast<size_t>(call.workspace_bytes), call.stream);
 }
@@ -196,6 +208,11 @@ int invoke(const lt::transform& m, const LtCall& call) {
 }
 
 }  // namespace
+
+int ask_cublaslt(const void* arguments, const LtCall& call) {
+    HeuristicResult best{};
+    return Described(*static_cast<const lt::matmul*>(arguments), call).find(call, best);
+}
 
 int invoke_cublaslt(uint16_t function, const void* arguments, const LtCall& call) {
     switch (function) {

@@ -19,5 +19,7 @@ struct LtCall {
 
 // `arguments` was looked at; a status of cuBLAS. The algorithm is the one that NVIDIA's heuristic puts first.
 int invoke_cublaslt(uint16_t function, const void* arguments, const LtCall& call);
+// Whether it has one for a cublasLtMatmul, of which nothing is computed.
+int ask_cublaslt(const void* arguments, const LtCall& call);
 
 }  // namespace worker

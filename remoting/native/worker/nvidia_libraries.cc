@@ -367,6 +367,24 @@ CUresult NvidiaLibraries::call(Context& context, CUstream stream, const GkLibrar
     return wire::is_sticky(result) ? result : CUDA_ERROR_NOT_SUPPORTED;
 }
 
+CUresult NvidiaLibraries::ask(Context& context, const GkLibraryCall& head, const void* arguments) {
+    void* const library = opened(head.library, head.major).library;
+    if (!library) return CUDA_ERROR_NOT_SUPPORTED;
+    take_missing_function(), take_refusal();
+    const Kind kind{context.device(), kCreate[head.library], head.major};
+    int status = cublas::kSuccess;
+    void* const handle = borrow(context.session(), kind, library, status);
+    if (handle) {
+        status = ask_cublaslt(
+            arguments, {library, handle, nullptr, head.scalars_on_device != 0, 0, head.workspace_bytes});
+        give_back(context.session(), kind, handle);
+    }
+    const std::string missing = take_missing_function();
+    take_refusal();
+    if (!missing.empty()) tell_of_missing(context.session(), head.library, head.major, missing);
+    return handle && status == cublas::kSuccess ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
 CUresult NvidiaLibraries::call_with(Context& context, CUstream stream, const GkLibraryCall& head,
                                     void* arguments, void* library) {
     if (head.library == kGkCufft) {

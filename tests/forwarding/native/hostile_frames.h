@@ -40,6 +40,7 @@ class Frames final : public Values {
     void launch(wire::Writer& to);
     void options(wire::Writer& to, uint32_t count);
     void library_call(wire::Writer& to);
+    void library_call_alone(wire::Writer& to);
     void numbers(wire::Writer& to);
     void transform(wire::Writer& to);
     void descriptor(wire::Writer& to, char kind);
@@ -57,7 +58,7 @@ class Frames final : public Values {
     static bool posted(uint16_t opcode);
 
     const std::span<const std::string_view> programs_;
-    uint32_t described_[3] = {};  // steps of each graph
+    uint32_t described_[3] = {};     // steps of each graph
     maths::cudnn::Tensor tensor_{};  // the last of a call of cuDNN
     bool steps_ = false;             // such a call is of steps of sequences
     uint64_t order_;
@@ -129,13 +130,17 @@ inline void Frames::launch(wire::Writer& to) {
     if (params > 1) to.put(count());
 }
 
-// Sizes that go together now and then, and memory that is there.
 inline void Frames::library_call(wire::Writer& to) {
+    to.put(data_.coin() ? 0 : value());
+    library_call_alone(to);
+}
+
+// Sizes that go together now and then, and memory that is there.
+inline void Frames::library_call_alone(wire::Writer& to) {
     constexpr int64_t kSizes[] = {0, 1, 1, 2, 4, 4, 4, 4};
     // In single and double precision: 0, 1, -1, infinity, no number.
-    constexpr uint64_t kScalars[] = {0, 0, 0x3f800000, 0xbf800000, 0x7f800000, 0x7fc00000,
-                                     0x3ff0000000000000, 0x7ff0000000000000};
-    to.put(data_.coin() ? 0 : value());
+    constexpr uint64_t kScalars[] = {0,          0,          0x3f800000,         0xbf800000,
+                                     0x7f800000, 0x7fc00000, 0x3ff0000000000000, 0x7ff0000000000000};
     GkLibraryCall head{};
     head.library = data_.in_range<uint16_t>(0, data_.in_range<int>(0, 31) ? kGkLibraries - 1 : kGkLibraries);
     const maths::Library* const library = maths::library_of(head.library);
@@ -192,8 +197,8 @@ inline void Frames::numbers(wire::Writer& to) {
     call.settings.seed = data_.one_of(kFar);
     call.settings.offset = data_.one_of(kFar);
     call.settings.dimensions = is_quasi(call.settings.kind) ? data_.in_range<int64_t>(1, 4) : 1;
-    call.position = {data_.one_of(kFar), data_.coin() ? 0 : data_.one_of(kFar), data_.in_range<uint64_t>(0, 5),
-                     data_.coin() ? 0 : data_.in_range<uint64_t>(0, 4)};
+    call.position = {data_.one_of(kFar), data_.coin() ? 0 : data_.one_of(kFar),
+                     data_.in_range<uint64_t>(0, 5), data_.coin() ? 0 : data_.in_range<uint64_t>(0, 4)};
     sent.twister.used = data_.in_range<uint64_t>(0, kTwisterWords + (data_.in_range<int>(0, 7) ? 0 : 1));
     const bool is_twister = call.settings.kind == kMt19937;
     to.put_bytes(&sent, is_twister ? sizeof sent : sizeof call);
@@ -201,7 +206,8 @@ inline void Frames::numbers(wire::Writer& to) {
 
 // One that goes together but for what a draw changes.
 inline void Frames::transform(wire::Writer& to) {
-    constexpr int64_t kTypes[] = {maths::kF32, maths::kC32, maths::kC32, maths::kC64, maths::kF16, maths::cufft::kC16};
+    constexpr int64_t kTypes[] = {maths::kF32, maths::kC32, maths::kC32,
+                                  maths::kC64, maths::kF16, maths::cufft::kC16};
     const auto size = [&] { return data_.in_range<int64_t>(1, 5); };
     maths::cufft::Transform sent{};
     sent.input = address();
@@ -232,11 +238,14 @@ inline void Frames::descriptor(wire::Writer& to, char kind) {
     using namespace maths::cudnn;
     constexpr int32_t kTypes[] = {kFloat, kFloat, kFloat, kDouble, kHalf, kBfloat16, kInt8};
     constexpr int64_t kDims[] = {1, 1, 1, 2, 2, 4};
-    const auto small = [&] { return data_.in_range<int>(0, 31) ? data_.in_range<int32_t>(0, 2) : static_cast<int32_t>(value()); };
+    const auto small = [&] {
+        return data_.in_range<int>(0, 31) ? data_.in_range<int32_t>(0, 2) : static_cast<int32_t>(value());
+    };
     const auto fill = [&](auto& list) {
         for (auto& each : list) each = small();
     };
-    const int32_t type = data_.one_of(kTypes), rank = data_.in_range<int>(0, 15) ? (steps_ ? 3 : 4) : small() * 3;
+    const int32_t type = data_.one_of(kTypes),
+                  rank = data_.in_range<int>(0, 15) ? (steps_ ? 3 : 4) : small() * 3;
     if (kind == 'T') {
         // Many functions want tensors that are alike.
         Tensor tensor = tensor_.rank && data_.coin() ? tensor_ : Tensor{type, rank, {}, {}};
@@ -246,13 +255,16 @@ inline void Frames::descriptor(wire::Writer& to, char kind) {
             if (rank >= 1 && rank <= kMostDims) pack(tensor, channels_last);
         }
         tensor_ = tensor;
-        if (data_.in_range<int>(0, 15) == 0) tensor.strides[data_.in_range<int>(0, 3)] = static_cast<int64_t>(value());
-        if (data_.in_range<int>(0, 15) == 0) tensor.dims[data_.in_range<int>(0, 3)] = static_cast<int64_t>(value());
+        if (data_.in_range<int>(0, 15) == 0)
+            tensor.strides[data_.in_range<int>(0, 3)] = static_cast<int64_t>(value());
+        if (data_.in_range<int>(0, 15) == 0)
+            tensor.dims[data_.in_range<int>(0, 3)] = static_cast<int64_t>(value());
         to.put(tensor);
     } else if (kind == 'F') {
         Filter filter{type, data_.coin(), rank, 0, {}};
         for (int64_t& each : filter.dims) each = data_.one_of(kDims);
-        if (data_.in_range<int>(0, 15) == 0) filter.dims[data_.in_range<int>(0, 3)] = static_cast<int64_t>(value());
+        if (data_.in_range<int>(0, 15) == 0)
+            filter.dims[data_.in_range<int>(0, 3)] = static_cast<int64_t>(value());
         to.put(filter);
     } else if (kind == 'C') {
         Convolution by{rank - 2, 1, 0, 1, 0, 0, {}, {}, {1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1}};
@@ -260,7 +272,13 @@ inline void Frames::descriptor(wire::Writer& to, char kind) {
         if (data_.coin()) by.groups = small();
         to.put(by);
     } else if (kind == 'P') {
-        Pooling by{data_.in_range<int32_t>(0, 3), data_.coin(), rank - 2, 0, {2, 2, 2, 2, 2, 2}, {}, {1, 1, 1, 1, 1, 1}};
+        Pooling by{data_.in_range<int32_t>(0, 3),
+                   data_.coin(),
+                   rank - 2,
+                   0,
+                   {2, 2, 2, 2, 2, 2},
+                   {},
+                   {1, 1, 1, 1, 1, 1}};
         fill(data_.coin() ? by.pads : data_.coin() ? by.window : by.strides);
         to.put(by);
     } else if (kind == 'A') {
@@ -272,13 +290,35 @@ inline void Frames::descriptor(wire::Writer& to, char kind) {
     } else if (kind == 'D') {
         to.put(Dropout{data_.coin() ? 0 : 0.5, address(), data_.in_range<uint64_t>(0, 64), 1});
     } else if (kind == 'N') {
-        Rnn rnn{0, data_.in_range<int32_t>(0, 3), data_.in_range<int32_t>(0, 3), data_.coin(), 0, type, 0, 0,
-                1, 1, 1, data_.in_range<int32_t>(1, 2), 1, 0, {}};
-        if (data_.in_range<int>(0, 7) == 0) (data_.coin() ? rnn.hidden_size : rnn.layers) = static_cast<int32_t>(value());
+        Rnn rnn{0,
+                data_.in_range<int32_t>(0, 3),
+                data_.in_range<int32_t>(0, 3),
+                data_.coin(),
+                0,
+                type,
+                0,
+                0,
+                1,
+                1,
+                1,
+                data_.in_range<int32_t>(1, 2),
+                1,
+                0,
+                {}};
+        if (data_.in_range<int>(0, 7) == 0)
+            (data_.coin() ? rnn.hidden_size : rnn.layers) = static_cast<int32_t>(value());
         to.put(rnn);
     } else if (kind == 'S') {
-        RnnData rows{type, data_.in_range<int32_t>(0, 2), 2, data_.in_range<int32_t>(1, 2), data_.in_range<int32_t>(1, 2),
-                     data_.coin(), data_.coin(), 0, {}, {2, 1}};
+        RnnData rows{type,
+                     data_.in_range<int32_t>(0, 2),
+                     2,
+                     data_.in_range<int32_t>(1, 2),
+                     data_.in_range<int32_t>(1, 2),
+                     data_.coin(),
+                     data_.coin(),
+                     0,
+                     {},
+                     {2, 1}};
         if (data_.in_range<int>(0, 7) == 0) rows.lengths[data_.coin()] = static_cast<int32_t>(value());
         if (data_.in_range<int>(0, 15) == 0) rows.max_length = static_cast<int32_t>(value());
         if (data_.in_range<int>(0, 15) == 0) rows.batch = static_cast<int32_t>(value());
@@ -288,7 +328,8 @@ inline void Frames::descriptor(wire::Writer& to, char kind) {
         to.put(Ctc{0, data_.coin(), data_.coin(), most});
     } else if (kind == 'G') {
         Transformer by{0, type, 4, 0, {}};
-        for (int64_t& each : by.dims) each = data_.in_range<int>(0, 31) ? data_.one_of(kDims) : static_cast<int64_t>(value());
+        for (int64_t& each : by.dims)
+            each = data_.in_range<int>(0, 31) ? data_.one_of(kDims) : static_cast<int64_t>(value());
         to.put(by);
     } else {
         to.put(Reduction{data_.in_range<int32_t>(-1, 9), 0, 0, data_.in_range<int32_t>(0, 1), 0, 0});
@@ -304,9 +345,28 @@ inline void Frames::sparse(wire::Writer& to, char kind) {
     const int32_t index = data_.in_range<int32_t>(2, 3), base = data_.coin();
     if (kind == 'S') {
         const int32_t order = data_.in_range<int32_t>(1, 2), fill = data_.coin(), diag = data_.coin();
-        Sparse sent{data_.one_of(kFormats), type, index, index, base, order, fill, diag, size(), size(), size(), 1, 1,
-                    1, 0, 0, 0, address(), address(), address()};
-        if (data_.in_range<int>(0, 15) == 0) sent.batch = size(), sent.offset_stride = size(), sent.value_stride = size();
+        Sparse sent{data_.one_of(kFormats),
+                    type,
+                    index,
+                    index,
+                    base,
+                    order,
+                    fill,
+                    diag,
+                    size(),
+                    size(),
+                    size(),
+                    1,
+                    1,
+                    1,
+                    0,
+                    0,
+                    0,
+                    address(),
+                    address(),
+                    address()};
+        if (data_.in_range<int>(0, 15) == 0)
+            sent.batch = size(), sent.offset_stride = size(), sent.value_stride = size();
         if (data_.in_range<int>(0, 15) == 0) sent.block_rows = size(), sent.block_columns = size();
         to.put(sent);
     } else if (kind == 'D') {
@@ -567,7 +627,8 @@ inline void Frames::payload(wire::Writer& to, uint16_t code) {
         case wire::kOpLibraryCall:
             return library_call(to);
         case wire::kOpLibraryLook:
-            return to.put(wire::LibraryLook{data_.in_range<uint32_t>(0, kGkLibraries), count()});
+            to.put(wire::LibraryLook{data_.in_range<uint32_t>(0, kGkLibraries), count()});
+            return data_.coin() ? library_call_alone(to) : void();
         case wire::kOpLoadLibrary:
             return load(to);
         case wire::kOpUploadImage:

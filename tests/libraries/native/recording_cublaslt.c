@@ -84,7 +84,8 @@ EXPORT cublasLtMatmulAlgoGetHeuristic(void* handle, void* product, void* a, void
                                       int most, struct result* results, int* count) {
     memset(results, 0, sizeof *results);
     results->algorithm[0] = 0x1234;
-    *count = 1;
+    /* Of results of 13 rows it has none. */
+    *count = strncmp(text(d), "0 13 ", 5) != 0;
     return record("Heuristic %s", text(preference)) || most != 1 || !handle || !product || !a || !b || !c || !d;
 }
 EXPORT cublasLtMatmul(void* handle, void* product, const float* alpha, const void* A, void* a, const void* B, void* b,

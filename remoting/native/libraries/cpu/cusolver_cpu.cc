@@ -42,16 +42,16 @@ struct Lapack<std::complex<float>> {
     GK_FOR_SOLVER(GK_SOLVER, c)
     GK_FOR_WORKER(GK_WORKER, c)
     GK_WORKER_AS(c, ungqr, orgqr)
-    GK_WORKER_AS(c, hetrd, sytrd) GK_WORKER_AS(c, unmqr, ormqr) GK_WORKER_AS(c, heevd, syevd)
-        GK_WORKER_AS(c, hegvd, sygvd)
+    GK_WORKER_AS(c, hetrd, sytrd)
+    GK_WORKER_AS(c, unmqr, ormqr) GK_WORKER_AS(c, heevd, syevd) GK_WORKER_AS(c, hegvd, sygvd)
 };
 template <>
 struct Lapack<std::complex<double>> {
     GK_FOR_SOLVER(GK_SOLVER, z)
     GK_FOR_WORKER(GK_WORKER, z)
     GK_WORKER_AS(z, ungqr, orgqr)
-    GK_WORKER_AS(z, hetrd, sytrd) GK_WORKER_AS(z, unmqr, ormqr) GK_WORKER_AS(z, heevd, syevd)
-        GK_WORKER_AS(z, hegvd, sygvd)
+    GK_WORKER_AS(z, hetrd, sytrd)
+    GK_WORKER_AS(z, unmqr, ormqr) GK_WORKER_AS(z, heevd, syevd) GK_WORKER_AS(z, hegvd, sygvd)
 };
 
 // A matrix of the slice, copied without gaps. Without an address it is one of zeros that nothing is written
@@ -115,33 +115,6 @@ void reserve(Work& work, std::initializer_list<uint64_t> numbers, const LapackRo
     uint64_t all = 0;
     for (const uint64_t each : numbers) all = sum(all, each);
     work.reserve(sum(product(all, sizeof(T)), LapackMemory<T>::bytes_of(room)));
-}
-
-// A call of LAPACK cannot be interrupted, so what would run for hours is not begun. `operations` are those of
-// real numbers.
-template <typename T>
-void require_an_end(const Work& work, double operations) {
-    constexpr double kMost = 1e13, kTera = 1e12;
-    const double all = operations * (kIsComplex<T> ? 4 : 1);
-    if (all <= kMost) return;
-    const auto tera = [](double number) {
-        return std::to_string(static_cast<int64_t>(std::min(number / kTera, 1e18)));
-    };
-    work.fail(CUDA_ERROR_NOT_SUPPORTED, "it takes " + tera(all) +
-                                            " million million operations, which nothing can "
-                                            "interrupt; a software GPU does " +
-                                            tera(kMost));
-}
-// Of two triangular systems with `columns` right-hand sides.
-double operations_of_solutions(int64_t n, int64_t columns) {
-    return 2 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(columns);
-}
-// Of a factorisation of m rows and n columns.
-double area_of_operations(int64_t m, int64_t n) {
-    return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(std::min(m, n));
-}
-double cubed(int64_t n) {
-    return static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
 }
 
 char fill_letter(int64_t fill) {
@@ -229,7 +202,6 @@ lapack_int lu_in_order(const Work& work, Own<T>& a, int64_t rows, int64_t column
 
 template <typename T, typename Message>
 void cholesky(const Message& m, Work& work) {
-    require_an_end<T>(work, cubed(m.n) / 3);
     reserve<T>(work, {area(m.n, m.n)});
     Own<T> a(m.A, m.n, m.n, m.lda);
     const lapack_int info = Lapack<T>::potrf(LAPACK_COL_MAJOR, fill_letter(m.uplo), m.n, a.data(), a.lead());
@@ -245,7 +217,6 @@ void solve_by_cholesky(int64_t fill, int64_t n, Own<T>& a, Own<T>& b, int64_t co
 
 template <typename T, typename Message>
 void cholesky_solution(const Message& m, Work& work) {
-    require_an_end<T>(work, operations_of_solutions(m.n, m.nrhs));
     reserve<T>(work, {area(m.n, m.n), area(m.n, m.nrhs)});
     Own<T> a(m.A, m.n, m.n, m.lda), b(m.B, m.n, m.nrhs, m.ldb);
     solve_by_cholesky(m.uplo, m.n, a, b, m.nrhs);
@@ -254,7 +225,6 @@ void cholesky_solution(const Message& m, Work& work) {
 
 template <typename T, typename Integer, typename Message>
 void lu(const Message& m, Work& work) {
-    if (m.pivots) require_an_end<T>(work, area_of_operations(m.m, m.n));
     reserve<T>(work, {area(m.m, m.n), area(smaller(m.m, m.n), 2)});
     Own<T> a(m.A, m.m, m.n, m.lda);
     Pivots pivots(static_cast<size_t>(std::min(m.m, m.n)));
@@ -271,7 +241,6 @@ void lu(const Message& m, Work& work) {
 
 template <typename T, typename Integer, typename Message>
 void lu_solution(const Message& m, Work& work) {
-    require_an_end<T>(work, operations_of_solutions(m.n, m.nrhs));
     reserve<T>(work, {area(m.n, m.n), area(m.n, m.nrhs), area(m.n, 2)});
     Own<T> a(m.A, m.n, m.n, m.lda), b(m.B, m.n, m.nrhs, m.ldb);
     const Pivots pivots = pivots_of<Integer>(m.pivots, m.n);
@@ -285,7 +254,6 @@ void lu_solution(const Message& m, Work& work) {
 template <typename T, typename Message>
 void qr(const Message& m, Work& work) {
     const LapackRoom room = room_of_reflectors(m.n, smaller(m.m, m.n));
-    require_an_end<T>(work, area_of_operations(m.m, m.n));
     reserve<T>(work, {area(m.m, m.n), area(smaller(m.m, m.n), 1)}, room);
     LapackMemory<T> memory(room);
     Own<T> a(m.A, m.m, m.n, m.lda), tau = own_vector<T>(m.tau, std::min(m.m, m.n));
@@ -310,7 +278,6 @@ lapack_int conquer(auto function, LapackMemory<T>& memory, Arguments... argument
 template <typename T, typename Message>
 LapackMemory<T> memory_for_eigenvalues(const Message& m, Work& work) {
     const LapackRoom room = room_of_eigenvalues(m.n, m.jobz != 0, kIsComplex<T>);
-    require_an_end<T>(work, (m.jobz ? 9.0 : 4.0 / 3) * cubed(m.n));
     reserve<T>(work, {area(m.n, m.n), area(m.n, 1)}, room);
     return LapackMemory<T>(room);
 }
@@ -329,19 +296,10 @@ void eigenvalues(const Message& m, int64_t i, LapackMemory<T>& memory, bool rota
     put_info(m.info, i, rotates && info > 0 ? m.n + 1 : info);
 }
 
-// `all`: a whole base of the larger space, rather than the vectors that have values.
-double operations_of_singular_values(int64_t m, int64_t n, bool vectors, bool all) {
-    const double few = static_cast<double>(std::min(m, n)), many = static_cast<double>(std::max(m, n));
-    const double of_vectors = vectors ? 22 * few * few * few : 0;
-    return 2 * area_of_operations(m, n) + of_vectors + (all ? 4 * (many - few) * many * few : 0);
-}
-
 template <typename T, typename Message>
 void singular_values(const Message& m, Work& work) {
     const int64_t few = std::min(m.m, m.n);
     const LapackRoom room = room_of_singular_values(m.m, m.n, true, false, kIsComplex<T>);
-    require_an_end<T>(work, operations_of_singular_values(m.m, m.n, m.jobu != 'N' || m.jobvt != 'N',
-                                                          m.jobu == 'A' || m.jobvt == 'A'));
     const uint64_t left = area(m.m, m.jobu == 'A' ? m.m : few), right = area(m.jobvt == 'A' ? m.n : few, m.n);
     reserve<T>(work, {area(m.m, m.n), left, right, area(few, 1)}, room);
     LapackMemory<T> memory(room);
@@ -377,7 +335,6 @@ template <typename T>
 LapackMemory<T> memory_for_singular_vectors(char job, int64_t m, int64_t n, Work& work) {
     const int64_t few = std::min(m, n), left = job == 'A' ? m : few, right = job == 'A' ? n : few;
     const LapackRoom room = room_of_singular_values(m, n, job != 'N', true, kIsComplex<T>);
-    require_an_end<T>(work, operations_of_singular_values(m, n, job != 'N', job == 'A'));
     const uint64_t vectors = job == 'N' ? 0 : sum(area(m, left), product(2, area(n, right)));
     reserve<T>(work, {area(m, n), vectors, area(few, 1)}, room);
     return LapackMemory<T>(room);
@@ -457,7 +414,6 @@ template <typename T>
 void any_eigenvalues(const xgeev& m, Work& work) {
     const bool vectors = m.jobvr != 0;
     const LapackRoom room = room_of_any_eigenvalues(m.n, kIsComplex<T>);
-    require_an_end<T>(work, (vectors ? 26.0 : 10.0) * cubed(m.n));
     reserve<T>(work, {area(m.n, m.n), vectors ? area(m.n, m.n) : 0, area(m.n, 4)}, room);
     LapackMemory<T> memory(room);
     Own<T> a(m.A, m.n, m.n, m.lda), v(vectors ? m.VR : 0, vectors ? m.n : 0, m.n, m.ldvr);
@@ -501,7 +457,6 @@ CUresult run(xpotrs& m, Type, Work& work) {
 
 CUresult run(potri& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
-        require_an_end<T>(work, 2 * cubed(m.n) / 3);
         reserve<T>(work, {area(m.n, m.n)});
         Own<T> a(m.A, m.n, m.n, m.lda);
         const lapack_int info =
@@ -513,7 +468,6 @@ CUresult run(potri& m, Type type, Work& work) {
 
 CUresult run(potrf_batched& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
-        require_an_end<T>(work, cubed(m.n) / 3);
         reserve<T>(work, {area(m.n, m.n)});
         for (int64_t i = 0; i < m.batch && !work.stopped(); ++i) {
             Own<T> a(nth<T>(m.A, i), m.n, m.n, m.lda);
@@ -527,7 +481,6 @@ CUresult run(potrf_batched& m, Type type, Work& work) {
 
 CUresult run(potrs_batched& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
-        require_an_end<T>(work, operations_of_solutions(m.n, m.nrhs));
         reserve<T>(work, {area(m.n, m.n), area(m.n, m.nrhs)});
         for (int64_t i = 0; i < m.batch && m.A && m.B && !work.stopped(); ++i) {
             Own<T> a(nth<T>(m.A, i), m.n, m.n, m.lda), b(nth<T>(m.B, i), m.n, m.nrhs, m.ldb);
@@ -560,7 +513,6 @@ CUresult run(xgeqrf& m, Type, Work& work) {
 CUresult run(orgqr& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
         const LapackRoom room = room_of_reflectors(m.n, m.k);
-        require_an_end<T>(work, area_of_operations(m.m, m.n));
         reserve<T>(work, {area(m.m, m.n), area(m.k, 1)}, room);
         LapackMemory<T> memory(room);
         Own<T> a(m.A, m.m, m.n, m.lda), tau = own_vector<T>(m.tau, m.k);
@@ -574,8 +526,6 @@ CUresult run(orgqr& m, Type type, Work& work) {
 CUresult run(ormqr& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
         const LapackRoom room = room_of_reflectors(m.side ? m.m : m.n, m.k);
-        require_an_end<T>(
-            work, 4.0 * static_cast<double>(m.m) * static_cast<double>(m.n) * static_cast<double>(m.k));
         reserve<T>(work, {area(m.side ? m.n : m.m, m.k), area(m.k, 1), area(m.m, m.n)}, room);
         LapackMemory<T> memory(room);
         Own<T> a(m.A, m.side ? m.n : m.m, m.k, m.lda), tau = own_vector<T>(m.tau, m.k),
@@ -591,7 +541,6 @@ CUresult run(ormqr& m, Type type, Work& work) {
 CUresult run(sytrf& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
         const LapackRoom room = room_of_reflectors(m.n, m.n);
-        require_an_end<T>(work, cubed(m.n) / 3);
         reserve<T>(work, {area(m.n, m.n), area(m.n, 2)}, room);
         LapackMemory<T> memory(room);
         Own<T> a(m.A, m.n, m.n, m.lda);
@@ -606,9 +555,6 @@ CUresult run(sytrf& m, Type type, Work& work) {
 
 CUresult run(xsytrs& m, Type, Work& work) {
     return of_type(as_type(m.Atype), [&]<typename T>(T) {
-        // One column after another: each number of the matrix is fetched again, which takes as long as ten
-        // operations that find it at hand.
-        require_an_end<T>(work, 10 * operations_of_solutions(m.n, m.nrhs));
         reserve<T>(work, {area(m.n, m.n), area(m.n, m.nrhs), area(m.n, 2)});
         Own<T> a(m.A, m.n, m.n, m.lda), b(m.B, m.n, m.nrhs, m.ldb);
         const Pivots pivots = pivots_of<int64_t>(m.pivots, m.n);
@@ -623,7 +569,6 @@ CUresult run(xsytrs& m, Type, Work& work) {
 CUresult run(sytrd& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
         const LapackRoom room = room_of_reflectors(m.n, m.n);
-        require_an_end<T>(work, 4 * cubed(m.n) / 3);
         reserve<T>(work, {area(m.n, m.n), area(m.n, 3)}, room);
         LapackMemory<T> memory(room);
         Own<T> a(m.A, m.n, m.n, m.lda), tau = own_vector<T>(m.tau, less(m.n));
@@ -671,7 +616,6 @@ CUresult run(xsyev_batched& m, Type, Work& work) {
 CUresult run(sygvd& m, Type type, Work& work) {
     return of_type(type, [&]<typename T>(T) {
         const LapackRoom room = room_of_eigenvalues(m.n, m.jobz != 0, kIsComplex<T>);
-        require_an_end<T>(work, 14 * cubed(m.n));
         reserve<T>(work, {product(2, area(m.n, m.n)), area(m.n, 1)}, room);
         LapackMemory<T> memory(room);
         Own<T> a(m.A, m.n, m.n, m.lda), b(m.B, m.n, m.n, m.ldb);

@@ -1,5 +1,6 @@
 #include "end.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <list>
@@ -25,6 +26,8 @@ class LookUp final : public Look {
   public:
     LookUp(const GkLibraryCall& head, const Work& work)
         : Look(head.wide != 0, head.scalars_on_device != 0), work_(work) {}
+
+    GkEnd end() override { return {.threads = std::max(1u, work_.threads()), .zero = 0}; }
 
   private:
     void require(const char* name, uint64_t address, uint64_t bytes, uint32_t align, bool written) const {
@@ -99,7 +102,11 @@ CUresult run(const void* call, size_t bytes, const GkSlice& slice) {
     if (!name) return CUDA_ERROR_INVALID_VALUE;
     Work work(slice, name, head.wide != 0);
     LookUp look(head, work);
-    switch (library->look_at(head.function, arguments.data(), bytes, look)) {
+    const Fit fit = library->look_at(head.function, arguments.data(), bytes, look);
+    // Its library has said so to the program, unless it is another's threads that it was looked at for.
+    if (!look.why().empty())
+        work.fail(fit == Fit::invalid ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED, look.why());
+    switch (fit) {
         case Fit::invalid:
             return CUDA_ERROR_INVALID_VALUE;
         case Fit::unsupported:

@@ -5,6 +5,7 @@
 
 #include "blas.h"
 #include "cublas_cpu.h"
+#include "software_limits.h"
 
 namespace maths::cublas {
 namespace {
@@ -26,39 +27,6 @@ std::vector<T> gathered(uint64_t x, int64_t n, int64_t step) {
     return all;
 }
 
-// OpenBLAS lays vectors, and a sum of each of its threads, into a buffer of its own that has 32 MiB, and does
-// not look whether they fit. It has 64 threads at most.
-template <typename T>
-int64_t most_elements(const Work& work) {
-    constexpr uint64_t kBuffer = 32 << 20, kThreads = 64;
-    const uint64_t threads = std::clamp<uint64_t>(work.threads(), 1, kThreads);
-    return static_cast<int64_t>(kBuffer / sizeof(T) / (threads + 2));
-}
-template <typename T>
-void require_room(const Work& work, int64_t elements) {
-    if (const int64_t most = most_elements<T>(work); elements > most) {
-        work.fail(CUDA_ERROR_NOT_SUPPORTED, "vectors of " + std::to_string(elements) +
-                                                " elements; a software GPU does " + std::to_string(most) +
-                                                " of this type");
-    }
-}
-
-// Calls `body` with a value of the type, for vectors of `elements`.
-template <typename Body>
-CUresult on_vectors(Type type, const Work& work, int64_t elements, Body body) {
-    return of_type(type, [&]<typename T>(T zero) {
-        require_room<T>(work, elements);
-        body(zero);
-    });
-}
-template <typename Body>
-CUresult on_complex_vectors(Type type, const Work& work, int64_t elements, Body body) {
-    return of_complex_type(type, [&]<typename T>(T zero) {
-        require_room<T>(work, elements);
-        body(zero);
-    });
-}
-
 // y = alpha A x + beta y in the three forms of A: `multiply` adds alpha A x.
 template <typename T, typename Message, typename Multiply>
 void update(const Message& m, int64_t rows, Multiply multiply) {
@@ -67,8 +35,8 @@ void update(const Message& m, int64_t rows, Multiply multiply) {
     if (rows > 0 && alpha != T(0)) multiply(alpha, one);
 }
 
-// y += alpha op(A) x by blocks of A, each as a product of matrices: for vectors that OpenBLAS has no room for. What it
-// works in here is no slice's, so a block is small.
+// y += alpha op(A) x by blocks of A, each as a product of matrices: for vectors that OpenBLAS has no room
+// for. What it works in here is no slice's, so a block is small.
 template <typename T>
 void add_product(const gemv& m, T alpha, int64_t rows, int64_t columns, const Work& work) {
     constexpr int64_t kBlock = 1 << 18;
@@ -98,7 +66,7 @@ CUresult run(gemv& m, Type type, Work& work) {
         if (m.m == 0 || m.n == 0) return;
         const int64_t rows = m.trans ? m.n : m.m, columns = m.trans ? m.m : m.n;
         update<T>(m, rows, [&](T alpha, T one) {
-            if (std::max(rows, columns) <= most_elements<T>(work)) {
+            if (std::max(rows, columns) <= most_elements(sizeof(T), work.threads())) {
                 Blas<T>::gemv(kColumns, op_of(m.trans), m.m, m.n, by(alpha), at<T>(m.A), m.lda, at<T>(m.x),
                               m.incx, by(one), at<T>(m.y), m.incy);
                 return;
@@ -108,8 +76,8 @@ CUresult run(gemv& m, Type type, Work& work) {
     });
 }
 
-CUresult run(gbmv& m, Type type, Work& work) {
-    return on_vectors(type, work, std::max(m.m, m.n), [&]<typename T>(T) {
+CUresult run(gbmv& m, Type type, Work&) {
+    return of_type(type, [&]<typename T>(T) {
         if (m.m == 0 || m.n == 0) return;
         update<T>(m, m.trans ? m.n : m.m, [&](T alpha, T one) {
             Blas<T>::gbmv(kColumns, op_of(m.trans), m.m, m.n, m.kl, m.ku, by(alpha), at<T>(m.A), m.lda,
@@ -119,8 +87,8 @@ CUresult run(gbmv& m, Type type, Work& work) {
 }
 
 #define TRIANGLE(name)                                                                                 \
-    CUresult run(name& m, Type type, Work& work) {                                                     \
-        return on_vectors(type, work, m.n, [&]<typename T>(T) {                                        \
+    CUresult run(name& m, Type type, Work&) {                                                          \
+        return of_type(type, [&]<typename T>(T) {                                                      \
             if (m.n == 0) return;                                                                      \
             Blas<T>::name(kColumns, fill_of(m.uplo), op_of(m.trans), diag_of(m.diag), m.n, at<T>(m.A), \
                           m.lda, at<T>(m.x), m.incx);                                                  \
@@ -131,8 +99,8 @@ TRIANGLE(trsv)
 #undef TRIANGLE
 
 #define BAND(name)                                                                                          \
-    CUresult run(name& m, Type type, Work& work) {                                                          \
-        return on_vectors(type, work, m.n, [&]<typename T>(T) {                                             \
+    CUresult run(name& m, Type type, Work&) {                                                               \
+        return of_type(type, [&]<typename T>(T) {                                                           \
             if (m.n == 0) return;                                                                           \
             Blas<T>::name(kColumns, fill_of(m.uplo), op_of(m.trans), diag_of(m.diag), m.n, m.k, at<T>(m.A), \
                           m.lda, at<T>(m.x), m.incx);                                                       \
@@ -143,8 +111,8 @@ BAND(tbsv)
 #undef BAND
 
 #define PACKED(name)                                                                                    \
-    CUresult run(name& m, Type type, Work& work) {                                                      \
-        return on_vectors(type, work, m.n, [&]<typename T>(T) {                                         \
+    CUresult run(name& m, Type type, Work&) {                                                           \
+        return of_type(type, [&]<typename T>(T) {                                                       \
             if (m.n == 0) return;                                                                       \
             Blas<T>::name(kColumns, fill_of(m.uplo), op_of(m.trans), diag_of(m.diag), m.n, at<T>(m.AP), \
                           at<T>(m.x), m.incx);                                                          \
@@ -154,8 +122,8 @@ PACKED(tpmv)
 PACKED(tpsv)
 #undef PACKED
 
-CUresult run(symv& m, Type type, Work& work) {
-    return on_vectors(type, work, m.n, [&]<typename T>(T) {
+CUresult run(symv& m, Type type, Work&) {
+    return of_type(type, [&]<typename T>(T) {
         update<T>(m, m.n, [&](T alpha, T one) {
             if constexpr (kIsComplex<T>) {
                 const std::vector<T> x = gathered<T>(m.x, m.n, m.incx);
@@ -173,8 +141,8 @@ CUresult run(symv& m, Type type, Work& work) {
     });
 }
 
-CUresult run(hemv& m, Type type, Work& work) {
-    return on_complex_vectors(type, work, m.n, [&]<typename T>(T) {
+CUresult run(hemv& m, Type type, Work&) {
+    return of_complex_type(type, [&]<typename T>(T) {
         update<T>(m, m.n, [&](T alpha, T one) {
             Blas<T>::hemv(kColumns, fill_of(m.uplo), m.n, by(alpha), at<T>(m.A), m.lda, at<T>(m.x), m.incx,
                           by(one), at<T>(m.y), m.incy);
@@ -182,8 +150,8 @@ CUresult run(hemv& m, Type type, Work& work) {
     });
 }
 
-CUresult run(sbmv& m, Type type, Work& work) {
-    return on_vectors(type, work, m.n, [&]<typename T>(T) {
+CUresult run(sbmv& m, Type type, Work&) {
+    return of_type(type, [&]<typename T>(T) {
         update<T>(m, m.n, [&](T alpha, T one) {
             Blas<T>::sbmv(kColumns, fill_of(m.uplo), m.n, m.k, by(alpha), at<T>(m.A), m.lda, at<T>(m.x),
                           m.incx, by(one), at<T>(m.y), m.incy);
@@ -191,8 +159,8 @@ CUresult run(sbmv& m, Type type, Work& work) {
     });
 }
 
-CUresult run(spmv& m, Type type, Work& work) {
-    return on_vectors(type, work, m.n, [&]<typename T>(T) {
+CUresult run(spmv& m, Type type, Work&) {
+    return of_type(type, [&]<typename T>(T) {
         update<T>(m, m.n, [&](T alpha, T one) {
             Blas<T>::spmv(kColumns, fill_of(m.uplo), m.n, by(alpha), at<T>(m.AP), at<T>(m.x), m.incx, by(one),
                           at<T>(m.y), m.incy);
@@ -200,8 +168,8 @@ CUresult run(spmv& m, Type type, Work& work) {
     });
 }
 
-CUresult run(ger& m, Type type, Work& work) {
-    return on_vectors(type, work, std::max(m.m, m.n), [&]<typename T>(T) {
+CUresult run(ger& m, Type type, Work&) {
+    return of_type(type, [&]<typename T>(T) {
         const T alpha = value<T>(m.alpha);
         if (m.m == 0 || m.n == 0 || alpha == T(0)) return;
         Blas<T>::ger(kColumns, m.m, m.n, by(alpha), at<T>(m.x), m.incx, at<T>(m.y), m.incy, at<T>(m.A),
@@ -209,8 +177,8 @@ CUresult run(ger& m, Type type, Work& work) {
     });
 }
 
-CUresult run(gerc& m, Type type, Work& work) {
-    return on_complex_vectors(type, work, std::max(m.m, m.n), [&]<typename T>(T) {
+CUresult run(gerc& m, Type type, Work&) {
+    return of_complex_type(type, [&]<typename T>(T) {
         const T alpha = value<T>(m.alpha);
         if (m.m == 0 || m.n == 0 || alpha == T(0)) return;
         Blas<T>::gerc(kColumns, m.m, m.n, by(alpha), at<T>(m.x), m.incx, at<T>(m.y), m.incy, at<T>(m.A),
@@ -218,8 +186,8 @@ CUresult run(gerc& m, Type type, Work& work) {
     });
 }
 
-CUresult run(syr& m, Type type, Work& work) {
-    return on_vectors(type, work, m.n, [&]<typename T>(T) {
+CUresult run(syr& m, Type type, Work&) {
+    return of_type(type, [&]<typename T>(T) {
         const T alpha = value<T>(m.alpha), one(1);
         if (m.n == 0 || alpha == T(0)) return;
         if constexpr (kIsComplex<T>) {
@@ -232,16 +200,16 @@ CUresult run(syr& m, Type type, Work& work) {
     });
 }
 
-CUresult run(her& m, Type type, Work& work) {
-    return on_complex_vectors(type, work, m.n, [&]<typename T>(T) {
+CUresult run(her& m, Type type, Work&) {
+    return of_complex_type(type, [&]<typename T>(T) {
         const auto alpha = value<Real<T>>(m.alpha);
         if (m.n == 0 || alpha == 0) return;
         Blas<T>::her(kColumns, fill_of(m.uplo), m.n, alpha, at<T>(m.x), m.incx, at<T>(m.A), m.lda);
     });
 }
 
-CUresult run(syr2& m, Type type, Work& work) {
-    return on_vectors(type, work, m.n, [&]<typename T>(T) {
+CUresult run(syr2& m, Type type, Work&) {
+    return of_type(type, [&]<typename T>(T) {
         const T alpha = value<T>(m.alpha), one(1);
         if (m.n == 0 || alpha == T(0)) return;
         if constexpr (kIsComplex<T>) {
@@ -255,8 +223,8 @@ CUresult run(syr2& m, Type type, Work& work) {
     });
 }
 
-CUresult run(her2& m, Type type, Work& work) {
-    return on_complex_vectors(type, work, m.n, [&]<typename T>(T) {
+CUresult run(her2& m, Type type, Work&) {
+    return of_complex_type(type, [&]<typename T>(T) {
         const T alpha = value<T>(m.alpha);
         if (m.n == 0 || alpha == T(0)) return;
         Blas<T>::her2(kColumns, fill_of(m.uplo), m.n, by(alpha), at<T>(m.x), m.incx, at<T>(m.y), m.incy,
@@ -264,16 +232,16 @@ CUresult run(her2& m, Type type, Work& work) {
     });
 }
 
-CUresult run(spr& m, Type type, Work& work) {
-    return on_vectors(type, work, m.n, [&]<typename T>(T) {
+CUresult run(spr& m, Type type, Work&) {
+    return of_type(type, [&]<typename T>(T) {
         const auto alpha = value<Real<T>>(m.alpha);
         if (m.n == 0 || alpha == 0) return;
         Blas<T>::spr(kColumns, fill_of(m.uplo), m.n, alpha, at<T>(m.x), m.incx, at<T>(m.AP));
     });
 }
 
-CUresult run(spr2& m, Type type, Work& work) {
-    return on_vectors(type, work, m.n, [&]<typename T>(T) {
+CUresult run(spr2& m, Type type, Work&) {
+    return of_type(type, [&]<typename T>(T) {
         const T alpha = value<T>(m.alpha);
         if (m.n == 0 || alpha == T(0)) return;
         Blas<T>::spr2(kColumns, fill_of(m.uplo), m.n, by(alpha), at<T>(m.x), m.incx, at<T>(m.y), m.incy,

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "cublas_messages.h"
+#include "program_look.h"
 #include "roles.h"
 #include "status.h"
 
@@ -40,10 +41,10 @@ int OwnCall::send(void* message, size_t bytes) {
     if (!handle_) return ::cublas::kNotInitialized;
     if (null_) return ::cublas::kInvalidValue;
     const bool device = on_device_ || !placed_.empty();
-    SizesAlone sizes(wide_, device);
-    const Fit fit = look_at(function_, message, bytes, sizes);
+    libraries::ProgramLook look(kGkCublas, CUBLAS_MAJOR, wide_, device);
+    const Fit fit = look_at(function_, message, bytes, look);
     if (fit == Fit::invalid) return ::cublas::kInvalidValue;
-    if (fit == Fit::unsupported) return library_unsupported(name_of(function_));
+    if (fit == Fit::unsupported) return library_refuses(name_of(function_), look.why().c_str());
     return submit(message, bytes);
 }
 
@@ -67,7 +68,8 @@ int OwnCall::submit(void* message, size_t bytes) {
     const auto result =
         static_cast<CUresult>(driver->library_call(handle_->stream, call, sizeof head + bytes));
     if (result == CUDA_ERROR_NOT_SUPPORTED) return library_unsupported(name_of(function_));
-    if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) return library_unsupported("cuBLAS in a captured stream");
+    if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+        return library_unsupported("cuBLAS in a captured stream");
     if (result == CUDA_SUCCESS && info_) *info_ = 0;
     return meaning(result);
 }
@@ -77,8 +79,8 @@ int OwnCall::send_and_fetch(void* message, size_t bytes) {
     if (!libraries::driver()) return ::cublas::kNotInitialized;
     const std::lock_guard lock(handle_->scratch_mutex);
     int status = ::cublas::kSuccess;
-    const CUresult result = placed_.around(
-        handle_->scratch, handle_->stream, [&] { return send(message, bytes); }, status);
+    const CUresult result =
+        placed_.around(handle_->scratch, handle_->stream, [&] { return send(message, bytes); }, status);
     return status != ::cublas::kSuccess ? status : meaning(result);
 }
 

@@ -3,10 +3,11 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "cublasLt_messages.h"
 #include "cublas/status.h"
+#include "cublasLt_messages.h"
 #include "descriptors.h"
 #include "driver.h"
+#include "program_look.h"
 #include "roles.h"
 
 using namespace cublas;
@@ -21,11 +22,12 @@ enum PointerMode : int { kHost = 0, kDevice = 1 };
 
 constexpr uint64_t kBatchesInStrides = 0;
 
-// Whether the sizes go together; where the memory is, the end that computes asks.
-class SizesAlone final : public maths::Look {
+class ProductLook final : public libraries::ProgramLook {
   public:
-    using Look::Look;
-    // An address is null of what must be there. Where scalars lie on the device, what is read alone may not be needed.
+    explicit ProductLook(bool scalars_on_device)
+        : ProgramLook(kGkCublasLt, CUBLAS_MAJOR, true, scalars_on_device) {}
+    // An address is null of what must be there. Where scalars lie on the device, what is read alone may not
+    // be needed.
     bool lacks() const { return lacks_; }
 
   private:
@@ -50,14 +52,15 @@ template <typename Message>
 Status fit(uint16_t function, Asked<Message>& asked, bool has_memory) {
     if (asked.status != kSuccess) return asked.status;
     Message copy = asked.message;
-    SizesAlone look(true, asked.scalars_on_device);
+    ProductLook look(asked.scalars_on_device);
     switch (maths::cublasLt::look_at(function, &copy, sizeof copy, look)) {
         case Fit::fits:
             return has_memory && look.lacks() ? kInvalidValue : kSuccess;
         case Fit::invalid:
             return kInvalidValue;
         default:
-            return static_cast<Status>(library_unsupported(maths::cublasLt::name_of(function)));
+            return static_cast<Status>(
+                library_refuses(maths::cublasLt::name_of(function), look.why().c_str()));
     }
 }
 
@@ -88,7 +91,8 @@ bool are_strided(std::initializer_list<const Layout*> layouts) {
 }
 
 bool have_batch(std::initializer_list<const Layout*> layouts, int32_t batch) {
-    return std::all_of(layouts.begin(), layouts.end(), [&](const Layout* layout) { return layout->batch == batch; });
+    return std::all_of(layouts.begin(), layouts.end(),
+                       [&](const Layout* layout) { return layout->batch == batch; });
 }
 
 Status send(GkLibraryCall head, void* message, size_t bytes, CUstream stream) {
@@ -112,7 +116,8 @@ Status send(GkLibraryCall head, void* message, size_t bytes, CUstream stream) {
 
 // Settings that change what is computed, and that are not done.
 const char* what_is_not_done(const MatmulDescriptor& of, const std::initializer_list<const Layout*> layouts) {
-    if (of.pointer_mode != kHost && of.pointer_mode != kDevice) return "cublasLtMatmul with alpha as a vector";
+    if (of.pointer_mode != kHost && of.pointer_mode != kDevice)
+        return "cublasLtMatmul with alpha as a vector";
     if (of.transc != 0 || of.fill != kWholeMatrix) return "cublasLtMatmul with a transposed C, or a triangle";
     if (std::any_of(std::begin(of.factors), std::end(of.factors), [](uint64_t at) { return at != 0; })) {
         return "cublasLtMatmul with factors of its operands";
@@ -132,11 +137,14 @@ Matmul matmul_of(void* descriptor, void* a_layout, void* b_layout, void* c_layou
         return asked.status = static_cast<Status>(library_unsupported(name)), asked;
     }
     if (d->type != c->type) {
-        return asked.status = static_cast<Status>(library_unsupported("cublasLtMatmul with C of another type than D")), asked;
+        return asked.status =
+                   static_cast<Status>(library_unsupported("cublasLtMatmul with C of another type than D")),
+               asked;
     }
     auto& m = asked.message;
     m.transa = of->transa, m.transb = of->transb;
-    m.m = length_of(d->rows), m.n = length_of(d->columns), m.k = length_of(of->transa == 0 ? a->columns : a->rows);
+    m.m = length_of(d->rows), m.n = length_of(d->columns),
+    m.k = length_of(of->transa == 0 ? a->columns : a->rows);
     m.batch = d->batch;
     const bool fits = has_shape(*a, m.transa, m.m, m.k) && has_shape(*b, m.transb, m.k, m.n) &&
                       has_shape(*c, 0, m.m, m.n) && have_batch({a.get(), b.get(), c.get()}, d->batch);
@@ -148,7 +156,8 @@ Matmul matmul_of(void* descriptor, void* a_layout, void* b_layout, void* c_layou
     m.compute = of->compute, m.scaleType = of->scale_type, m.epilogue = of->epilogue;
     m.biasType = of->bias_type == kSameType ? m.Ctype : of->bias_type;
     m.auxiliaryType = of->auxiliary_type == kSameType ? m.Ctype : of->auxiliary_type;
-    m.strideBias = of->bias_stride, m.leadAuxiliary = of->auxiliary_lead, m.strideAuxiliary = of->auxiliary_stride;
+    m.strideBias = of->bias_stride, m.leadAuxiliary = of->auxiliary_lead,
+    m.strideAuxiliary = of->auxiliary_stride;
     (maths::cublasLt::gives_gradient(m.epilogue) ? m.gradient : m.bias) = of->bias;
     (maths::cublasLt::is_backward(m.epilogue) ? m.auxiliary : m.kept) = of->auxiliary;
     asked.scalars_on_device = of->pointer_mode == kDevice;
@@ -165,18 +174,51 @@ struct HeuristicResult {
 
 constexpr HeuristicResult kTheOne = {{}, 0, kSuccess, 1, {}};
 
+// What the call has whose program brings no workspace.
+constexpr uint64_t kOwnWorkspace = 4 << 20;
+
+// Whether what computes would do it: on a GPU NVIDIA's own heuristic is asked, which no rule of ours knows.
+Status ask(Matmul& asked, const Preference& preference) {
+    constexpr auto kFunction = maths::cublasLt::k_cublasLtMatmul;
+    if (Status status = fit(kFunction, asked, false)) return status;
+    auto& m = asked.message;
+    m.A = preference.align[0], m.B = preference.align[1], m.C = preference.align[2],
+    m.D = preference.align[3];
+    struct {
+        GkLibraryCall question, head;
+        maths::cublasLt::matmul message;
+    } call{.question = {}, .head = {}, .message = m};
+    call.question.library = call.head.library = kGkCublasLt;
+    call.question.major = call.head.major = CUBLAS_MAJOR;
+    call.question.function = kGkAsk, call.head.function = kFunction;
+    call.head.wide = 1, call.head.scalars_on_device = asked.scalars_on_device;
+    const uint64_t most = preference.most_workspace;
+    call.head.workspace_bytes = most == 0 ? kOwnWorkspace : std::min(most, kOwnWorkspace);
+    const libraries::Driver* const driver = libraries::driver();
+    if (!driver) return kNotInitialized;
+    const char* const name = "cublasLtMatmulAlgoGetHeuristic";
+    if (!driver->library_call) return static_cast<Status>(library_unsupported(name));
+    const auto result = static_cast<CUresult>(driver->library_call(nullptr, &call, sizeof call));
+    if (result != CUDA_ERROR_NOT_SUPPORTED) return meaning(result);
+    return static_cast<Status>(
+        library_refuses(name,
+                        "NVIDIA's library has no algorithm for this product on this GPU: allow it a larger "
+                        "workspace, or leave its epilogue to a call of its own"));
+}
+
 }  // namespace
 
-CUBLAS_EXPORT Status cublasLtMatmul(void* handle, void* descriptor, const void* alpha, const void* a, void* a_layout,
-                                    const void* b, void* b_layout, const void* beta, const void* c, void* c_layout,
-                                    void* d, void* d_layout, const Algorithm*, void* workspace, size_t bytes,
-                                    CUstream stream) {
+CUBLAS_EXPORT Status cublasLtMatmul(void* handle, void* descriptor, const void* alpha, const void* a,
+                                    void* a_layout, const void* b, void* b_layout, const void* beta,
+                                    const void* c, void* c_layout, void* d, void* d_layout, const Algorithm*,
+                                    void* workspace, size_t bytes, CUstream stream) {
     if (!handle) return kNotInitialized;
     if (!alpha || !beta) return kInvalidValue;
     Matmul asked = matmul_of(descriptor, a_layout, b_layout, c_layout, d_layout);
     auto& m = asked.message;
     const auto type = static_cast<int>(m.scaleType);
-    m.alpha = scalar_of(alpha, type, asked.scalars_on_device), m.beta = scalar_of(beta, type, asked.scalars_on_device);
+    m.alpha = scalar_of(alpha, type, asked.scalars_on_device),
+    m.beta = scalar_of(beta, type, asked.scalars_on_device);
     m.A = reinterpret_cast<uint64_t>(a), m.B = reinterpret_cast<uint64_t>(b);
     m.C = reinterpret_cast<uint64_t>(c), m.D = reinterpret_cast<uint64_t>(d);
     if (Status status = fit(maths::cublasLt::k_cublasLtMatmul, asked, true)) return status;
@@ -187,14 +229,16 @@ CUBLAS_EXPORT Status cublasLtMatmul(void* handle, void* descriptor, const void* 
     return send(head, &m, sizeof m, stream);
 }
 
-CUBLAS_EXPORT Status cublasLtMatmulAlgoGetHeuristic(void* handle, void* descriptor, void* a_layout, void* b_layout,
-                                                    void* c_layout, void* d_layout, void*, int most,
-                                                    HeuristicResult* results, int* count) {
+CUBLAS_EXPORT Status cublasLtMatmulAlgoGetHeuristic(void* handle, void* descriptor, void* a_layout,
+                                                    void* b_layout, void* c_layout, void* d_layout,
+                                                    void* preference, int most, HeuristicResult* results,
+                                                    int* count) {
     if (count) *count = 0;
     if (!handle) return kNotInitialized;
     if (most < 1 || !results || !count) return kInvalidValue;
+    const auto hints = all_of<Preference>().find(preference);
     Matmul asked = matmul_of(descriptor, a_layout, b_layout, c_layout, d_layout);
-    if (Status status = fit(maths::cublasLt::k_cublasLtMatmul, asked, false)) return status;
+    if (Status status = ask(asked, hints ? *hints : Preference{})) return status;
     *results = kTheOne;
     *count = 1;
     return kSuccess;
@@ -206,7 +250,7 @@ CUBLAS_EXPORT Status cublasLtMatmulAlgoCheck(void* handle, void* descriptor, voi
     if (!handle) return kNotInitialized;
     if (!algorithm || !result) return kInvalidValue;
     Matmul asked = matmul_of(descriptor, a_layout, b_layout, c_layout, d_layout);
-    if (Status status = fit(maths::cublasLt::k_cublasLtMatmul, asked, false)) return status;
+    if (Status status = ask(asked, {})) return status;
     *result = kTheOne;
     result->algorithm = *algorithm;
     return kSuccess;
@@ -221,7 +265,8 @@ CUBLAS_EXPORT Status cublasLtMatmulAlgoGetIds(void* handle, int, int, int, int, 
     return kSuccess;
 }
 
-CUBLAS_EXPORT Status cublasLtMatmulAlgoInit(void* handle, int, int, int, int, int, int, int id, Algorithm* algorithm) {
+CUBLAS_EXPORT Status cublasLtMatmulAlgoInit(void* handle, int, int, int, int, int, int, int id,
+                                            Algorithm* algorithm) {
     if (!handle) return kNotInitialized;
     if (!algorithm || id != kTheOne.algorithm.id) return kInvalidValue;
     *algorithm = kTheOne.algorithm;
@@ -229,8 +274,8 @@ CUBLAS_EXPORT Status cublasLtMatmulAlgoInit(void* handle, int, int, int, int, in
 }
 
 CUBLAS_EXPORT Status cublasLtMatrixTransform(void* handle, void* descriptor, const void* alpha, const void* a,
-                                             void* a_layout, const void* beta, const void* b, void* b_layout, void* c,
-                                             void* c_layout, CUstream stream) {
+                                             void* a_layout, const void* beta, const void* b, void* b_layout,
+                                             void* c, void* c_layout, CUstream stream) {
     if (!handle) return kNotInitialized;
     const auto of = all_of<TransformDescriptor>().find(descriptor);
     const auto first = all_of<Layout>().find(a_layout), to = all_of<Layout>().find(c_layout);
@@ -243,7 +288,8 @@ CUBLAS_EXPORT Status cublasLtMatrixTransform(void* handle, void* descriptor, con
         return static_cast<Status>(library_unsupported("cublasLtMatrixTransform with alpha as a vector"));
     }
     if (!are_strided({first.get(), second.get(), to.get()})) {
-        return static_cast<Status>(library_unsupported("cublasLtMatrixTransform with arrays of matrices, or planes"));
+        return static_cast<Status>(
+            library_unsupported("cublasLtMatrixTransform with arrays of matrices, or planes"));
     }
     Asked<maths::cublasLt::transform> asked;
     asked.scalars_on_device = on_device;
@@ -257,7 +303,8 @@ CUBLAS_EXPORT Status cublasLtMatrixTransform(void* handle, void* descriptor, con
     m.alpha = scalar_of(alpha, of->scale_type, asked.scalars_on_device);
     if (b || on_device) m.beta = scalar_of(beta, of->scale_type, asked.scalars_on_device);
     m.scaleType = of->scale_type;
-    m.A = reinterpret_cast<uint64_t>(a), m.B = reinterpret_cast<uint64_t>(b), m.C = reinterpret_cast<uint64_t>(c);
+    m.A = reinterpret_cast<uint64_t>(a), m.B = reinterpret_cast<uint64_t>(b),
+    m.C = reinterpret_cast<uint64_t>(c);
     m.Atype = first->type, m.orderA = first->order, m.lda = first->lead, m.strideA = first->stride;
     m.Btype = second->type, m.orderB = second->order, m.ldb = second->lead, m.strideB = second->stride;
     m.Ctype = to->type, m.orderC = to->order, m.ldc = to->lead, m.strideC = to->stride;

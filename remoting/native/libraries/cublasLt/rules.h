@@ -73,7 +73,8 @@ constexpr Extent auxiliary_extent(int64_t epilogue, int64_t m, int64_t n, int64_
     const Extent bytes = strided(matrix(m / 8 + (m % 8 != 0), n, lead / 8), stride / 8, batch);
     return {fits && bytes.fits, bytes.elements};
 }
-constexpr Extent auxiliary_read(int64_t epilogue, int64_t m, int64_t n, int64_t lead, int64_t stride, int64_t batch) {
+constexpr Extent auxiliary_read(int64_t epilogue, int64_t m, int64_t n, int64_t lead, int64_t stride,
+                                int64_t batch) {
     return is_backward(epilogue) ? auxiliary_extent(epilogue, m, n, lead, stride, batch) : Extent{true, 0};
 }
 constexpr Extent auxiliary_written(int64_t epilogue, int64_t m, int64_t n, int64_t lead, int64_t stride,
@@ -90,18 +91,23 @@ constexpr bool is_real(int64_t type) {
     return type == kF32 || type == kF64 || type == kF16 || type == kB16;
 }
 // An epilogue works on real numbers; what it keeps lies by columns, as the result has to.
-constexpr bool epilogue_supported(int64_t epilogue, int64_t result, int64_t order, int64_t bias, int64_t auxiliary) {
+constexpr bool epilogue_supported(int64_t epilogue, int64_t result, int64_t order, int64_t bias,
+                                  int64_t auxiliary) {
     if (epilogue == kNothing) return true;
     if (!is_epilogue(epilogue) || !is_real(result) || !is_real(bias) || !is_real(auxiliary)) return false;
     return (epilogue & kAuxiliary) == 0 || order == 0;
 }
-// The gradient of a bias that comes with a product is summed as the product's columns come: so many rows at
-// most.
+// The gradient of a bias that comes with a product is summed by a software GPU as the product's columns come,
+// in memory that no slice is charged for: so many rows at most.
 inline constexpr int64_t kMostSums = 1 << 20;
-constexpr bool few_sums(int64_t epilogue, int64_t m) {
-    return (epilogue & kBiasGradient) == 0 || m <= kMostSums;
+inline void limit_sums(Look& look, int64_t epilogue, int64_t m) {
+    if ((epilogue & kBiasGradient) == 0 || m <= kMostSums || look.end().threads == 0) return;
+    look.refuse(Fit::unsupported, "it sums gradients of a bias of " + std::to_string(m) +
+                                      " numbers; a software GPU does " + std::to_string(kMostSums) +
+                                      ": compute them by a call of their own, or take a slice of a GPU");
 }
-// A factor in another order than the result's is transposed once more; one that is conjugated alone BLAS does not know.
+// A factor in another order than the result's is transposed once more; one that is conjugated alone BLAS does
+// not know.
 constexpr bool orders_supported(int64_t operation, int64_t order, int64_t result, int64_t type) {
     return !(operation == 2 && order != result && is_complex(type));
 }

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "cudnn_messages.h"
+#include "program_look.h"
 #include "roles.h"
 #include "status.h"
 
@@ -19,9 +20,10 @@ void OwnCall::scalar(Scalar& to, const void* from, Type type) {
 
 int OwnCall::send(void* message, size_t bytes) {
     if (!handle_ || wrong_) return ::cudnn::kBadParameter;
-    SizesAlone sizes(false, false);
-    switch (look_at(function_, message, bytes, sizes)) {
+    libraries::ProgramLook look(kGkCudnn, CUDNN_MAJOR, false, false);
+    switch (look_at(function_, message, bytes, look)) {
         case Fit::invalid:
+            if (!look.why().empty()) library_tells(name_of(function_), look.why().c_str());
             return ::cudnn::kBadParameter;
         case Fit::unsupported:
             return library_unsupported(name_of(function_));
@@ -39,7 +41,8 @@ int OwnCall::ask(void* message, size_t bytes, uint64_t& place, Answer& answer) {
     place = memory;
     const int status = send(message, bytes);
     CUresult result = CUDA_SUCCESS;
-    if (status == ::cudnn::kSuccess) result = driver->copy_out(&answer, memory, sizeof answer, handle_->stream);
+    if (status == ::cudnn::kSuccess)
+        result = driver->copy_out(&answer, memory, sizeof answer, handle_->stream);
     if (status == ::cudnn::kSuccess && result == CUDA_SUCCESS) result = driver->synchronize(handle_->stream);
     driver->free(memory);
     return status != ::cudnn::kSuccess ? status : ::cudnn::meaning(result);
@@ -56,9 +59,11 @@ int OwnCall::submit(const void* message, size_t bytes) const {
     head.major = CUDNN_MAJOR;
     std::memcpy(call, &head, sizeof head);
     std::memcpy(call + sizeof head, message, bytes);
-    const auto result = static_cast<CUresult>(driver->library_call(handle_->stream, call, sizeof head + bytes));
+    const auto result =
+        static_cast<CUresult>(driver->library_call(handle_->stream, call, sizeof head + bytes));
     if (result == CUDA_ERROR_NOT_SUPPORTED) return library_unsupported(name_of(function_));
-    if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) return library_unsupported("cuDNN in a captured stream");
+    if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+        return library_unsupported("cuDNN in a captured stream");
     return ::cudnn::meaning(result);
 }
 

@@ -35,10 +35,10 @@ void OwnCall::answer(uint64_t& to, void* at, Type type) {
 int OwnCall::send(void* message, size_t bytes) {
     if (!handle_) return ::cusolver::kNotInitialized;
     if (invalid_) return ::cusolver::kInvalidValue;
-    SizesAlone sizes(wide_, false);
-    const Fit fit = look_at(function_, message, bytes, sizes);
+    OwnLook look(wide_, false);
+    const Fit fit = look_at(function_, message, bytes, look);
     if (fit == Fit::invalid) return ::cusolver::kInvalidValue;
-    if (fit == Fit::unsupported) return library_unsupported(name_of(function_));
+    if (fit == Fit::unsupported) return library_refuses(name_of(function_), look.why().c_str());
     return submit(message, bytes);
 }
 
@@ -64,22 +64,23 @@ int OwnCall::send_and_fetch(void* message, size_t bytes) {
 namespace {
 
 // kSuccess where there is an answer.
-int may_answer(const void* handle, const char* function, Fit fit, bool has_place) {
+int may_answer(const void* handle, const char* function, const Look& look, bool has_place) {
     if (!::cusolver::all_of<::cusolver::DenseHandle>().find(handle)) return ::cusolver::kNotInitialized;
-    if (fit == Fit::invalid || !has_place) return ::cusolver::kInvalidValue;
-    return fit == Fit::fits ? ::cusolver::kSuccess : library_unsupported(function);
+    if (look.fit() == Fit::invalid || !has_place) return ::cusolver::kInvalidValue;
+    return look.fit() == Fit::fits ? ::cusolver::kSuccess : library_refuses(function, look.why().c_str());
 }
 
 }  // namespace
 
-int answer_room(const void* handle, const char* function, Fit fit, int* count) {
-    const int status = may_answer(handle, function, fit, count != nullptr);
+int answer_room(const void* handle, const char* function, const Look& look, int* count) {
+    const int status = may_answer(handle, function, look, count != nullptr);
     if (status == ::cusolver::kSuccess) *count = kRoom;
     return status;
 }
 
-int answer_room(const void* handle, const char* function, Fit fit, size_t* bytes, size_t* host_bytes) {
-    const int status = may_answer(handle, function, fit, bytes && host_bytes);
+int answer_room(const void* handle, const char* function, const Look& look, size_t* bytes,
+                size_t* host_bytes) {
+    const int status = may_answer(handle, function, look, bytes && host_bytes);
     if (status == ::cusolver::kSuccess) *bytes = *host_bytes = kRoom;
     return status;
 }

@@ -6,11 +6,16 @@
 
 #include "handle.h"
 #include "host_values.h"
-#include "operands.h"
+#include "program_look.h"
 
 #define MATHS_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace maths::cusolver {
+
+class OwnLook : public libraries::ProgramLook {
+  public:
+    OwnLook(bool wide, bool on_device) : ProgramLook(kGkCusolver, LIBRARY_MAJOR, wide, on_device) {}
+};
 
 class OwnCall {
   public:
@@ -35,7 +40,8 @@ class OwnCall {
 };
 
 // How much a program is to bring for a function to work in: the ends bring their own.
-int answer_room(const void* handle, const char* function, Fit fit, int* count);
-int answer_room(const void* handle, const char* function, Fit fit, size_t* bytes, size_t* host_bytes);
+int answer_room(const void* handle, const char* function, const Look& look, int* count);
+int answer_room(const void* handle, const char* function, const Look& look, size_t* bytes,
+                size_t* host_bytes);
 
 }  // namespace maths::cusolver

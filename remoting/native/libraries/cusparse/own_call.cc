@@ -51,10 +51,10 @@ void OwnCall::placed(uint64_t& to, void* at, Type type, size_t count, Access acc
 int OwnCall::send(void* message, size_t bytes) {
     if (!handle_) return ::cusparse::kNotInitialized;
     if (wrong_) return ::cusparse::kInvalidValue;
-    SizesAlone sizes(false, on_device_ || !placed_.empty());
-    const Fit fit = look_at(function_, message, bytes, sizes);
+    OwnLook look(false, on_device_ || !placed_.empty());
+    const Fit fit = look_at(function_, message, bytes, look);
     if (fit == Fit::invalid) return ::cusparse::kInvalidValue;
-    if (fit == Fit::unsupported) return library_unsupported(name_of(function_));
+    if (fit == Fit::unsupported) return library_refuses(name_of(function_), look.why().c_str());
     return submit(message, bytes);
 }
 
@@ -86,12 +86,14 @@ int answer_room(const void* handle, bool fits, size_t* bytes) {
     return answer(handle, fits, bytes);
 }
 
-int answer_room(const void* handle, const char* function, Fit fit, int* count) {
-    return fit == Fit::unsupported ? library_unsupported(function) : answer(handle, fit == Fit::fits, count);
+int answer_room(const void* handle, const char* function, const Look& look, int* count) {
+    return look.fit() == Fit::unsupported ? library_refuses(function, look.why().c_str())
+                                          : answer(handle, look.fit() == Fit::fits, count);
 }
 
-int answer_room(const void* handle, const char* function, Fit fit, size_t* bytes) {
-    return fit == Fit::unsupported ? library_unsupported(function) : answer(handle, fit == Fit::fits, bytes);
+int answer_room(const void* handle, const char* function, const Look& look, size_t* bytes) {
+    return look.fit() == Fit::unsupported ? library_refuses(function, look.why().c_str())
+                                          : answer(handle, look.fit() == Fit::fits, bytes);
 }
 
 }  // namespace maths::cusparse

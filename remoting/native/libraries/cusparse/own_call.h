@@ -5,7 +5,7 @@
 
 #include "handle.h"
 #include "host_values.h"
-#include "operands.h"
+#include "program_look.h"
 
 #define MATHS_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -15,6 +15,11 @@ template <typename Descriptor>
 bool is_live(const void* descriptor) {
     return ::cusparse::all<Descriptor>().find(descriptor) != nullptr;
 }
+
+class OwnLook : public libraries::ProgramLook {
+  public:
+    OwnLook(bool wide, bool on_device) : ProgramLook(kGkCusparse, LIBRARY_MAJOR, wide, on_device) {}
+};
 
 class OwnCall {
   public:
@@ -52,7 +57,7 @@ class OwnCall {
 // How much a program is to bring for a function to work in: the ends bring their own.
 int answer_room(const void* handle, bool fits, int* count);
 int answer_room(const void* handle, bool fits, size_t* bytes);
-int answer_room(const void* handle, const char* function, Fit fit, int* count);
-int answer_room(const void* handle, const char* function, Fit fit, size_t* bytes);
+int answer_room(const void* handle, const char* function, const Look& look, int* count);
+int answer_room(const void* handle, const char* function, const Look& look, size_t* bytes);
 
 }  // namespace maths::cusparse

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -158,8 +159,19 @@ CUresult run(Running running, const std::vector<std::byte>& call) {
 
 }  // namespace
 
-bool can_compute() {
-    return cpu_end() != nullptr;
+// Also before cuInit.
+static unsigned threads() {
+    const Driver* const driver = Driver::live();
+    return std::max(1u, driver ? driver->config.threads : Config::from_environment().threads);
+}
+
+CUresult look(const void* call, size_t bytes) {
+    GkLook look;
+    if (bytes != sizeof look) return CUDA_ERROR_INVALID_VALUE;
+    std::memcpy(&look, call, sizeof look);
+    if (!cpu_end()) return CUDA_ERROR_NOT_SUPPORTED;
+    if (look.end) *look.end = {.threads = threads(), .zero = 0};
+    return CUDA_SUCCESS;
 }
 
 uint16_t function_of(const void* call, size_t bytes) {
@@ -184,8 +196,9 @@ extern "C" __attribute__((visibility("default"))) int gkLibraryCall(void* stream
                                                                     size_t bytes) {
     using namespace softgpu::driver;
     const uint16_t function = function_of(call, bytes);
-    if (function == kGkLook) return can_compute() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
-    if (function == kGkForget) return CUDA_SUCCESS;  // nothing is kept here
+    if (function == kGkLook) return look(call, bytes);
+    // Nothing is kept here, and what is not done the library knows.
+    if (function == kGkForget || function == kGkAsk) return CUDA_SUCCESS;
     return stream_call(static_cast<CUstream>(stream), [&](Context& context, Stream& on) {
         require_not_captured(on);
         context.driver.scheduler.submit(on.queue, {.body = prepare_library_call(context, call, bytes)});

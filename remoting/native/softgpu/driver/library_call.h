@@ -1,5 +1,5 @@
-// Calls of maths libraries (libraries/call.h) as operations of a stream: done by the CPU end, a library beside this
-// one, which is opened at the first of them.
+// Calls of maths libraries (libraries/call.h) as operations of a stream: done by the CPU end, a library
+// beside this one, which is opened at the first of them.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@ namespace softgpu::driver {
 
 class Context;
 
-// Whether the CPU end is there. Any thread, before cuInit too.
-bool can_compute();
+// kGkLook: whether the CPU end is there, and what it is. Any thread, before cuInit too.
+CUresult look(const void* call, size_t bytes);
 // kGkLook, kGkForget or the function of a call.
 uint16_t function_of(const void* call, size_t bytes);
 

@@ -11,13 +11,7 @@ namespace {
 struct States {
     uint64_t seed, next;
 };
-static_assert(sizeof(States) == Draws::kBytes);
-
-void require_room(const Dropout& dropout, const Work& work) {
-    if (dropout.state_bytes < sizeof(States)) {
-        work.fail(CUDA_ERROR_INVALID_VALUE, "the states have less memory than cudnnDropoutGetStatesSize says");
-    }
-}
+static_assert(sizeof(States) == kStateBytes);
 
 // Of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
 uint64_t mixed(uint64_t z) {
@@ -39,15 +33,13 @@ void drop_pieces(const Tensor& from, uint64_t data, const Tensor& to, uint64_t r
 
 }  // namespace
 
-void Draws::begin(const Dropout& dropout, const Work& work) {
-    require_room(dropout, work);
+void Draws::begin(const Dropout& dropout) {
     const States states{mixed(dropout.seed + 0x9e3779b97f4a7c15), 0};
     std::memcpy(at<void>(dropout.states), &states, sizeof states);
 }
 
-Draws::Draws(const Dropout& dropout, uint64_t count, const Work& work) : rate_(dropout.rate) {
+Draws::Draws(const Dropout& dropout, uint64_t count) : rate_(dropout.rate) {
     if (rate_ == 0) return;
-    require_room(dropout, work);
     States states;
     std::memcpy(&states, at<const void>(dropout.states), sizeof states);
     seed_ = states.seed, next_ = states.next;
@@ -62,20 +54,20 @@ bool Draws::keeps() {
 }
 
 CUresult run(dropout_room& m, Type, Work&) {
-    const uint64_t answer[] = {Draws::kBytes, 0};
+    const uint64_t answer[] = {kStateBytes, 0};
     std::memcpy(at<void>(m.answer), answer, sizeof answer);
     return CUDA_SUCCESS;
 }
 
-CUresult run(seed& m, Type, Work& work) {
-    Draws::begin(m.dropoutDesc, work);
+CUresult run(seed& m, Type, Work&) {
+    Draws::begin(m.dropoutDesc);
     return CUDA_SUCCESS;
 }
 
 // The mask lies in the order in which an image's numbers are read: by dimensions, whatever the strides are.
 CUresult run(drop& m, Type, Work& work) {
     reserve_pieces(work, 1, 0, m.xdesc);
-    Draws draws(m.dropoutDesc, elements_of(m.xdesc), work);
+    Draws draws(m.dropoutDesc, elements_of(m.xdesc));
     auto* mask = at<uint8_t>(m.reserveSpace);
     return in_precision(
         [&]<typename A>(A) {

@@ -5,15 +5,13 @@
 
 namespace maths::cudnn {
 
-// The random numbers of a descriptor's states, which lie in the slice: each number of the sequence is a hash of the seed
-// and its place. What is drawn is taken off them at the end, so that the next call draws others.
+// The random numbers of a descriptor's states, which lie in the slice: each number of the sequence is a hash
+// of the seed and its place. What is drawn is taken off them at the end, so that the next call draws others.
 class Draws {
   public:
-    static constexpr uint64_t kBytes = 16;
-
-    static void begin(const Dropout& dropout, const Work& work);
+    static void begin(const Dropout& dropout);
     // `count` will be drawn.
-    Draws(const Dropout& dropout, uint64_t count, const Work& work);
+    Draws(const Dropout& dropout, uint64_t count);
 
     bool keeps();
     // What a number that is kept is multiplied by.

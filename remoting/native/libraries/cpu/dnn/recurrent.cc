@@ -1,6 +1,6 @@
-// Recurrent layers. Sequences are put in order of their length, so that at each step those that are still there are the first
-// rows of a matrix, and a step of a layer is one product of matrices with the states' weights; the products with the
-// inputs' weights are one for all steps.
+// Recurrent layers. Sequences are put in order of their length, so that at each step those that are still
+// there are the first rows of a matrix, and a step of a layer is one product of matrices with the states'
+// weights; the products with the inputs' weights are one for all steps.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -30,16 +30,18 @@ struct Steps {
 // What lies on the device is copied before it is looked at.
 std::vector<int32_t> lengths_of(const RnnData& data, uint64_t on_device, const Work& work) {
     std::vector<int32_t> lengths(static_cast<size_t>(data.batch));
-    for (size_t i = 0; i < lengths.size(); ++i) lengths[i] = static_cast<int32_t>(length_of(data, static_cast<Count>(i)));
+    for (size_t i = 0; i < lengths.size(); ++i)
+        lengths[i] = static_cast<int32_t>(length_of(data, static_cast<Count>(i)));
     if (!on_device) return lengths;
     std::vector<int32_t> given(lengths.size());
     std::memcpy(given.data(), at<const void>(on_device), given.size() * sizeof given[0]);
     for (size_t i = 0; i < given.size(); ++i) {
-        const bool fits = data.layout == kPacked ? given[i] == lengths[i] : given[i] >= 0 && given[i] <= lengths[i];
+        const bool fits =
+            data.layout == kPacked ? given[i] == lengths[i] : given[i] >= 0 && given[i] <= lengths[i];
         if (!fits) {
-            work.fail(CUDA_ERROR_ILLEGAL_ADDRESS, "devSeqLengths has " + std::to_string(given[i]) + " for sequence " +
-                                                      std::to_string(i) + ", which the descriptor says has " +
-                                                      std::to_string(lengths[i]));
+            work.fail(CUDA_ERROR_ILLEGAL_ADDRESS,
+                      "devSeqLengths has " + std::to_string(given[i]) + " for sequence " + std::to_string(i) +
+                          ", which the descriptor says has " + std::to_string(lengths[i]));
         }
     }
     return given;
@@ -51,7 +53,8 @@ Steps steps_for(const RnnData& data, uint64_t on_device, const Work& work) {
     steps.order.resize(lengths.size());
     std::iota(steps.order.begin(), steps.order.end(), Count{0});
     const auto length = [&](Count i) { return lengths[static_cast<size_t>(i)]; };
-    std::stable_sort(steps.order.begin(), steps.order.end(), [&](Count a, Count b) { return length(a) > length(b); });
+    std::stable_sort(steps.order.begin(), steps.order.end(),
+                     [&](Count a, Count b) { return length(a) > length(b); });
     for (const Count i : steps.order) steps.lengths.push_back(length(i));
     Count there = steps.batch();
     Watch watch(work);
@@ -116,7 +119,8 @@ void store_rows(const Steps& steps, const RnnData& data, uint64_t to, const A* r
         const Count sequence = steps.order[static_cast<size_t>(i)];
         for (Count step = steps.lengths[static_cast<size_t>(i)]; step < data.max_length; ++step) {
             if (watch.stops(data.vector_size)) return;
-            const Count place = data.layout == kBatchFirst ? sequence * data.max_length + step : step * data.batch + sequence;
+            const Count place =
+                data.layout == kBatchFirst ? sequence * data.max_length + step : step * data.batch + sequence;
             store(list, behind(data, to, place * data.vector_size), 0, fills.data(), {});
         }
     }
@@ -130,20 +134,20 @@ struct Matrix {
     bool transposed = false;
 };
 template <typename A>
-void multiply(const Work& work, Count rows, Count columns, Count inner, Matrix<A> a, Matrix<A> b, A beta, A* c, Count lead) {
+void multiply(const Work& work, Count rows, Count columns, Count inner, Matrix<A> a, Matrix<A> b, A beta,
+              A* c, Count lead) {
     constexpr Count kMostProducts = Count{1} << 31;
-    const Count most = std::clamp<Count>(kMostProducts / std::max<Count>(1, columns * inner), 1, std::max<Count>(1, rows));
+    const Count most =
+        std::clamp<Count>(kMostProducts / std::max<Count>(1, columns * inner), 1, std::max<Count>(1, rows));
     for (Count first = 0; first < rows && !work.stopped(); first += most) {
-        Blas<A>::gemm(CblasRowMajor, a.transposed ? CblasTrans : CblasNoTrans, b.transposed ? CblasTrans : CblasNoTrans,
-                      std::min(most, rows - first), columns, inner, A(1), a.data + first * (a.transposed ? 1 : a.lead),
-                      a.lead, b.data, b.lead, beta, c + first * lead, lead);
+        Blas<A>::gemm(CblasRowMajor, a.transposed ? CblasTrans : CblasNoTrans,
+                      b.transposed ? CblasTrans : CblasNoTrans, std::min(most, rows - first), columns, inner,
+                      A(1), a.data + first * (a.transposed ? 1 : a.lead), a.lead, b.data, b.lead, beta,
+                      c + first * lead, lead);
     }
 }
 
-// What a forward pass leaves for the backward one: for each pseudo-layer, by rows, its gates, what its cell knows beside
-// them (an LSTM's memory, what the state gives to a GRU's candidate), and room for the gates' slopes; for each layer what it
-// gives on; between two layers by what each number was multiplied for dropout. A forward pass that leaves nothing has
-// room for one pseudo-layer and two layers.
+// What a forward pass leaves for the backward one (tape_of).
 class Tape {
   public:
     Tape(const Rnn& rnn, bool keeps, Count rows)
@@ -152,16 +156,12 @@ class Tape {
           pseudo_layers_(static_cast<Count>(pseudo_layers_of(rnn))),
           layers_(rnn.layers),
           gates_(static_cast<Count>(gates_of(rnn))),
-          beside_(rnn.cell == kLstm || rnn.cell == kGru ? rnn.hidden_size : 0),
-          slopes_(gates_ + (rnn.cell == kGru ? rnn.hidden_size : 0)),
-          width_(static_cast<Count>(width_of(rnn))) {}
+          beside_(static_cast<Count>(beside_of(rnn))),
+          slopes_(static_cast<Count>(slopes_of(rnn))),
+          width_(static_cast<Count>(width_of(rnn))),
+          numbers_(tape_of(rnn, keeps, length(rows))) {}
 
-    uint64_t numbers() const {
-        const uint64_t once = sum(length(gates_), length(beside_));
-        const uint64_t pseudo = keeps_ ? product(length(pseudo_layers_), sum(once, length(slopes_))) : once;
-        const uint64_t layers = product(keeps_ ? 2 * length(layers_) : 2, length(width_));
-        return product(length(rows_), sum(pseudo, layers));
-    }
+    uint64_t numbers() const { return numbers_; }
 
     // Numbers of a row.
     Count gates_width() const { return gates_; }
@@ -170,7 +170,9 @@ class Tape {
 
     // Places among the numbers.
     Count gates(Count pseudo) const { return (keeps_ ? pseudo : 0) * rows_ * gates_; }
-    Count beside(Count pseudo) const { return kept() * rows_ * gates_ + (keeps_ ? pseudo : 0) * rows_ * beside_; }
+    Count beside(Count pseudo) const {
+        return kept() * rows_ * gates_ + (keeps_ ? pseudo : 0) * rows_ * beside_;
+    }
     Count output(Count layer) const {
         return kept() * rows_ * (gates_ + beside_) + (keeps_ ? layer : layer % 2) * rows_ * width_;
     }
@@ -182,6 +184,7 @@ class Tape {
 
     const bool keeps_;
     const Count rows_, pseudo_layers_, layers_, gates_, beside_, slopes_, width_;
+    const uint64_t numbers_;
 };
 
 template <typename A>
@@ -197,7 +200,8 @@ struct Cells {
     const A *input_bias, *state_bias;  // of all gates
 
     // From the sums for the input, which become the gates, and those for the state.
-    void forward(A* gates, const A* state_sums, A* beside, const A* memory_before, const A* before, A* output) const {
+    void forward(A* gates, const A* state_sums, A* beside, const A* memory_before, const A* before,
+                 A* output) const {
         const auto sum = [&](Count i) { return gates[i] + input_bias[i] + state_sums[i] + state_bias[i]; };
         for (Count i = 0; i < hidden; ++i) {
             const Count second = hidden + i, third = 2 * hidden + i, fourth = 3 * hidden + i;
@@ -217,10 +221,11 @@ struct Cells {
         }
     }
 
-    // The gates' slopes from that of the output; a GRU's fourth is that of what the state gives to its candidate. `memory`: the slope
-    // of an LSTM's memory, which becomes that of the one before. `direct`: what comes to the state before without a matrix.
-    void back(const A* gates, const A* beside, const A* memory_before, const A* before, const A* output, const A* d_output,
-              A* memory, A* slopes, A* direct) const {
+    // The gates' slopes from that of the output; a GRU's fourth is that of what the state gives to its
+    // candidate. `memory`: the slope of an LSTM's memory, which becomes that of the one before. `direct`:
+    // what comes to the state before without a matrix.
+    void back(const A* gates, const A* beside, const A* memory_before, const A* before, const A* output,
+              const A* d_output, A* memory, A* slopes, A* direct) const {
         for (Count i = 0; i < hidden; ++i) {
             const Count second = hidden + i, third = 2 * hidden + i, fourth = 3 * hidden + i;
             const A d = d_output[i];
@@ -265,7 +270,8 @@ class Layers {
     void load_weights(uint64_t data) {
         const Tensor list = list_of(rnn_.type, static_cast<Count>(weights_of(rnn_)));
         weights_.resize(weights_of(rnn_));
-        for_pieces(list, work_, [&](Piece piece) { load(list, data, list, piece, weights_.data() + piece.first); });
+        for_pieces(list, work_,
+                   [&](Piece piece) { load(list, data, list, piece, weights_.data() + piece.first); });
     }
 
     // The numbers of a pseudo-layer's states, in the order of the sequences here.
@@ -274,7 +280,8 @@ class Layers {
         if (!data) return sorted;
         const std::vector<A> all = image<A>(states, data, pseudo);
         for (Count i = 0; i < steps_.batch(); ++i) {
-            std::copy_n(all.data() + steps_.order[static_cast<size_t>(i)] * hidden_, hidden_, sorted.data() + i * hidden_);
+            std::copy_n(all.data() + steps_.order[static_cast<size_t>(i)] * hidden_, hidden_,
+                        sorted.data() + i * hidden_);
         }
         return sorted;
     }
@@ -282,7 +289,8 @@ class Layers {
         if (!data || work_.stopped()) return;
         std::vector<A> all(sorted.size());
         for (Count i = 0; i < steps_.batch(); ++i) {
-            std::copy_n(sorted.data() + i * hidden_, hidden_, all.data() + steps_.order[static_cast<size_t>(i)] * hidden_);
+            std::copy_n(sorted.data() + i * hidden_, hidden_,
+                        all.data() + steps_.order[static_cast<size_t>(i)] * hidden_);
         }
         store(states, data, pseudo, all.data(), {});
     }
@@ -305,29 +313,30 @@ class Layers {
         A* const gates = numbers_ + tape_.gates(pseudo);
         A* const beside = numbers_ + tape_.beside(pseudo);
         A* const result = output(pseudo / directions_) + first_column;
-        multiply<A>(work_, steps_.rows, gates_, width, {input, width}, {input_weights(pseudo), width, true}, 0, gates, gates_);
+        multiply<A>(work_, steps_.rows, gates_, width, {input, width}, {input_weights(pseudo), width, true},
+                    0, gates, gates_);
         const std::vector<A> biases = bias_lists(pseudo);
         const Cells<A> cells{rnn_.cell, hidden_, biases.data(), biases.data() + gates_};
         std::vector<A> sums(static_cast<size_t>(steps_.batch() * gates_));
         Watch watch(work_);
         for_steps(pseudo, false, [&](Count step, Count there, Count row) {
-            multiply<A>(work_, there, gates_, hidden_, {h.data(), hidden_}, {state_weights(pseudo), hidden_, true}, 0,
-                        sums.data(), gates_);
+            multiply<A>(work_, there, gates_, hidden_, {h.data(), hidden_},
+                        {state_weights(pseudo), hidden_, true}, 0, sums.data(), gates_);
             for (Count i = 0; i < there && !watch.stops(gates_); ++i) {
                 const Count at = row + i;
                 A *const own = h.data() + i * hidden_, *const memory = c.data() + i * hidden_;
-                cells.forward(gates + at * gates_, sums.data() + i * gates_, beside + at * hidden_, memory, own,
-                              result + at * out);
+                cells.forward(gates + at * gates_, sums.data() + i * gates_, beside + at * hidden_, memory,
+                              own, result + at * out);
                 std::copy_n(result + at * out, hidden_, own);
                 if (rnn_.cell == kLstm) std::copy_n(beside + at * hidden_, hidden_, memory);
             }
         });
     }
 
-    // `h` and `c` are the states before the first step; `d_h` and `d_c` the slopes of those after the last, and become
-    // theirs. `d_output`: of what the layer gave on.
-    void back(Count pseudo, const A* d_output, const std::vector<A>& h, const std::vector<A>& c, std::vector<A>& d_h,
-              std::vector<A>& d_c) {
+    // `h` and `c` are the states before the first step; `d_h` and `d_c` the slopes of those after the last,
+    // and become theirs. `d_output`: of what the layer gave on.
+    void back(Count pseudo, const A* d_output, const std::vector<A>& h, const std::vector<A>& c,
+              std::vector<A>& d_h, std::vector<A>& d_c) {
         const Count out = tape_.width(), first_column = column(pseudo), wide = tape_.slopes_width();
         const A* const gates = numbers_ + tape_.gates(pseudo);
         const A* const beside = numbers_ + tape_.beside(pseudo);
@@ -342,21 +351,25 @@ class Layers {
                 const A* const before = earlier < 0 ? h.data() + i * hidden_ : result + earlier * out;
                 const A* const memory = earlier < 0 ? c.data() + i * hidden_ : beside + earlier * hidden_;
                 A* const own = d_h.data() + i * hidden_;
-                for (Count k = 0; k < hidden_; ++k) total[static_cast<size_t>(k)] = own[k] + d_output[at * out + first_column + k];
-                cells.back(gates + at * gates_, beside + at * hidden_, memory, before, result + at * out, total.data(),
-                           d_c.data() + i * hidden_, slopes + at * wide, own);
+                for (Count k = 0; k < hidden_; ++k)
+                    total[static_cast<size_t>(k)] = own[k] + d_output[at * out + first_column + k];
+                cells.back(gates + at * gates_, beside + at * hidden_, memory, before, result + at * out,
+                           total.data(), d_c.data() + i * hidden_, slopes + at * wide, own);
             }
-            for_state_slopes(slopes + row * wide, state_weights(pseudo), [&](const A* d, Count count, const A* weights) {
-                multiply<A>(work_, there, hidden_, count, {d, wide}, {weights, hidden_}, 1, d_h.data(), hidden_);
-            });
+            for_state_slopes(slopes + row * wide, state_weights(pseudo),
+                             [&](const A* d, Count count, const A* weights) {
+                                 multiply<A>(work_, there, hidden_, count, {d, wide}, {weights, hidden_}, 1,
+                                             d_h.data(), hidden_);
+                             });
         });
     }
 
     // Of the pseudo-layer's input, added to what is there.
     void back_to_input(Count pseudo, A* d_input) const {
         const Count width = input_width(pseudo);
-        multiply<A>(work_, steps_.rows, width, gates_, {numbers_ + tape_.slopes(pseudo), tape_.slopes_width()},
-                    {input_weights(pseudo), width}, 1, d_input, width);
+        multiply<A>(work_, steps_.rows, width, gates_,
+                    {numbers_ + tape_.slopes(pseudo), tape_.slopes_width()}, {input_weights(pseudo), width},
+                    1, d_input, width);
     }
 
     // Added to `d_weights`, which lie as the weights do.
@@ -364,10 +377,12 @@ class Layers {
         const Count width = input_width(pseudo), wide = tape_.slopes_width();
         const A* const slopes = numbers_ + tape_.slopes(pseudo);
         A* const of_input = d_weights + matrices_before(rnn_, static_cast<uint64_t>(pseudo));
-        multiply<A>(work_, gates_, width, steps_.rows, {slopes, wide, true}, {input, width}, 1, of_input, width);
+        multiply<A>(work_, gates_, width, steps_.rows, {slopes, wide, true}, {input, width}, 1, of_input,
+                    width);
         const std::vector<A> before = states_before(pseudo, h);
         for_state_slopes(slopes, of_input + gates_ * width, [&](const A* d, Count count, A* to) {
-            multiply<A>(work_, count, hidden_, steps_.rows, {d, wide, true}, {before.data(), hidden_}, 1, to, hidden_);
+            multiply<A>(work_, count, hidden_, steps_.rows, {d, wide, true}, {before.data(), hidden_}, 1, to,
+                        hidden_);
         });
         A* bias = d_weights + biases_before(rnn_, static_cast<uint64_t>(pseudo));
         const auto add_up = [&](const A* d, Count count, A* to) {
@@ -383,12 +398,16 @@ class Layers {
     }
 
   private:
-    Count input_width(Count pseudo) const { return static_cast<Count>(input_of(rnn_, static_cast<uint64_t>(pseudo))); }
+    Count input_width(Count pseudo) const {
+        return static_cast<Count>(input_of(rnn_, static_cast<uint64_t>(pseudo)));
+    }
     Count column(Count pseudo) const { return pseudo % directions_ * hidden_; }
     const A* input_weights(Count pseudo) const {
         return weights_.data() + matrices_before(rnn_, static_cast<uint64_t>(pseudo));
     }
-    const A* state_weights(Count pseudo) const { return input_weights(pseudo) + gates_ * input_width(pseudo); }
+    const A* state_weights(Count pseudo) const {
+        return input_weights(pseudo) + gates_ * input_width(pseudo);
+    }
 
     // Of the input's gates and of the state's, zeros where there are none.
     std::vector<A> bias_lists(Count pseudo) const {
@@ -399,8 +418,8 @@ class Layers {
         return lists;
     }
 
-    // Calls `body` with the slopes of gates that the state has a part in and the place of their weights, whose rows are
-    // `columns` long: a GRU's third gate is reached by the fourth slope.
+    // Calls `body` with the slopes of gates that the state has a part in and the place of their weights,
+    // whose rows are `columns` long: a GRU's third gate is reached by the fourth slope.
     template <typename To, typename Body>
     void for_state_slopes(const A* slopes, To* weights, Body body, Count columns) const {
         if (rnn_.cell != kGru) return body(slopes, gates_, weights);
@@ -424,7 +443,8 @@ class Layers {
     // Of the i-th sequence's step before this one, as its direction goes; -1 for the first.
     Count row_before(Count pseudo, Count step, Count i) const {
         const Count earlier = pseudo % directions_ == 1 ? step + 1 : step - 1;
-        const bool is_there = earlier >= 0 && earlier < steps_.count() && i < steps_.there[static_cast<size_t>(earlier)];
+        const bool is_there =
+            earlier >= 0 && earlier < steps_.count() && i < steps_.there[static_cast<size_t>(earlier)];
         return is_there ? steps_.first[static_cast<size_t>(earlier)] + i : -1;
     }
     std::vector<A> states_before(Count pseudo, const std::vector<A>& h) const {
@@ -454,8 +474,8 @@ bool drops(const Rnn& rnn) {
     return rnn.dropout.rate > 0 && rnn.layers > 1;
 }
 
-// What a call has at once: weights or their slopes, what it leaves where nothing keeps it, rows of input and output, states and
-// sums of a step, and the order of the sequences.
+// What a call has at once: weights or their slopes, what it leaves where nothing keeps it, rows of input and
+// output, states and sums of a step, and the order of the sequences.
 template <typename A>
 void reserve_for(const Rnn& rnn, const RnnData& x, uint64_t tape, Work& work) {
     const uint64_t rows = steps_of(x), batch = length(x.batch), hidden = length(rnn.hidden_size);
@@ -464,21 +484,14 @@ void reserve_for(const Rnn& rnn, const RnnData& x, uint64_t tape, Work& work) {
     const uint64_t of_step = product(sum(batch, 2), sum(gates_of(rnn), product(8, hidden)));
     const uint64_t numbers = sum(sum(weights_of(rnn), tape), sum(of_rows, of_step));
     const uint64_t steps = product(8, sum(batch, length(x.max_length)));
-    work.reserve(sum(product(numbers, sizeof(A)), product(std::min(steps, product(8, sum(batch, rows))), sizeof(Count))));
-}
-
-template <typename A>
-A* reserve_of(const Tape& tape, uint64_t reserve, int64_t bytes, const Work& work) {
-    if (!reserve || static_cast<uint64_t>(bytes) / sizeof(A) < tape.numbers()) {
-        work.fail(CUDA_ERROR_INVALID_VALUE, "the reserve space has less memory than cudnnGetRNNTempSpaceSizes says");
-    }
-    return at<A>(reserve);
+    work.reserve(sum(product(numbers, sizeof(A)),
+                     product(std::min(steps, product(8, sum(batch, rows))), sizeof(Count))));
 }
 
 template <typename A>
 void draw_masks(const Rnn& rnn, const Steps& steps, const Tape& tape, Layers<A>& layers, const Work& work) {
     const Count count = steps.rows * tape.width();
-    Draws draws(rnn.dropout, length(count) * length(rnn.layers - 1), work);
+    Draws draws(rnn.dropout, length(count) * length(rnn.layers - 1));
     const A scale = static_cast<A>(draws.scale());
     for (Count layer = 0; layer + 1 < rnn.layers && !work.stopped(); ++layer) {
         A* const mask = layers.mask(layer);
@@ -490,12 +503,11 @@ template <typename A>
 void forward(recur& m, Work& work) {
     const Rnn& rnn = m.rnnDesc;
     const bool keeps = m.fwdMode == 1;
-    const auto most = static_cast<Count>(std::min<uint64_t>(steps_of(m.xDesc), INT64_MAX));
-    reserve_for<A>(rnn, m.xDesc, keeps ? 0 : Tape(rnn, false, most).numbers(), work);
+    reserve_for<A>(rnn, m.xDesc, keeps ? 0 : tape_of(rnn, false, steps_of(m.xDesc)), work);
     const Steps steps = steps_for(m.xDesc, m.devSeqLengths, work);
     const Tape tape(rnn, keeps, steps.rows);
     std::vector<A> own(keeps ? 0 : tape.numbers());
-    A* const numbers = keeps ? reserve_of<A>(tape, m.reserveSpace, m.reserveSpaceSize, work) : own.data();
+    A* const numbers = keeps ? at<A>(m.reserveSpace) : own.data();
     Layers<A> layers(rnn, steps, tape, numbers, work);
     layers.load_weights(m.weightSpace);
     const bool masked = keeps && drops(rnn);
@@ -520,15 +532,17 @@ void back_to_data(recur_back_data& m, Work& work) {
     reserve_for<A>(rnn, m.xDesc, 0, work);
     const Steps steps = steps_for(m.xDesc, m.devSeqLengths, work);
     const Tape tape(rnn, true, steps.rows);
-    Layers<A> layers(rnn, steps, tape, reserve_of<A>(tape, m.reserveSpace, m.reserveSpaceSize, work), work);
+    Layers<A> layers(rnn, steps, tape, at<A>(m.reserveSpace), work);
     layers.load_weights(m.weightSpace);
     std::vector<A> d_output = load_rows<A>(steps, m.yDesc, m.dy, work);
     const auto directions = static_cast<Count>(directions_of(rnn));
     for (Count layer = rnn.layers - 1; layer >= 0 && !work.stopped(); --layer) {
         std::vector<A> d_input(static_cast<size_t>(steps.rows * (layer ? tape.width() : rnn.input_size)));
         for (Count pseudo = layer * directions; pseudo < (layer + 1) * directions; ++pseudo) {
-            const std::vector<A> h = layers.state(m.hDesc, m.hx, pseudo), c = layers.state(m.cDesc, m.cx, pseudo);
-            std::vector<A> d_h = layers.state(m.hDesc, m.dhy, pseudo), d_c = layers.state(m.cDesc, m.dcy, pseudo);
+            const std::vector<A> h = layers.state(m.hDesc, m.hx, pseudo),
+                                 c = layers.state(m.cDesc, m.cx, pseudo);
+            std::vector<A> d_h = layers.state(m.hDesc, m.dhy, pseudo),
+                           d_c = layers.state(m.cDesc, m.dcy, pseudo);
             layers.back(pseudo, d_output.data(), h, c, d_h, d_c);
             layers.store_state(m.hDesc, m.dhx, pseudo, d_h);
             layers.store_state(m.cDesc, m.dcx, pseudo, d_c);
@@ -536,7 +550,8 @@ void back_to_data(recur_back_data& m, Work& work) {
         }
         if (layer > 0 && drops(rnn)) {
             const A* const mask = layers.mask(layer - 1);
-            for_numbers(static_cast<Count>(d_input.size()), work, [&](Count i) { d_input[static_cast<size_t>(i)] *= mask[i]; });
+            for_numbers(static_cast<Count>(d_input.size()), work,
+                        [&](Count i) { d_input[static_cast<size_t>(i)] *= mask[i]; });
         }
         d_output = std::move(d_input);
     }
@@ -550,7 +565,7 @@ void back_to_weights(recur_back_weights& m, Work& work) {
     reserve_for<A>(rnn, m.xDesc, 0, work);
     const Steps steps = steps_for(m.xDesc, m.devSeqLengths, work);
     const Tape tape(rnn, true, steps.rows);
-    Layers<A> layers(rnn, steps, tape, reserve_of<A>(tape, m.reserveSpace, m.reserveSpaceSize, work), work);
+    Layers<A> layers(rnn, steps, tape, at<A>(m.reserveSpace), work);
     const Tensor list = list_of(rnn.type, static_cast<Count>(weights_of(rnn)));
     std::vector<A> d_weights(weights_of(rnn));
     std::vector<A> input = load_rows<A>(steps, m.xDesc, m.x, work);
@@ -558,18 +573,20 @@ void back_to_weights(recur_back_weights& m, Work& work) {
     for (Count layer = 0; layer < rnn.layers && !work.stopped(); ++layer) {
         if (layer > 0) input = layers.given_on(layer - 1, drops(rnn));
         for (Count pseudo = layer * directions; pseudo < (layer + 1) * directions; ++pseudo) {
-            layers.back_to_weights(pseudo, input.data(), layers.state(m.hDesc, m.hx, pseudo), d_weights.data());
+            layers.back_to_weights(pseudo, input.data(), layers.state(m.hDesc, m.hx, pseudo),
+                                   d_weights.data());
         }
     }
     const Blend blend{1, m.addGrad == kAdds ? 1.0 : 0.0};
-    for_pieces(list, work, [&](Piece piece) { store(list, m.dweightSpace, piece, d_weights.data() + piece.first, blend); });
+    for_pieces(list, work, [&](Piece piece) {
+        store(list, m.dweightSpace, piece, d_weights.data() + piece.first, blend);
+    });
 }
 
 }  // namespace
 
 CUresult run(recur_room& m, Type, Work&) {
-    const Tape tape(m.rnnDesc, m.fwdMode == 1, static_cast<Count>(std::min<uint64_t>(steps_of(m.xDesc), INT64_MAX)));
-    const uint64_t bytes = m.fwdMode == 1 ? product(tape.numbers(), bytes_of(scale_of(m.rnnDesc))) : 0;
+    const uint64_t bytes = m.fwdMode == 1 ? reserve_bytes_of(m.rnnDesc, m.xDesc) : 0;
     const uint64_t answer[] = {0, bytes};  // this end brings what it works in
     std::memcpy(at<void>(m.answer), answer, sizeof answer);
     return CUDA_SUCCESS;
