@@ -13,7 +13,8 @@ from tests.native_build import Build
 
 MEMORY_MIB = (64, 32)
 CASES = tuple(
-    f"tests.execution.cases_{name}" for name in ("contexts", "host_calls", "launches", "stream_memory")
+    f"tests.execution.cases_{name}"
+    for name in ("contexts", "host_calls", "launches", "stream_memory", "streams")
 )
 
 

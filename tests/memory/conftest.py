@@ -10,7 +10,15 @@ from tests.both_ways import BothWays, both_ways, build_for_both
 from tests.native_build import Build
 
 MEMORY_MIB = 64
-CASES = ("cases", "charge_cases", "host_view_cases", "pool_cases", "shared_cases", "virtual_cases")
+CASES = (
+    "allocation_cases",
+    "cases",
+    "charge_cases",
+    "host_view_cases",
+    "pool_cases",
+    "shared_cases",
+    "virtual_cases",
+)
 
 
 @pytest.fixture(scope="session")

@@ -77,6 +77,7 @@ def one_memory_at_two_addresses(cuda: Cuda) -> list[object]:
     seen.append(cuda.code("cuMemRelease", handle))
     again = c_uint64()
     cuda.cuMemRetainAllocationHandle(byref(again), places[1] + 77)
+    seen.append(again.value == handle)
     properties = (c_uint * 10)()
     cuda.cuMemGetAllocationPropertiesFromHandle(properties, again.value)
     seen.append(list(properties[:4]))
@@ -129,15 +130,21 @@ def virtual_mistakes(cuda: Cuda) -> list[int]:
         cuda.code("cuMemAddressReserve", byref(out), 0, 0, 0, 0),
         cuda.code("cuMemAddressReserve", byref(out), GRANULE, 3, 0, 0),
         cuda.code("cuMemAddressReserve", byref(out), 1 << 60, 0, 0, 0),
+        cuda.code("cuMemAddressReserve", byref(out), GRANULE + 1, 0, 0, 0),
+        cuda.code("cuMemAddressReserve", byref(out), GRANULE, 0, 0x1000_0000_0001, 0),
         cuda.code("cuMemMap", base, GRANULE, 0, handle, 0),
         cuda.code("cuMemMap", base + GRANULE, 2 * GRANULE, 0, handle, 0),
         cuda.code("cuMemMap", base + GRANULE, GRANULE, 0, handle + 1, 0),
         cuda.code("cuMemMap", ordinary, GRANULE, 0, handle, 0),
         cuda.code("cuMemMap", base + GRANULE, 2**63, 0, handle, 0),
+        cuda.code("cuMemMap", base + GRANULE, GRANULE, GRANULE, handle, 0),
+        cuda.code("cuMemMap", base + GRANULE, GRANULE // 2, 0, handle, 0),
         cuda.code("cuMemSetAccess", base, 2 * GRANULE, OWN_READWRITE, 1),
         cuda.code("cuMemSetAccess", base, GRANULE, (c_uint * 3)(1, 0, 1), 1),
         cuda.code("cuMemSetAccess", base, GRANULE, (c_uint * 3)(1, 0, 9), 1),
         cuda.code("cuMemSetAccess", ordinary, GRANULE, OWN_READWRITE, 1),
+        cuda.code("cuMemSetAccess", base, GRANULE, (c_uint * 6)(1, 0, 3, 1, 0, 9), 2),
+        cuda.code("cuMemsetD8_v2", base, 1, 16),  # nothing of that was done
         cuda.code("cuMemUnmap", base, 2 * GRANULE),
         cuda.code("cuMemUnmap", base + 4096, 4096),
         cuda.code("cuMemUnmap", ordinary, GRANULE),

@@ -163,10 +163,6 @@ void prefer_cache(CUfunc_cache config) {
     check(call.post(wire::kOp_cuCtxSetCacheConfig, 0, &message, sizeof message));
 }
 
-StreamPriorities stream_priorities(CUdevice device) {
-    return {snapshot(device).least_priority, snapshot(device).greatest_priority};
-}
-
 void require_stream(CUstream stream) {
     client::Call call;
     check(call.begin_for(stream));
@@ -191,6 +187,7 @@ std::optional<Memory> memory_at(CUdeviceptr address) {
     Memory memory{.base = found->base, .bytes = found->bytes, .id = found->id, .device = found->device};
     memory.owner = found->context;
     memory.pool = reinterpret_cast<CUmemoryPool>(found->pool);
+    memory.flags = found->flags;
     memory.on_device = found->kind != Kind::pinned;
     memory.managed = found->kind == Kind::managed;
     // Pinned memory that has no twin yet will have it at its own address; registered memory may not.

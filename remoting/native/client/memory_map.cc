@@ -21,10 +21,9 @@ void MemoryMap::count(const Memory& memory, bool has) {
 }
 
 void MemoryMap::add(Memory memory) {
-    const uint64_t context = current_context_id();
+    if (!memory.context) memory.context = current_context_id();
     const std::unique_lock lock(mutex_);
     memory.id = ++last_id_;
-    memory.context = context;
     by_base_[memory.base] = memory;
     count(memory, true);
 }

@@ -18,7 +18,7 @@ struct Memory {
     uint64_t bytes = 0;
     Kind kind = Kind::device;
     uint8_t device = 0;
-    uint64_t context = 0;     // id of the context that owns it; set by MemoryMap::add
+    uint64_t context = 0;     // id of the context that owns it; 0: MemoryMap::add takes the current one
     bool registered = false;  // the program's own memory, by cuMemHostRegister
     bool mapping = false;     // by cuMemMap
     bool global = false;      // a variable of a library; not freed by cuMemFree

@@ -4,6 +4,7 @@
 #include "calls_wire.h"
 #include "capture.h"
 #include "context.h"
+#include "front/platform.h"
 #include "front/stream_attributes.h"
 #include "session.h"
 #include "thread.h"
@@ -27,89 +28,19 @@ void completed(Event& event, uint64_t recorded) {
     }
 }
 
-CUresult create_stream(CUstream* out, unsigned flags, int priority) {
+// Asks about the event, or waits for it; the messages are alike.
+CUresult ask(CUevent handle, uint16_t opcode) {
     Call call;
-    if (CUresult error = call.begin()) return error;
-    if (!out || (flags & ~unsigned{CU_STREAM_NON_BLOCKING})) return CUDA_ERROR_INVALID_VALUE;
-    const wire::DeviceSnapshot& device = Session::get().devices()[call.device()];
-    priority = std::max(device.greatest_priority, std::min(device.least_priority, priority));
-    const uint64_t handle = streams().add(
-        [&](Stream& stream, uint64_t) { stream = {current_context_id(), call.device(), flags, priority}; });
-    if (!handle) return CUDA_ERROR_OUT_OF_MEMORY;
-    *out = reinterpret_cast<CUstream>(handle);
-    const wire::cuStreamCreateWithPriority_message message{handle, flags, priority};
-    return call.post(wire::kOp_cuStreamCreateWithPriority, 0, &message, sizeof message);
-}
-
-bool concerns_captures(bool external) {
-    return external || graphs::any_capture() || graphs::any_captured_event();
-}
-
-CUresult record_in_capture(CUevent event, CUstream stream, bool per_thread, bool external, bool& taken) {
-    if (!concerns_captures(external)) return CUDA_SUCCESS;
-    const auto key = reinterpret_cast<uint64_t>(event);
-    return graphs::guarded(
-        [&] { taken = graphs::record_captured(as_captured(stream, per_thread), key, event, external); });
-}
-
-CUresult wait_for(CUstream stream, CUevent event, unsigned flags, bool per_thread) {
-    Call call;
-    if (CUresult error = call.begin_for(stream)) return error;
-    wire::cuStreamWaitEvent_message message{};
-    if (!call.stream(stream, per_thread, message.hStream)) return CUDA_ERROR_INVALID_HANDLE;
-    if (!call.event(event, message.hEvent)) return CUDA_ERROR_INVALID_HANDLE;
-    if (flags & ~unsigned{CU_EVENT_WAIT_EXTERNAL}) return CUDA_ERROR_INVALID_VALUE;
-    const bool external = flags & CU_EVENT_WAIT_EXTERNAL;
-    if (concerns_captures(external)) {
-        bool taken = false;
-        const CUresult error = graphs::guarded([&] {
-            taken = graphs::wait_captured(as_captured(stream, per_thread), message.hEvent, event, external);
-        });
-        if (error != CUDA_SUCCESS || taken) return error;
-    }
-    return call.post(wire::kOp_cuStreamWaitEvent, 0, &message, sizeof message);
-}
-
-// Asking about an event, or waiting for it.
-CUresult refuse_in_capture(uint64_t event) {
-    if (graphs::any_captured_event()) {
-        if (CUresult error = graphs::guarded([&] { graphs::require_not_captured_event(event); }))
-            return error;
-    }
-    return refuse_unsafe();
-}
-
-CUresult record(CUevent hEvent, CUstream hStream, unsigned flags, bool per_thread) {
-    Call call;
-    if (CUresult error = call.begin_for(hStream)) return error;
-    wire::cuEventRecordWithFlags_message message{};
-    if (!call.event(hEvent, message.hEvent) || !call.stream(hStream, per_thread, message.hStream)) {
-        return CUDA_ERROR_INVALID_HANDLE;
-    }
+    if (CUresult error = call.begin_without_context()) return error;
+    wire::cuEventQuery_message message{reinterpret_cast<uint64_t>(handle)};
+    static_assert(sizeof message == sizeof(wire::cuEventSynchronize_message));
     Event* event = events().find(message.hEvent);
-    if (!event || event->context != context_of_stream(message.hStream)) return CUDA_ERROR_INVALID_HANDLE;
-    const bool external = flags & CU_EVENT_RECORD_EXTERNAL;
-    bool taken = false;
-    if (CUresult error = record_in_capture(hEvent, hStream, per_thread, external, taken)) return error;
-    if (taken) return CUDA_SUCCESS;
-    count_record(hEvent);
-    if (flags == 0) {
-        const wire::cuEventRecord_message plain{message.hEvent, message.hStream};
-        return call.post(wire::kOp_cuEventRecord, 0, &plain, sizeof plain);
-    }
-    message.flags = flags;
-    return call.post(wire::kOp_cuEventRecordWithFlags, 0, &message, sizeof message);
-}
-
-// What is known of a stream handle, the special ones included; null when it is not one.
-const Stream* known(CUstream handle, Stream& special) {
-    const auto value = reinterpret_cast<uint64_t>(handle);
-    if (value > kPerThreadStreamHandle) return streams().find(value);
-    const Context* context = current_context();
-    if (!context) return nullptr;
-    special.context = context->id;
-    special.device = context->device;
-    return &special;
+    if (!event) return CUDA_ERROR_INVALID_HANDLE;
+    if (is_complete(*event)) return CUDA_SUCCESS;
+    const uint64_t recorded = load(event->recorded);
+    const CUresult result = call.synchronize(opcode, 0, &message, sizeof message, nullptr, 0);
+    if (result == CUDA_SUCCESS) completed(*event, recorded);
+    return result;
 }
 
 }  // namespace
@@ -178,186 +109,120 @@ void forget_streams_and_events() {
 
 }  // namespace client
 
+namespace front::platform {
+
 using namespace client;
 
-extern "C" {
-
-CUresult cuStreamCreate(CUstream* phStream, unsigned int Flags) {
-    return create_stream(phStream, Flags, 0);
+Stream stream(CUstream handle) {
+    check(Session::get().error());
+    require(!in_callback(), CUDA_ERROR_NOT_PERMITTED);
+    const auto value = reinterpret_cast<uint64_t>(handle);
+    if (value > kPerThreadStreamHandle) {
+        const client::Stream* known = streams().find(value);
+        require(known != nullptr, CUDA_ERROR_INVALID_HANDLE);
+        return {.number = value,
+                .device = known->device,
+                .owner = known->context,
+                .flags = known->flags,
+                .priority = known->priority};
+    }
+    Context* context = nullptr;
+    check(find_current(context));
+    const bool own = value == kPerThreadStreamHandle || (value == 0 && in_per_thread_form());
+    return {.number = number_of_default(own ? Thread::current().number : 0, context->id),
+            .device = context->device,
+            .owner = context->id};
 }
-CUresult cuStreamCreateWithPriority(CUstream* phStream, unsigned int flags, int priority) {
-    return create_stream(phStream, flags, priority);
+
+CUcontext owner(const Stream& stream) {
+    return handle_of(context_with(stream.owner));
 }
 
-CUresult cuStreamDestroy_v2(CUstream hStream) {
+StreamPriorities stream_priorities(CUdevice device) {
+    const wire::DeviceSnapshot& its = Session::get().devices()[static_cast<size_t>(device)];
+    return {its.least_priority, its.greatest_priority};
+}
+
+CUstream make_stream(unsigned flags, int priority) {
     Call call;
-    if (CUresult error = call.begin_without_context()) return error;
-    const auto handle = reinterpret_cast<uint64_t>(hStream);
-    if (!streams().remove(handle)) return CUDA_ERROR_INVALID_HANDLE;
+    check(call.begin());
+    const uint64_t handle = streams().add([&](client::Stream& stream, uint64_t) {
+        stream = {current_context_id(), call.device(), flags, priority};
+    });
+    require(handle != 0, CUDA_ERROR_OUT_OF_MEMORY);
+    const wire::cuStreamCreateWithPriority_message message{handle, flags, priority};
+    check(call.post(wire::kOp_cuStreamCreateWithPriority, 0, &message, sizeof message));
+    return reinterpret_cast<CUstream>(handle);
+}
+
+void end_stream(CUstream stream) {
+    Call call;
+    check(call.begin_without_context());
+    const auto handle = reinterpret_cast<uint64_t>(stream);
+    require(streams().remove(handle), CUDA_ERROR_INVALID_HANDLE);
     graphs::forget_stream(handle);
-    front::forget_stream_attributes(handle);
+    forget_stream_attributes(handle);
     const wire::cuStreamDestroy_v2_message message{handle};
-    return call.post(wire::kOp_cuStreamDestroy_v2, 0, &message, sizeof message);
-}
-CUresult cuStreamDestroy(CUstream hStream) {
-    return cuStreamDestroy_v2(hStream);
+    check(call.post(wire::kOp_cuStreamDestroy_v2, 0, &message, sizeof message));
 }
 
-CUresult cuStreamGetCtx(CUstream hStream, CUcontext* pctx) {
-    Stream special;
-    const Stream* stream = known(hStream, special);
-    if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-    if (!pctx) return CUDA_ERROR_INVALID_VALUE;
-    *pctx = handle_of(context_with(stream->context));
-    return CUDA_SUCCESS;
-}
-CUresult cuStreamGetCtx_ptsz(CUstream hStream, CUcontext* pctx) {
-    return cuStreamGetCtx(hStream, pctx);
+Event event(CUevent handle) {
+    const auto key = reinterpret_cast<uint64_t>(handle);
+    const client::Event* known = events().find(key);
+    require(known != nullptr, CUDA_ERROR_INVALID_HANDLE);
+    return {key, known->context};
 }
 
-CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext* pctx, CUgreenCtx* pGreenCtx) {
-    if (pGreenCtx) *pGreenCtx = nullptr;
-    return cuStreamGetCtx(hStream, pctx);
-}
-CUresult cuStreamGetCtx_v2_ptsz(CUstream hStream, CUcontext* pctx, CUgreenCtx* pGreenCtx) {
-    return cuStreamGetCtx_v2(hStream, pctx, pGreenCtx);
-}
-
-CUresult cuStreamGetDevice(CUstream hStream, CUdevice* device) {
-    Stream special;
-    const Stream* stream = known(hStream, special);
-    if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-    if (!device) return CUDA_ERROR_INVALID_VALUE;
-    *device = stream->device;
-    return CUDA_SUCCESS;
-}
-CUresult cuStreamGetDevice_ptsz(CUstream hStream, CUdevice* device) {
-    return cuStreamGetDevice(hStream, device);
-}
-
-CUresult cuStreamGetFlags(CUstream hStream, unsigned int* flags) {
-    Stream special;
-    const Stream* stream = known(hStream, special);
-    if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-    if (!flags) return CUDA_ERROR_INVALID_VALUE;
-    *flags = stream->flags;
-    return CUDA_SUCCESS;
-}
-CUresult cuStreamGetFlags_ptsz(CUstream hStream, unsigned int* flags) {
-    return cuStreamGetFlags(hStream, flags);
-}
-
-CUresult cuStreamGetPriority(CUstream hStream, int* priority) {
-    Stream special;
-    const Stream* stream = known(hStream, special);
-    if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-    if (!priority) return CUDA_ERROR_INVALID_VALUE;
-    *priority = stream->priority;
-    return CUDA_SUCCESS;
-}
-CUresult cuStreamGetPriority_ptsz(CUstream hStream, int* priority) {
-    return cuStreamGetPriority(hStream, priority);
-}
-
-// Handles are unique and large; the default streams are told apart by context and thread.
-CUresult cuStreamGetId(CUstream hStream, unsigned long long* streamId) {
-    Stream special;
-    const Stream* stream = known(hStream, special);
-    if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-    if (!streamId) return CUDA_ERROR_INVALID_VALUE;
-    const bool is_own = !hStream && in_per_thread_form();
-    const uint64_t value = is_own ? kPerThreadStreamHandle : reinterpret_cast<uint64_t>(hStream);
-    *streamId = value;
-    if (value > kPerThreadStreamHandle) return CUDA_SUCCESS;
-    const uint64_t thread = value == kPerThreadStreamHandle ? Thread::current().number : 0;
-    *streamId = number_of_default(thread, special.context);
-    return CUDA_SUCCESS;
-}
-CUresult cuStreamGetId_ptsz(CUstream hStream, unsigned long long* streamId) {
-    return cuStreamGetId(hStream ? hStream : CU_STREAM_PER_THREAD, streamId);
-}
-
-CUresult cuEventCreate(CUevent* phEvent, unsigned int Flags) {
+CUevent make_event(unsigned flags) {
     Call call;
-    if (CUresult error = call.begin()) return error;
-    constexpr unsigned kKnown = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING;
-    if (Flags & CU_EVENT_INTERPROCESS) return CUDA_ERROR_NOT_SUPPORTED;
-    if (!phEvent || (Flags & ~kKnown)) return CUDA_ERROR_INVALID_VALUE;
-    const uint64_t handle = events().add([&](Event& event, uint64_t) {
+    check(call.begin());
+    const uint64_t handle = events().add([&](client::Event& event, uint64_t) {
         event.context = current_context_id();
         event.device = call.device();
-        event.flags = Flags;
+        event.flags = flags;
     });
-    if (!handle) return CUDA_ERROR_OUT_OF_MEMORY;
-    *phEvent = reinterpret_cast<CUevent>(handle);
-    const wire::cuEventCreate_message message{handle, Flags};
-    return call.post(wire::kOp_cuEventCreate, 0, &message, sizeof message);
+    require(handle != 0, CUDA_ERROR_OUT_OF_MEMORY);
+    const wire::cuEventCreate_message message{handle, flags};
+    check(call.post(wire::kOp_cuEventCreate, 0, &message, sizeof message));
+    return reinterpret_cast<CUevent>(handle);
 }
 
-CUresult cuEventDestroy_v2(CUevent hEvent) {
+void end_event(CUevent event) {
     Call call;
-    if (CUresult error = call.begin_without_context()) return error;
-    const auto handle = reinterpret_cast<uint64_t>(hEvent);
-    if (!events().remove(handle)) return CUDA_ERROR_INVALID_HANDLE;
+    check(call.begin_without_context());
+    const auto handle = reinterpret_cast<uint64_t>(event);
+    require(events().remove(handle), CUDA_ERROR_INVALID_HANDLE);
     graphs::forget_event(handle);
     const wire::cuEventDestroy_v2_message message{handle};
-    return call.post(wire::kOp_cuEventDestroy_v2, 0, &message, sizeof message);
-}
-CUresult cuEventDestroy(CUevent hEvent) {
-    return cuEventDestroy_v2(hEvent);
+    check(call.post(wire::kOp_cuEventDestroy_v2, 0, &message, sizeof message));
 }
 
-CUresult cuEventRecord(CUevent hEvent, CUstream hStream) {
-    return record(hEvent, hStream, 0, false);
-}
-CUresult cuEventRecord_ptsz(CUevent hEvent, CUstream hStream) {
-    return record(hEvent, hStream, 0, true);
-}
-
-CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
-    return record(hEvent, hStream, flags, false);
-}
-CUresult cuEventRecordWithFlags_ptsz(CUevent hEvent, CUstream hStream, unsigned int flags) {
-    return record(hEvent, hStream, flags, true);
-}
-
-CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
-    return wait_for(hStream, hEvent, Flags, false);
-}
-CUresult cuStreamWaitEvent_ptsz(CUstream hStream, CUevent hEvent, unsigned int Flags) {
-    return wait_for(hStream, hEvent, Flags, true);
-}
-
-CUresult cuEventQuery(CUevent hEvent) {
+void record(CUevent event, CUstream stream) {
     Call call;
-    if (CUresult error = call.begin_without_context()) return error;
-    wire::cuEventQuery_message message{};
-    if (!call.event(hEvent, message.hEvent)) return CUDA_ERROR_INVALID_HANDLE;
-    if (CUresult error = refuse_in_capture(message.hEvent)) return error;
-    Event& event = *events().find(message.hEvent);
-    if (is_complete(event)) return CUDA_SUCCESS;
-    const uint64_t recorded = load(event.recorded);
-    const CUresult result = call.synchronize(wire::kOp_cuEventQuery, 0, &message, sizeof message, nullptr, 0);
-    if (result == CUDA_SUCCESS) completed(event, recorded);
-    return result;
+    check(call.begin_for(stream));
+    wire::cuEventRecord_message message{reinterpret_cast<uint64_t>(event), 0};
+    require(call.stream(stream, in_per_thread_form(), message.hStream), CUDA_ERROR_INVALID_HANDLE);
+    const client::Event* known = events().find(message.hEvent);
+    require(known && known->context == context_of_stream(message.hStream), CUDA_ERROR_INVALID_HANDLE);
+    count_record(event);
+    check(call.post(wire::kOp_cuEventRecord, 0, &message, sizeof message));
 }
 
-CUresult cuEventSynchronize(CUevent hEvent) {
+void wait_in_stream(CUstream stream, CUevent event) {
     Call call;
-    if (CUresult error = call.begin_without_context()) return error;
-    wire::cuEventSynchronize_message message{};
-    if (!call.event(hEvent, message.hEvent)) return CUDA_ERROR_INVALID_HANDLE;
-    if (CUresult error = refuse_in_capture(message.hEvent)) return error;
-    Event& event = *events().find(message.hEvent);
-    if (is_complete(event)) return CUDA_SUCCESS;
-    const uint64_t recorded = load(event.recorded);
-    const CUresult result =
-        call.synchronize(wire::kOp_cuEventSynchronize, 0, &message, sizeof message, nullptr, 0);
-    if (result == CUDA_SUCCESS) completed(event, recorded);
-    return result;
+    check(call.begin_for(stream));
+    wire::cuStreamWaitEvent_message message{};
+    require(call.stream(stream, in_per_thread_form(), message.hStream), CUDA_ERROR_INVALID_HANDLE);
+    require(call.event(event, message.hEvent), CUDA_ERROR_INVALID_HANDLE);
+    check(call.post(wire::kOp_cuStreamWaitEvent, 0, &message, sizeof message));
 }
 
-CUresult cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
-    return cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
+CUresult query(CUevent event) {
+    return ask(event, wire::kOp_cuEventQuery);
 }
+
+CUresult wait(CUevent event) {
+    return ask(event, wire::kOp_cuEventSynchronize);
 }
+
+}  // namespace front::platform

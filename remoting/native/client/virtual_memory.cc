@@ -8,7 +8,7 @@
 
 #include "call.h"
 #include "calls_wire.h"
-#include "context.h"
+#include "front/platform.h"
 #include "handles.h"
 #include "memory_map.h"
 #include "session.h"
@@ -33,35 +33,6 @@ std::mutex& counts() {
     return *mutex;
 }
 
-// What of `properties` is not done here; null where all is.
-const char* undone(const CUmemAllocationProp& properties) {
-    if (properties.type != CU_MEM_ALLOCATION_TYPE_PINNED) {
-        return "cuMemCreate of memory that is not pinned to its place";
-    }
-    if (properties.requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) {
-        return "cuMemCreate of memory that other processes may open";
-    }
-    if (properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
-        return "cuMemCreate of memory that is not on a device";
-    }
-    return nullptr;
-}
-
-CUresult check_properties(const CUmemAllocationProp* properties) {
-    if (!properties) return CUDA_ERROR_INVALID_VALUE;
-    if (const char* name = undone(*properties)) {
-        gk_unsupported(name);
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
-    return check_device(properties->location.id);
-}
-
-// For who only asks, and will do it in another way: nobody is told.
-CUresult check_asked_properties(const CUmemAllocationProp* properties) {
-    if (properties && undone(*properties)) return CUDA_ERROR_NOT_SUPPORTED;
-    return check_properties(properties);
-}
-
 // Under counts().
 CUresult forget_if_unused(Call& call, uint64_t handle) {
     const Physical* physical = physicals().find(handle);
@@ -71,30 +42,17 @@ CUresult forget_if_unused(Call& call, uint64_t handle) {
     return call.post(wire::kOp_cuMemRelease, 0, &message, sizeof message);
 }
 
-// Null for a handle that the program has given back, though mappings keep its memory.
-Physical* held_by_program(uint64_t handle) {
+// Refuses a handle that the program has given back, though mappings keep its memory. Under counts().
+Physical& held_by_program(uint64_t handle) {
     Physical* physical = physicals().find(handle);
-    return physical && physical->held > 0 ? physical : nullptr;
+    cuda::require(physical && physical->held > 0);
+    return *physical;
 }
 
-CUresult set_access(Call& call, uint64_t base, uint64_t bytes, const CUmemAccessDesc& access) {
-    if (access.location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
-        static bool told;
-        return gk_unsupported_once("cuMemSetAccess for a place that is not a device", &told);
-    }
-    if (CUresult error = check_device(access.location.id)) return error;
-    const bool none = access.flags == CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    if (!none && access.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
-        if (access.flags != CU_MEM_ACCESS_FLAGS_PROT_READ) return CUDA_ERROR_INVALID_VALUE;
-        static bool told;
-        return gk_unsupported_once("cuMemSetAccess for reading only", &told);
-    }
-    const auto device = static_cast<uint8_t>(access.location.id);
-    const wire::AccessHead message{base, bytes, Session::get().number_in_lease(device),
-                                   static_cast<uint32_t>(access.flags), 0};
-    if (CUresult error = call.ask(wire::kOpSetAccess, 0, &message, sizeof message, nullptr, 0)) return error;
-    MemoryMap::get().set_access(base, bytes, device, !none);
-    return CUDA_SUCCESS;
+Memory mapping_at(CUdeviceptr address) {
+    const auto memory = MemoryMap::get().find(address);
+    cuda::require(memory && memory->mapping);
+    return *memory;
 }
 
 }  // namespace
@@ -145,146 +103,106 @@ void take_memory_away(Call& call, uint64_t base, uint64_t bytes, uint64_t handle
 
 }  // namespace client
 
+namespace front::platform {
+
 using namespace client;
 
-extern "C" {
-
-CUresult cuMemAddressReserve(CUdeviceptr* ptr, size_t size, size_t alignment, CUdeviceptr addr,
-                             unsigned long long flags) {
+CUdeviceptr reserve_addresses(size_t bytes, size_t alignment, CUdeviceptr wished) {
     Call call;
-    if (CUresult error = call.begin_anew()) return error;
-    if (!ptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
-    const wire::cuMemAddressReserve_message message{size, alignment, addr, flags};
-    return call.ask(wire::kOp_cuMemAddressReserve, 0, &message, sizeof message, ptr, sizeof *ptr);
+    check(call.begin_anew());
+    const wire::cuMemAddressReserve_message message{bytes, alignment, wished, 0};
+    CUdeviceptr base = 0;
+    check(call.ask(wire::kOp_cuMemAddressReserve, 0, &message, sizeof message, &base, sizeof base));
+    return base;
 }
 
-CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size) {
+void free_addresses(CUdeviceptr base, size_t bytes) {
     Call call;
-    if (CUresult error = call.begin_without_context()) return error;
-    const wire::cuMemAddressFree_message message{ptr, size};
-    return call.ask(wire::kOp_cuMemAddressFree, 0, &message, sizeof message, nullptr, 0);
+    check(call.begin_without_context());
+    const wire::cuMemAddressFree_message message{base, bytes};
+    check(call.ask(wire::kOp_cuMemAddressFree, 0, &message, sizeof message, nullptr, 0));
 }
 
-CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* prop,
-                     unsigned long long flags) {
+size_t granularity(CUdevice device, bool recommended) {
+    return Session::get().devices()[static_cast<size_t>(device)].granularity[recommended];
+}
+
+CUmemGenericAllocationHandle create_memory(CUdevice device, size_t bytes) {
     Call call;
-    if (CUresult error = call.begin_anew()) return error;
-    if (!handle || size == 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
-    if (CUresult error = check_properties(prop)) return error;
-    call.use_device(static_cast<uint8_t>(prop->location.id));
+    check(call.begin_on(static_cast<uint8_t>(device)));
     const uint64_t fresh =
         physicals().add([&](Physical& physical, uint64_t) { physical = {call.device(), 1, 0}; });
-    if (!fresh) return CUDA_ERROR_OUT_OF_MEMORY;
-    const wire::CreateMemoryHead message{fresh, size};
+    require(fresh != 0, CUDA_ERROR_OUT_OF_MEMORY);
+    const wire::CreateMemoryHead message{fresh, bytes};
     if (CUresult error = call.ask(wire::kOpCreateMemory, 0, &message, sizeof message, nullptr, 0)) {
         physicals().remove(fresh);
-        return error;
+        refuse(error);
     }
-    *handle = fresh;
-    return CUDA_SUCCESS;
+    return fresh;
 }
 
-CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+CUdevice device_of_memory(CUmemGenericAllocationHandle memory) {
+    const std::lock_guard lock(counts());
+    return held_by_program(memory).device;
+}
+
+CUmemGenericAllocationHandle retain_memory(CUdeviceptr mapped_at) {
+    const std::lock_guard lock(counts());
+    const uint64_t handle = mapping_at(mapped_at).physical;
+    ++physicals().find(handle)->held;
+    return handle;
+}
+
+void release_memory(CUmemGenericAllocationHandle memory) {
     Call call;
-    if (CUresult error = call.begin_without_context()) return error;
+    check(call.begin_without_context());
     const std::lock_guard lock(counts());
-    Physical* physical = held_by_program(handle);
-    if (!physical) return CUDA_ERROR_INVALID_VALUE;
-    --physical->held;
-    return forget_if_unused(call, handle);
+    --held_by_program(memory).held;
+    check(forget_if_unused(call, memory));
 }
 
-CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* addr) {
-    if (!Session::get().initialised()) return CUDA_ERROR_NOT_INITIALIZED;
-    const std::lock_guard lock(counts());
-    const auto memory = MemoryMap::get().find(reinterpret_cast<uint64_t>(addr));
-    if (!handle || !memory || !memory->mapping) return CUDA_ERROR_INVALID_VALUE;
-    ++physicals().find(memory->physical)->held;
-    *handle = memory->physical;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-                  unsigned long long flags) {
+void map_memory(CUdeviceptr base, size_t bytes, CUmemGenericAllocationHandle memory) {
     Call call;
-    if (CUresult error = call.begin_without_context()) return error;
+    check(call.begin_without_context());
     const std::lock_guard lock(counts());
-    Physical* physical = held_by_program(handle);
-    if (!physical || size == 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
-    call.use_device(physical->device);
-    const wire::cuMemMap_message message{ptr, size, offset, handle, flags};
-    if (CUresult error = call.ask(wire::kOp_cuMemMap, 0, &message, sizeof message, nullptr, 0)) return error;
-    ++physical->mapped;
-    Memory memory;
-    memory.base = memory.device_address = ptr;
-    memory.bytes = size;
-    memory.device = physical->device;
-    memory.mapping = true;
-    memory.physical = handle;
-    MemoryMap::get().add(memory);
-    return CUDA_SUCCESS;
+    Physical& physical = held_by_program(memory);
+    call.use_device(physical.device);
+    const wire::cuMemMap_message message{base, bytes, 0, memory, 0};
+    check(call.ask(wire::kOp_cuMemMap, 0, &message, sizeof message, nullptr, 0));
+    ++physical.mapped;
+    client::Memory mapping;
+    mapping.base = mapping.device_address = base;
+    mapping.bytes = bytes;
+    mapping.device = physical.device;
+    mapping.mapping = true;
+    mapping.physical = memory;
+    MemoryMap::get().add(mapping);
 }
 
-CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
+void unmap_memory(CUdeviceptr base, size_t bytes) {
     Call call;
-    if (CUresult error = call.begin_without_context()) return error;
+    check(call.begin_without_context());
     const std::lock_guard lock(counts());
-    const wire::cuMemUnmap_message message{ptr, size};
-    if (CUresult error = call.ask(wire::kOp_cuMemUnmap, 0, &message, sizeof message, nullptr, 0)) {
-        return error;
-    }
-    for (const Memory& gone : MemoryMap::get().remove_mappings(ptr, size)) {
+    const wire::cuMemUnmap_message message{base, bytes};
+    check(call.ask(wire::kOp_cuMemUnmap, 0, &message, sizeof message, nullptr, 0));
+    for (const client::Memory& gone : MemoryMap::get().remove_mappings(base, bytes)) {
         --physicals().find(gone.physical)->mapped;
         forget_if_unused(call, gone.physical);
     }
-    return CUDA_SUCCESS;
 }
 
-CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc* desc, size_t count) {
+void set_access(CUdeviceptr base, size_t bytes, CUdevice device, bool granted) {
     Call call;
-    if (CUresult error = call.begin_without_context()) return error;
-    if (!desc || count == 0) return CUDA_ERROR_INVALID_VALUE;
-    for (size_t i = 0; i < count; ++i) {
-        if (CUresult error = set_access(call, ptr, size, desc[i])) return error;
-    }
-    return CUDA_SUCCESS;
+    check(call.begin_without_context());
+    const auto its = static_cast<uint8_t>(device);
+    const uint32_t flags = granted ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    const wire::AccessHead message{base, bytes, Session::get().number_in_lease(its), flags, 0};
+    check(call.ask(wire::kOpSetAccess, 0, &message, sizeof message, nullptr, 0));
+    MemoryMap::get().set_access(base, bytes, its, granted);
 }
 
-CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr ptr) {
-    if (!Session::get().initialised()) return CUDA_ERROR_NOT_INITIALIZED;
-    const auto memory = MemoryMap::get().find(ptr);
-    if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
-    if (CUresult error = check_device(location->id)) return error;
-    if (!memory || !memory->mapping) return CUDA_ERROR_INVALID_VALUE;
-    const bool granted = memory->access >> location->id & 1;
-    *flags = granted ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    return CUDA_SUCCESS;
+uint32_t mapping_accessible_from(CUdeviceptr address) {
+    return mapping_at(address).access;
 }
 
-CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp* prop,
-                                       CUmemAllocationGranularity_flags option) {
-    if (!Session::get().initialised()) return CUDA_ERROR_NOT_INITIALIZED;
-    if (!granularity ||
-        (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM && option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (CUresult error = check_asked_properties(prop)) return error;
-    const wire::DeviceSnapshot& device = Session::get().devices()[static_cast<size_t>(prop->location.id)];
-    *granularity = device.granularity[option == CU_MEM_ALLOC_GRANULARITY_RECOMMENDED];
-    return *granularity ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
-}
-
-CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop,
-                                                CUmemGenericAllocationHandle handle) {
-    if (!Session::get().initialised()) return CUDA_ERROR_NOT_INITIALIZED;
-    const std::lock_guard lock(counts());
-    const Physical* physical = held_by_program(handle);
-    if (!prop || !physical) return CUDA_ERROR_INVALID_VALUE;
-    *prop = {};
-    prop->type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    prop->requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
-    prop->location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    prop->location.id = physical->device;
-    return CUDA_SUCCESS;
-}
-}
+}  // namespace front::platform

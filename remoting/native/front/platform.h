@@ -27,9 +27,40 @@ struct Memory {
     CUdevice device = 0;
     uint64_t owner = 0;              // which context has it; see platform::owner
     CUmemoryPool pool = nullptr;     // that it is from
+    unsigned flags = 0;              // of memory of the host, as it was allocated or registered
     bool on_device = false;          // managed memory too
     bool managed = false;            // allocated so
     CUdeviceptr device_address = 0;  // of the pointer, for kernels; 0: it has none
+};
+
+struct MemoryInfo {
+    size_t free, total;
+};
+
+struct Pitched {
+    CUdeviceptr address;
+    size_t pitch;
+};
+
+// A memory pool. Pools are of one device each.
+struct Pool {
+    CUdevice device = 0;
+    uint64_t max_bytes = 0;        // 0: no limit of its own
+    uint32_t accessible_from = 0;  // a bit for each other device
+    bool is_default = false;
+};
+
+struct Stream {
+    uint64_t number = 0;  // unique in the process, of default streams too, and never another stream's
+    CUdevice device = 0;
+    uint64_t owner = 0;  // which context has it; see platform::owner
+    unsigned flags = 0;
+    int priority = 0;
+};
+
+struct Event {
+    uint64_t key = 0;      // to captures, as graphs::platform::event gives it
+    uint64_t context = 0;  // as graphs::Stream has it
 };
 
 namespace platform {
@@ -66,10 +97,6 @@ std::optional<CUdevice> primary_to_begin_again(CUcontext handle);
 void record_context(Context& context, CUevent event);
 void hold_context(Context& context, CUevent event);
 void prefer_cache(CUfunc_cache config);  // the current context's kernels do
-struct StreamPriorities {
-    int least = 0, greatest = 0;  // the greatest is the lowest number
-};
-StreamPriorities stream_priorities(CUdevice device);
 
 // The device of the calling thread's context, which lives. With `working`, one that no error has ended, and
 // not within a function that a stream calls.
@@ -95,6 +122,66 @@ std::optional<cuda::ManagedMemory> managed_memory_at(CUdeviceptr address);
 // The program has said, or no longer says, which stream alone uses the managed memory with this base.
 void attach(CUdeviceptr base, bool attached);
 
+// Streams and events. Those with whom something is done are looked up where it is done: what takes a handle
+// refuses what is none, and an event of another context than its stream's.
+Stream stream(CUstream handle);  // of a context that no error has ended
+CUcontext owner(const Stream& stream);
+struct StreamPriorities {
+    int least = 0, greatest = 0;  // the greatest is the lowest number
+};
+StreamPriorities stream_priorities(CUdevice device);
+CUstream make_stream(unsigned flags, int priority);
+void end_stream(CUstream stream);
+Event event(CUevent handle);
+CUevent make_event(unsigned flags);
+void end_event(CUevent event);
+void record(CUevent event, CUstream stream);
+void wait_in_stream(CUstream stream, CUevent event);  // which may be of any context
+CUresult query(CUevent event);
+CUresult wait(CUevent event);
+
+// Allocation, for the calling thread's context or the stream's, which works. What frees refuses what was not
+// allocated so.
+MemoryInfo memory_info();
+CUdeviceptr allocate(size_t bytes);
+Pitched allocate_pitched(size_t width, size_t rows, unsigned element);
+CUdeviceptr allocate_managed(size_t bytes, bool attached);                         // see attach
+CUdeviceptr allocate_in_stream(size_t bytes, CUmemoryPool pool, CUstream stream);  // null: the current pool
+bool freed_earlier(CUdeviceptr address);  // it was another life's, and is the program's no longer
+void free(CUdeviceptr address);
+void free_in_stream(CUdeviceptr address, CUstream stream);
+void* pin(CUdevice device, size_t bytes, unsigned flags);
+void unpin(void* memory);
+void register_host(CUdevice device, void* memory, size_t bytes, unsigned flags);
+void unregister_host(void* memory);
+CUdeviceptr device_pointer(void* host_memory);
+
+// Pools. What takes one refuses what is none. Of attributes only those that change are asked and set.
+Pool pool(CUmemoryPool pool);
+CUmemoryPool make_pool(CUdevice device, uint64_t max_bytes);
+void end_pool(CUmemoryPool pool);  // then the default one is current where it was
+CUmemoryPool default_pool(CUdevice device);
+CUmemoryPool current_pool(CUdevice device);  // which allocation in streams takes from
+void set_current_pool(CUdevice device, CUmemoryPool pool);
+uint64_t pool_attribute(CUmemoryPool pool, CUmemPool_attribute attribute);
+void set_pool_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, uint64_t value);
+void trim_pool(CUmemoryPool pool, uint64_t bytes_to_keep);
+void set_pool_access(CUmemoryPool pool, CUdevice device, bool granted);  // of another device than its own
+
+// Addresses and memory apart from each other. What takes a handle of memory refuses one that the program does
+// not hold; what takes a range, one that is not a reservation, or whole mappings.
+CUdeviceptr reserve_addresses(size_t bytes, size_t alignment, CUdeviceptr wished);
+void free_addresses(CUdeviceptr base, size_t bytes);
+size_t granularity(CUdevice device, bool recommended);  // 0: no memory is created there
+CUmemGenericAllocationHandle create_memory(CUdevice device, size_t bytes);
+CUdevice device_of_memory(CUmemGenericAllocationHandle memory);
+CUmemGenericAllocationHandle retain_memory(CUdeviceptr mapped_at);
+void release_memory(CUmemGenericAllocationHandle memory);
+void map_memory(CUdeviceptr base, size_t bytes, CUmemGenericAllocationHandle memory);
+void unmap_memory(CUdeviceptr base, size_t bytes);
+void set_access(CUdeviceptr base, size_t bytes, CUdevice device, bool granted);
+uint32_t mapping_accessible_from(CUdeviceptr address);  // a bit for each device
+
 }  // namespace platform
 
 // The frame of an entry point; see cuda::guarded.
@@ -102,6 +189,15 @@ template <class Body>
 CUresult call(Body&& body) noexcept {
     return cuda::guarded([&] {
         platform::require_initialised();
+        return body();
+    });
+}
+
+// The same for what a function that a stream calls may not do.
+template <class Body>
+CUresult permitted_call(Body&& body) noexcept {
+    return call([&] {
+        require(!platform::in_callback(), CUDA_ERROR_NOT_PERMITTED);
         return body();
     });
 }

@@ -9,11 +9,11 @@
 #include <map>
 #include <mutex>
 
-#include "cuda_abi.h"
+#include "platform.h"
 
 namespace {
 
-using Number = unsigned long long;
+using Number = uint64_t;
 using Key = std::pair<Number, int>;
 
 struct Kept {
@@ -44,11 +44,10 @@ CUstreamAttrValue value_of(Number stream, CUstreamAttrID attribute) {
     return fresh;
 }
 
-CUresult keep(Number stream, CUstreamAttrID attribute, const CUstreamAttrValue& value) {
+void keep(Number stream, CUstreamAttrID attribute, const CUstreamAttrValue& value) {
     const std::lock_guard lock(kept().mutex);
-    if (kept().values.size() >= kMost) return CUDA_ERROR_OUT_OF_MEMORY;
+    front::require(kept().values.size() < kMost, CUDA_ERROR_OUT_OF_MEMORY);
     kept().values[{stream, static_cast<int>(attribute)}] = value;
-    return CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -68,39 +67,37 @@ void forget_stream_attributes_if(const std::function<bool(uint64_t stream)>& end
 
 }  // namespace front
 
+using namespace front;
+
 extern "C" {
 
 CUresult cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue* value_out) {
-    Number number = 0;
-    if (CUresult error = cuStreamGetId(hStream, &number)) return error;
-    if (!value_out) return CUDA_ERROR_INVALID_VALUE;
-    if (attr == CU_STREAM_ATTRIBUTE_PRIORITY) {
-        int priority = 0;
-        if (CUresult error = cuStreamGetPriority(hStream, &priority)) return error;
-        std::memset(value_out, 0, sizeof *value_out);
-        value_out->priority = priority;
-        return CUDA_SUCCESS;
-    }
-    if (!is_hint(attr)) return CUDA_ERROR_NOT_SUPPORTED;
-    *value_out = value_of(number, attr);
-    return CUDA_SUCCESS;
+    return call([&] {
+        const Stream stream = platform::stream(hStream);
+        require(value_out != nullptr);
+        if (attr == CU_STREAM_ATTRIBUTE_PRIORITY) {
+            std::memset(value_out, 0, sizeof *value_out);
+            value_out->priority = stream.priority;
+            return;
+        }
+        require(is_hint(attr), CUDA_ERROR_NOT_SUPPORTED);
+        *value_out = value_of(stream.number, attr);
+    });
 }
 
 CUresult cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue* value) {
-    Number number = 0;
-    if (CUresult error = cuStreamGetId(hStream, &number)) return error;
-    if (!value) return CUDA_ERROR_INVALID_VALUE;
-    if (!is_hint(attr)) return CUDA_ERROR_NOT_SUPPORTED;
-    return keep(number, attr, *value);
+    return call([&] {
+        const Stream stream = platform::stream(hStream);
+        require(value != nullptr);
+        require(is_hint(attr), CUDA_ERROR_NOT_SUPPORTED);
+        keep(stream.number, attr, *value);
+    });
 }
 
 CUresult cuStreamCopyAttributes(CUstream dst, CUstream src) {
-    Number to = 0, from = 0;
-    if (CUresult error = cuStreamGetId(dst, &to)) return error;
-    if (CUresult error = cuStreamGetId(src, &from)) return error;
-    for (const CUstreamAttrID attribute : kHints) {
-        if (CUresult error = keep(to, attribute, value_of(from, attribute))) return error;
-    }
-    return CUDA_SUCCESS;
+    return call([&] {
+        const Number to = platform::stream(dst).number, from = platform::stream(src).number;
+        for (const CUstreamAttrID attribute : kHints) keep(to, attribute, value_of(from, attribute));
+    });
 }
 }

@@ -1,4 +1,4 @@
-// Entry points: streams and host callbacks.
+// Entry points: waiting for streams, host callbacks, and the time between events.
 #include "capture.h"
 #include "driver.h"
 #include "session.h"
@@ -7,44 +7,7 @@
 using namespace softgpu;
 using namespace softgpu::driver;
 
-namespace {
-
-CUresult create(CUstream* phStream, unsigned flags, int priority) {
-    return context_call([&](Context& context) {
-        require(phStream != nullptr && (flags & ~CU_STREAM_NON_BLOCKING) == 0);
-        const int clamped = priority > 0 ? 0 : priority < kGreatestPriority ? kGreatestPriority : priority;
-        const auto stream = context.new_stream(flags, clamped);
-        context.driver.handles.add(stream);
-        context.own(stream->handle);
-        *phStream = as_handle<CUstream>(stream->handle);
-    });
-}
-
-}  // namespace
-
 extern "C" {
-
-CUresult cuStreamCreate(CUstream* phStream, unsigned int Flags) {
-    return create(phStream, Flags, 0);
-}
-
-CUresult cuStreamCreateWithPriority(CUstream* phStream, unsigned int flags, int priority) {
-    return create(phStream, flags, priority);
-}
-
-// Returns at once; what was submitted still runs.
-CUresult cuStreamDestroy_v2(CUstream hStream) {
-    return driver_call([&](Driver& driver) {
-        const auto stream = driver.handles.get<Stream>(hStream);
-        require(driver.handles.remove(stream->handle), CUDA_ERROR_INVALID_HANDLE);
-        graphs::forget_stream(as_captured(*stream).key);
-        stream->context->disown(stream->handle);
-    });
-}
-
-CUresult cuStreamDestroy(CUstream hStream) {
-    return cuStreamDestroy_v2(hStream);
-}
 
 CUresult cuStreamSynchronize(CUstream hStream) {
     return stream_call(hStream, [](Context& context, Stream& stream) {
@@ -66,59 +29,6 @@ CUresult cuStreamQuery(CUstream hStream) {
         const bool busy = scheduler.last(stream.queue) || !scheduler.before_legacy(stream.queue).empty();
         return busy ? CUDA_ERROR_NOT_READY : answer_of_wait(context.status());
     });
-}
-
-CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
-    return stream_call(hStream, [&](Context& context, Stream& stream) {
-        require((Flags & ~CU_EVENT_WAIT_EXTERNAL) == 0);
-        const auto event = context.driver.handles.get<Event>(hEvent);
-        const bool external = Flags & CU_EVENT_WAIT_EXTERNAL;
-        const bool concerned = external || graphs::any_capture() || graphs::any_captured_event();
-        if (concerned && graphs::wait_captured(as_captured(stream), key_of(*event), hEvent, external)) return;
-        const auto record = event->record();
-        if (!record.completion || record.completion->done()) return;
-        context.driver.scheduler.submit(stream.queue, {.after = {record.completion}});
-    });
-}
-
-CUresult cuStreamGetPriority(CUstream hStream, int* priority) {
-    return stream_call(hStream, [&](Context&, Stream& stream) {
-        require(priority != nullptr);
-        *priority = stream.queue->priority;
-    });
-}
-
-CUresult cuStreamGetFlags(CUstream hStream, unsigned int* flags) {
-    return stream_call(hStream, [&](Context&, Stream& stream) {
-        require(flags != nullptr);
-        *flags = stream.flags;
-    });
-}
-
-CUresult cuStreamGetId(CUstream hStream, unsigned long long* streamId) {
-    return stream_call(hStream, [&](Context&, Stream& stream) {
-        require(streamId != nullptr);
-        *streamId = stream.id;
-    });
-}
-
-CUresult cuStreamGetDevice(CUstream hStream, CUdevice* device) {
-    return stream_call(hStream, [&](Context& context, Stream&) {
-        require(device != nullptr);
-        *device = context.device;
-    });
-}
-
-CUresult cuStreamGetCtx(CUstream hStream, CUcontext* pctx) {
-    return stream_call(hStream, [&](Context& context, Stream&) {
-        require(pctx != nullptr);
-        *pctx = as_handle<CUcontext>(context.handle);
-    });
-}
-
-CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext* pCtx, CUgreenCtx* pGreenCtx) {
-    if (pGreenCtx) *pGreenCtx = nullptr;
-    return cuStreamGetCtx(hStream, pCtx);
 }
 
 CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void* userData) {
@@ -151,6 +61,21 @@ CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void* 
             return CUDA_SUCCESS;
         };
         context.driver.scheduler.submit(stream.queue, {.body = call, .always = true, .calls_program = true});
+    });
+}
+
+CUresult cuEventElapsedTime_v2(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
+    return driver_call([&](Driver& driver) {
+        require(pMilliseconds != nullptr);
+        const auto start = driver.handles.get<Event>(hStart), end = driver.handles.get<Event>(hEnd);
+        check(start->context->status());
+        const auto from = start->record().completion, to = end->record().completion;
+        require(!((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) && from && to,
+                CUDA_ERROR_INVALID_HANDLE);
+        if (!from->done() || !to->done()) return CUDA_ERROR_NOT_READY;
+        const auto nanoseconds = static_cast<int64_t>(to->nanoseconds() - from->nanoseconds());
+        *pMilliseconds = static_cast<float>(static_cast<double>(nanoseconds) / 1e6);
+        return CUDA_SUCCESS;
     });
 }
 }

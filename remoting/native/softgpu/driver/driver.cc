@@ -47,7 +47,7 @@ Driver::Driver(Config given)
     for (size_t i = 0; i < devices_.size(); ++i) {
         Device& device = devices_[i];
         device.primary_handle = handles.reserve();
-        device.default_pool = std::make_shared<Pool>(Pool::Settings{.device = static_cast<int>(i)});
+        device.default_pool = std::make_shared<Pool>(static_cast<int>(i), 0);
         handles.add(device.default_pool);
         device.current_pool = device.default_pool;
     }

@@ -53,27 +53,36 @@ class Driver {
     std::vector<Device> devices_;
 };
 
+// Throws NOT_INITIALIZED where there is none.
+inline Driver& live() {
+    Driver* driver = Driver::live();
+    require(driver != nullptr, CUDA_ERROR_NOT_INITIALIZED);
+    return *driver;
+}
+
 // Throws INVALID_DEVICE unless it is one of the software GPU's devices.
 void require_device(CUdevice device);
 
 // Runs an entry point's body: `body(driver)` returns nothing, or a CUresult.
 template <class Body>
 CUresult driver_call(Body&& body) noexcept {
-    return cuda::guarded([&] {
-        Driver* driver = Driver::live();
-        require(driver != nullptr, CUDA_ERROR_NOT_INITIALIZED);
-        return body(*driver);
-    });
+    return cuda::guarded([&] { return body(live()); });
 }
 
-// The same with the calling thread's context, which must not have failed: an error of a kernel is the answer
-// to every later call. A function that a stream calls may not do such calls.
+// The calling thread's context, which must not have failed: an error of a kernel is the answer to every later
+// call. A function that a stream calls has none.
+inline std::shared_ptr<Context> working_context(Driver& driver) {
+    require(!Scheduler::in_callback(), CUDA_ERROR_NOT_PERMITTED);
+    auto context = driver.current();
+    check(context->status());
+    return context;
+}
+
+// The same with that.
 template <class Body>
 CUresult context_call(Body&& body) noexcept {
     return driver_call([&](Driver& driver) {
-        require(!Scheduler::in_callback(), CUDA_ERROR_NOT_PERMITTED);
-        const std::shared_ptr<Context> context = driver.current();
-        check(context->status());
+        const std::shared_ptr<Context> context = working_context(driver);
         if constexpr (std::is_void_v<std::invoke_result_t<Body, Context&>>) {
             body(*context);
             return CUDA_SUCCESS;

@@ -7,6 +7,7 @@
 #include "front/platform.h"
 #include "launch.h"
 #include "pool.h"
+#include "stream_call.h"
 #include "thread_state.h"
 
 namespace front::platform {
@@ -16,12 +17,6 @@ static_assert(softgpu::driver::Config::kMaxDevices <= kMostDevices);
 namespace {
 
 using namespace softgpu::driver;
-
-Driver& live() {
-    Driver* driver = Driver::live();
-    require(driver != nullptr, CUDA_ERROR_NOT_INITIALIZED);
-    return *driver;
-}
 
 const DeviceConfig& config_of(CUdevice device) {
     return live().config.devices[static_cast<size_t>(device)];
@@ -141,12 +136,8 @@ void hold_context(front::Context& context, CUevent event) {
 
 void prefer_cache(CUfunc_cache) {}  // it has none to divide
 
-StreamPriorities stream_priorities(CUdevice) {
-    return {0, kGreatestPriority};
-}
-
 void require_stream(CUstream stream) {
-    static_cast<Context&>(*working_context()).stream(stream);
+    working_stream(live(), stream);
 }
 
 cuda::Multiprocessor multiprocessor(CUdevice) {
@@ -156,47 +147,5 @@ cuda::Multiprocessor multiprocessor(CUdevice) {
 cuda::KernelNeeds kernel_needs(CUfunction function) {
     return needs_of(*find_function(*live().current(), function));
 }
-
-std::optional<front::Memory> memory_at(CUdeviceptr address) {
-    softgpu::driver::Memory& memory = live().memory;
-    front::Memory found{.device_address = address};
-    if (const auto block = memory.find(address)) {
-        found.base = block->base;
-        found.bytes = block->bytes;
-        found.id = block->id;
-        found.device = block->device;
-        found.owner = block->context_handle;
-        if (block->pool) found.pool = as_handle<CUmemoryPool>(block->pool->handle);
-        found.on_device = block->on_device();
-        found.managed = block->place == Place::managed;
-        return found;
-    }
-    // In no block, but kernels may touch it: a variable of a module, or a mapping.
-    const auto allocation = memory.allocation_at(address);
-    if (!allocation) return std::nullopt;
-    found.base = allocation->base;
-    found.bytes = allocation->bytes;
-    found.device = memory.device_at(address);
-    found.on_device = true;
-    return found;
-}
-
-CUcontext owner(const front::Memory& memory) {
-    return as_handle<CUcontext>(memory.owner);
-}
-
-// A variable of a module is memory that programs may touch.
-std::optional<cuda::ManagedMemory> managed_memory_at(CUdeviceptr address) {
-    softgpu::driver::Memory& memory = live().memory;
-    if (const auto block = memory.find(address)) {
-        if (block->place != Place::managed) return std::nullopt;
-        return cuda::ManagedMemory{block->base, block->bytes, block->id};
-    }
-    const auto variable = memory.allocation_at(address);
-    if (!variable || memory.addresses().find(address)) return std::nullopt;
-    return cuda::ManagedMemory{variable->base, variable->bytes, 0};
-}
-
-void attach(CUdeviceptr, bool) {}  // host and kernels use the same bytes
 
 }  // namespace front::platform

@@ -3,6 +3,7 @@
 #include "copy.h"
 #include "graph_replay.h"
 #include "launch.h"
+#include "stream_call.h"
 
 namespace softgpu::driver {
 namespace {
@@ -10,12 +11,6 @@ namespace {
 struct GraphKernel : graphs::Kernel {
     std::shared_ptr<Function> function;
 };
-
-Driver& live() {
-    Driver* driver = Driver::live();
-    require(driver != nullptr, CUDA_ERROR_NOT_INITIALIZED);
-    return *driver;
-}
 
 bool is_cooperative(const graphs::KernelParams& params) {
     CUlaunchConfig config{};
@@ -102,11 +97,7 @@ void require_context() {
 }
 
 graphs::Stream stream(CUstream handle) {
-    const auto value = reinterpret_cast<uint64_t>(handle);
-    const bool is_default = value == 0 || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
-    const auto found =
-        is_default ? live().current()->stream(handle) : live().handles.get<driver::Stream>(handle);
-    graphs::check(found->context->status());
+    const auto found = working_stream(live(), handle);
     graphs::Stream stream = as_captured(*found);
     stream.object = found;
     return stream;

@@ -148,7 +148,7 @@ uint64_t Memory::place_at(int device, uint64_t bytes, uint64_t align) {
 
 uint64_t Memory::allocate(Context& context, uint64_t bytes, Place place, std::shared_ptr<Pool> pool) {
     require(bytes > 0);
-    const int device = pool ? pool->settings.device : context.device;
+    const int device = pool ? pool->device : context.device;
     DeviceMemory& memory = space(device);
     if (bytes > memory.total_bytes() || (pool && !pool->take(bytes))) refuse(CUDA_ERROR_OUT_OF_MEMORY);
     const uint64_t align = place == Place::managed ? kManagedAlign : kAlign;

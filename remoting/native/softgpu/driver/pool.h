@@ -2,6 +2,7 @@
 // at once, so a pool reserves exactly what is in use.
 #pragma once
 
+#include <map>
 #include <mutex>
 
 #include "handles.h"
@@ -11,25 +12,25 @@ namespace softgpu::driver {
 class Pool : public Object {
   public:
     static constexpr Kind kKind = Kind::pool;
-    struct Settings {
-        int device = 0;
-        uint64_t max_bytes = 0;  // 0: no limit of its own
-        CUmemAllocationType type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    };
-    explicit Pool(Settings settings) : Object(kKind), settings(settings) {}
-    const Settings settings;
+    Pool(int device, uint64_t max_bytes) : Object(kKind), device(device), max_bytes(max_bytes) {}
+    const int device;
+    const uint64_t max_bytes;  // 0: no limit of its own
 
     // False when the pool's own limit does not allow it.
     bool take(uint64_t bytes);
     void give_back(uint64_t bytes);
 
-    CUresult get(CUmemPool_attribute attribute, void* value) const;
-    CUresult set(CUmemPool_attribute attribute, const void* value);
+    uint64_t attribute(CUmemPool_attribute attribute) const;
+    void set(CUmemPool_attribute attribute, uint64_t value);
 
   private:
     mutable std::mutex mutex_;
-    uint64_t used_ = 0, used_high_ = 0, release_threshold_ = 0;
-    int reuse_follow_events_ = 1, reuse_opportunistic_ = 1, reuse_internal_dependencies_ = 1;
+    uint64_t used_ = 0, used_high_ = 0;
+    // How its memory may be used again, kept for who asks: none is kept back.
+    std::map<CUmemPool_attribute, uint64_t> settings_{{CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, 1},
+                                                      {CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, 1},
+                                                      {CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, 1},
+                                                      {CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 0}};
 };
 
 }  // namespace softgpu::driver

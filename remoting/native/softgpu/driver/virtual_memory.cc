@@ -11,7 +11,6 @@
 namespace softgpu::driver {
 namespace {
 
-constexpr uint64_t kPage = 4096;
 // Where addresses are reserved when the program has no wish: beside the device's range, and like it far from
 // where Linux puts programs and libraries, so that in a forwarded process they do not look like its own
 // memory.
@@ -43,13 +42,19 @@ Physical::~Physical() {
     space_.free(charge_);
 }
 
-uint64_t VirtualMemory::add_handle(HandleTable& handles, const std::shared_ptr<Physical>& physical) {
+uint64_t VirtualMemory::retain(HandleTable& handles, const std::shared_ptr<Physical>& physical) {
     const std::lock_guard lock(mutex_);
-    if (physical->references_++ == 0) handles.add(physical);
+    if (physical->references_++ == 0) {
+        if (physical->handle) {
+            handles.put(physical->handle, physical);
+        } else {
+            handles.add(physical);
+        }
+    }
     return physical->handle;
 }
 
-void VirtualMemory::release_handle(HandleTable& handles, const std::shared_ptr<Physical>& physical) {
+void VirtualMemory::release(HandleTable& handles, const std::shared_ptr<Physical>& physical) {
     const std::lock_guard lock(mutex_);
     require(physical->references_ > 0);
     if (--physical->references_ == 0) handles.remove(physical->handle);
@@ -77,9 +82,8 @@ void* VirtualMemory::place(uint64_t bytes, uint64_t wanted) {
 }
 
 uint64_t VirtualMemory::reserve(uint64_t bytes, uint64_t align, uint64_t wanted) {
-    align = align ? align : kGranularity;
-    require(bytes > 0 && bytes % kPage == 0 && (align & (align - 1)) == 0 && align <= kFirst);
-    require(wanted % kGranularity == 0 && bytes <= kEnd - kFirst - align, CUDA_ERROR_OUT_OF_MEMORY);
+    align = std::max(align, kGranularity);
+    require(align <= kFirst && bytes <= kEnd - kFirst - align, CUDA_ERROR_OUT_OF_MEMORY);
     const std::lock_guard lock(mutex_);
     require(reservations_.size() < kMaxReservations, CUDA_ERROR_OUT_OF_MEMORY);
     // More than wanted where the alignment is larger than what every reservation has.
@@ -106,7 +110,7 @@ void VirtualMemory::free(uint64_t base, uint64_t bytes) {
 }
 
 void VirtualMemory::map(uint64_t base, uint64_t bytes, const std::shared_ptr<Physical>& physical) {
-    require(bytes > 0 && bytes % kGranularity == 0 && base % kGranularity == 0 && bytes <= physical->bytes);
+    require(bytes <= physical->bytes);
     const std::lock_guard lock(mutex_);
     auto after = reservations_.upper_bound(base);
     require(after != reservations_.begin());
@@ -156,7 +160,6 @@ void VirtualMemory::hide(uint64_t base, uint64_t bytes) {
 }
 
 void VirtualMemory::unmap(uint64_t base, uint64_t bytes) {
-    require(!Scheduler::in_callback(), CUDA_ERROR_NOT_PERMITTED);
     {
         const std::lock_guard lock(mutex_);
         exactly(base, bytes);
@@ -172,7 +175,6 @@ void VirtualMemory::unmap(uint64_t base, uint64_t bytes) {
 }
 
 void VirtualMemory::set_access(uint64_t base, uint64_t bytes, int device, bool accessible) {
-    require(!Scheduler::in_callback(), CUDA_ERROR_NOT_PERMITTED);
     std::unique_lock lock(mutex_);
     const Range range = exactly(base, bytes);
     for (auto it = range.first; it != range.end; ++it) {

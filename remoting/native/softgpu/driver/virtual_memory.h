@@ -53,13 +53,15 @@ class VirtualMemory {
 
     explicit VirtualMemory(Scheduler& scheduler) : scheduler_(scheduler) {}
 
-    // Handles count; the last release takes the handle away.
-    uint64_t add_handle(HandleTable& handles, const std::shared_ptr<Physical>& physical);
-    void release_handle(HandleTable& handles, const std::shared_ptr<Physical>& physical);
+    // A handle's references count; the last release takes it away, and memory that is retained once more gets
+    // its own back.
+    uint64_t retain(HandleTable& handles, const std::shared_ptr<Physical>& physical);
+    void release(HandleTable& handles, const std::shared_ptr<Physical>& physical);
 
-    // `wanted` is a wish; 0 is none.
+    // In whole pages. `wanted` is a wish; 0 is none.
     uint64_t reserve(uint64_t bytes, uint64_t align, uint64_t wanted);
     void free(uint64_t base, uint64_t bytes);
+    // In whole granules.
     void map(uint64_t base, uint64_t bytes, const std::shared_ptr<Physical>& physical);
     // These two wait for all work, which may use the memory.
     void unmap(uint64_t base, uint64_t bytes);
