@@ -14,7 +14,7 @@ from tests.native_build import Build
 MEMORY_MIB = (64, 32)
 CASES = tuple(
     f"tests.execution.cases_{name}"
-    for name in ("contexts", "host_calls", "launches", "stream_memory", "streams")
+    for name in ("contexts", "host_calls", "kernels", "launches", "libraries", "stream_memory", "streams")
 )
 
 

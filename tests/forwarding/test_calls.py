@@ -208,7 +208,7 @@ def test_links_join_their_inputs(client: Client) -> None:
         c.call("cuModuleLoadData", ctypes.byref(module), image)
         c.call("cuLinkDestroy", state)
         assert c.status("cuLinkDestroy", state) == INVALID_HANDLE
-        c.kernel(module.value, "two")
+        c.out("cuModuleGetFunction", module, b"two")
     """)
 
 

@@ -6,8 +6,10 @@
 #include "blake2b.h"
 #include "call.h"
 #include "context.h"
+#include "front/library.h"
+#include "front/platform.h"
 #include "image.h"
-#include "image_file.h"
+#include "jit.h"
 #include "log.h"
 #include "memory_map.h"
 #include "shared_memory.h"
@@ -58,15 +60,16 @@ uint64_t add_kernel(uint64_t library, uint64_t context, uint32_t index, uint8_t 
     });
 }
 
-void remove_library(uint64_t handle) {
+// False where another thread has removed it.
+bool remove_library(uint64_t handle) {
     const std::lock_guard lock(library_mutex());
     Library* library = libraries().find(handle);
-    if (!library) return;
+    if (!library) return false;
     for (uint64_t kernel : library->in_order) kernels().remove(kernel);
     for (const auto& globals : library->globals) {
         for (const auto& [name, place] : globals) forget_managed_variable(place.first);
     }
-    libraries().remove(handle);
+    return libraries().remove(handle);
 }
 
 bool enter_refused(wire::Reader& reply, uint32_t count, Library& library) {
@@ -99,18 +102,19 @@ bool enter_kernels(wire::Reader& reply, const wire::LoadReply& answer, uint64_t 
 }
 
 // One round of the load. With the image inline, or by its name alone.
-CUresult ask_load(Call& call, wire::LoadHead& head, std::span<const std::byte> image, JitOptions& options,
-                  uint64_t handle, bool& need_image) {
-    const auto numbers = options.numbers();
-    const iovec parts[3] = {{&head, sizeof head},
-                            {const_cast<wire::JitOption*>(numbers.data()), numbers.size_bytes()},
-                            {const_cast<std::byte*>(image.data()), head.inline_image ? image.size() : 0}};
+CUresult ask_load(Call& call, wire::LoadHead& head, std::span<const std::byte> image,
+                  const front::JitOptions& options, uint64_t handle, bool& need_image) {
+    const auto numbers = to_wire(options);
+    const iovec parts[3] = {
+        {&head, sizeof head},
+        {const_cast<wire::JitOption*>(numbers.data()), numbers.size() * sizeof(wire::JitOption)},
+        {const_cast<std::byte*>(image.data()), head.inline_image ? image.size() : 0}};
     std::span<const std::byte> payload;
     const CUresult status = call.ask_parts(wire::kOpLoadLibrary, 0, parts, 3, payload);
     if (payload.empty()) return status ? status : CUDA_ERROR_UNKNOWN;
     wire::Reader reply(payload);
     wire::LoadReply answer{};
-    if (!reply.take(answer) || !options.take_logs(reply, answer.info_log_bytes, answer.error_log_bytes)) {
+    if (!reply.take(answer) || !tell_logs(options, reply, answer.info_log_bytes, answer.error_log_bytes)) {
         return CUDA_ERROR_UNKNOWN;
     }
     need_image = answer.need_image;
@@ -185,22 +189,23 @@ void forget_libraries() {
     libraries().forget_all();
 }
 
-CUresult load_library(std::span<const std::byte> image, JitOptions& options, bool module, uint64_t& handle) {
-    Call call;
-    if (CUresult error = module ? call.begin() : call.begin_anew()) return error;
-    handle = libraries().add([&](Library& library, uint64_t) {
+namespace {
+
+// Loads `image` and enters its kernels; the handle of a library, or of a module of the current context.
+uint64_t load(Call& call, std::span<const std::byte> image, const front::JitOptions& options, bool module) {
+    const uint64_t handle = libraries().add([&](Library& library, uint64_t) {
         library.device = call.device();
         if (module) library.context = current_context_id();
     });
-    if (!handle) return CUDA_ERROR_OUT_OF_MEMORY;
+    front::require(handle != 0, CUDA_ERROR_OUT_OF_MEMORY);
     wire::LoadHead head{};
     head.library = handle;
     head.digest = wire::blake2b(image.data(), image.size());
     head.image_bytes = image.size();
     head.inline_image = image.size() <= wire::kInlineImage;
-    head.option_count = static_cast<uint32_t>(options.numbers().size());
-    head.info_log_bytes = options.info_log_bytes();
-    head.error_log_bytes = options.error_log_bytes();
+    head.option_count = static_cast<uint32_t>(options.numbers.size());
+    head.info_log_bytes = room_of(options.info);
+    head.error_log_bytes = room_of(options.error);
     bool need_image = false;
     CUresult result = ask_load(call, head, image, options, handle, need_image);
     if (result == CUDA_SUCCESS && need_image) {
@@ -209,210 +214,140 @@ CUresult load_library(std::span<const std::byte> image, JitOptions& options, boo
         if (result == CUDA_SUCCESS && need_image) result = CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (result != CUDA_SUCCESS) remove_library(handle);
-    return result;
+    front::check(result);
+    return handle;
 }
 
-namespace {
-
-CUresult unload(uint64_t handle) {
-    Call call;
-    if (CUresult error = call.begin_without_context()) return error;
-    if (!libraries().find(handle)) return CUDA_ERROR_INVALID_HANDLE;
-    remove_library(handle);
-    return call.post(wire::kOpUnloadLibrary, 0, &handle, sizeof handle);
+// How far the program's memory goes may not be known; the image says where it ends. A file has no other image
+// to point to, and its text ends in the NUL behind it.
+std::span<const std::byte> bytes_of(const front::Image& image) {
+    const void* whole = image.bytes ? image.data : wire::unwrap_fatbin(image.data);
+    const auto* start = static_cast<const std::byte*>(whole);
+    size_t most = image.bytes.value_or(PTRDIFF_MAX);
+    if (image.bytes && !std::memchr(start, 0, most)) ++most;
+    const auto bytes = start ? wire::image_bytes(std::span(start, most)) : std::nullopt;
+    front::require(bytes.has_value(), CUDA_ERROR_INVALID_IMAGE);
+    return {start, *bytes};
 }
 
-CUresult find_kernel(uint64_t handle, const char* name, uint64_t& kernel) {
-    if (!name) return CUDA_ERROR_INVALID_VALUE;
+// A CUlibrary, or a CUmodule: that of a library is the library. Under the lock, which its end takes too.
+template <class Handle>
+Library& known(Handle handle) {
+    Library* library = libraries().find(reinterpret_cast<uint64_t>(handle));
+    const bool is_one = library && (std::is_same_v<Handle, CUmodule> || !library->context);
+    front::require(is_one, CUDA_ERROR_INVALID_HANDLE);
+    return *library;
+}
+
+bool is_of_library(CUmodule module) {
     const std::lock_guard lock(library_mutex());
-    const Library* library = libraries().find(handle);
-    if (!library) return CUDA_ERROR_INVALID_HANDLE;
-    auto found = library->kernels.find(std::string_view(name));
-    if (found != library->kernels.end()) {
-        kernel = found->second;
-        return CUDA_SUCCESS;
-    }
-    const auto refused = library->refused.find(std::string_view(name));
-    if (refused == library->refused.end()) return CUDA_ERROR_NOT_FOUND;
-    tell_user(refused->second);
-    return CUDA_ERROR_INVALID_PTX;
+    return known(module).context == 0;
+}
+bool is_of_library(CUlibrary) {
+    return false;
 }
 
-CUresult find_global(uint64_t handle, const char* name, CUdeviceptr* address, size_t* bytes) {
-    Call call;
-    if (CUresult error = call.begin_without_context()) return error;
-    if (!name || std::strlen(name) > wire::kMaxNameBytes) return CUDA_ERROR_INVALID_VALUE;
-    std::pair<uint64_t, uint64_t> place{};
-    {
-        const std::lock_guard lock(library_mutex());
-        const Library* library = libraries().find(handle);
-        if (!library) return CUDA_ERROR_INVALID_HANDLE;
-        if (auto known = library->globals[call.device()].find(std::string_view(name));
-            known != library->globals[call.device()].end()) {
-            place = known->second;
-        }
-    }
-    // The context that it was asked in may have ended, and the map has forgotten it.
-    if (place.second && !MemoryMap::get().find(place.first)) place = {};
-    if (!place.second) {
-        wire::GlobalHead head{handle, static_cast<uint32_t>(std::strlen(name)), 0};
-        const iovec parts[2] = {{&head, sizeof head}, {const_cast<char*>(name), head.name_bytes}};
-        std::span<const std::byte> payload;
-        if (CUresult error = call.ask_parts(wire::kOpGetGlobal, 0, parts, 2, payload)) return error;
-        wire::Reader reply(payload);
-        if (!reply.take(place.first) || !reply.take(place.second)) return CUDA_ERROR_UNKNOWN;
-        Memory memory;
-        memory.base = memory.device_address = place.first;
-        memory.bytes = place.second;
-        memory.device = call.device();
-        memory.global = true;
-        MemoryMap::get().add(memory);
-        const std::lock_guard lock(library_mutex());
-        if (Library* library = libraries().find(handle)) library->globals[call.device()].emplace(name, place);
-    }
-    if (address) *address = place.first;
-    if (bytes) *bytes = place.second;
-    return CUDA_SUCCESS;
-}
-
-CUresult count_kernels(unsigned* count, uint64_t handle) {
-    if (!count) return CUDA_ERROR_INVALID_VALUE;
+// What was asked before, and has not ended with the context that it was asked in; else of 0 bytes.
+template <class Handle>
+front::Variable known_variable(Handle handle, std::string_view name, uint8_t device) {
     const std::lock_guard lock(library_mutex());
-    const Library* library = libraries().find(handle);
-    if (!library) return CUDA_ERROR_INVALID_HANDLE;
-    *count = static_cast<unsigned>(library->in_order.size());
-    return CUDA_SUCCESS;
+    const auto& globals = known(handle).globals[device];
+    const auto found = globals.find(name);
+    if (found == globals.end() || !MemoryMap::get().find(found->second.first)) return {};
+    return {found->second.first, found->second.second};
 }
 
-template <typename Handle>
-CUresult enumerate(Handle* out, unsigned capacity, uint64_t handle) {
-    if (!out || capacity == 0) return CUDA_ERROR_INVALID_VALUE;
+front::Variable ask_variable(Call& call, uint64_t handle, std::string_view name) {
+    wire::GlobalHead head{handle, static_cast<uint32_t>(name.size()), 0};
+    const iovec parts[2] = {{&head, sizeof head}, {const_cast<char*>(name.data()), name.size()}};
+    std::span<const std::byte> payload;
+    front::check(call.ask_parts(wire::kOpGetGlobal, 0, parts, 2, payload));
+    wire::Reader reply(payload);
+    std::pair<uint64_t, uint64_t> place;
+    front::require(reply.take(place.first) && reply.take(place.second), CUDA_ERROR_UNKNOWN);
+    Memory memory;
+    memory.base = memory.device_address = place.first;
+    memory.bytes = place.second;
+    memory.device = call.device();
+    memory.global = true;
+    MemoryMap::get().add(memory);
     const std::lock_guard lock(library_mutex());
-    const Library* library = libraries().find(handle);
-    if (!library) return CUDA_ERROR_INVALID_HANDLE;
-    for (size_t i = 0; i < library->in_order.size() && i < capacity; ++i) {
-        out[i] = reinterpret_cast<Handle>(library->in_order[i]);
-    }
-    return CUDA_SUCCESS;
+    if (Library* library = libraries().find(handle)) library->globals[call.device()].emplace(name, place);
+    return {place.first, place.second};
 }
 
 }  // namespace
 }  // namespace client
 
+namespace front::platform {
+
 using namespace client;
 
-namespace {
-
-template <typename Handle>
-uint64_t value(Handle handle) {
-    return reinterpret_cast<uint64_t>(handle);
+template <class Handle>
+Library<Handle>::Library(Handle handle) : handle_(handle) {
+    const std::lock_guard lock(library_mutex());
+    known(handle);
 }
 
-template <typename Handle>
-CUresult load(Handle* out, const void* code, unsigned count, CUjit_option* options, void** values) {
-    if (!out) return CUDA_ERROR_INVALID_VALUE;
-    JitOptions jit;
-    if (CUresult error = jit.add(count, options, values)) return error;
-    if (!code) return CUDA_ERROR_INVALID_VALUE;
-    // How far the caller's memory goes is not known; the image itself says where it ends.
-    const auto* start = static_cast<const std::byte*>(wire::unwrap_fatbin(code));
-    const auto bytes = start ? wire::image_bytes(std::span(start, PTRDIFF_MAX)) : std::nullopt;
-    if (!bytes) return CUDA_ERROR_INVALID_IMAGE;
-    uint64_t handle = 0;
+template <class Handle>
+Handle Library<Handle>::load(const Image& image, const JitOptions& options) {
     constexpr bool kModule = std::is_same_v<Handle, CUmodule>;
-    if (CUresult error = load_library(std::span(start, *bytes), jit, kModule, handle)) return error;
-    *out = reinterpret_cast<Handle>(handle);
-    return CUDA_SUCCESS;
+    Call call;
+    check(kModule ? call.begin() : call.begin_anew());
+    return reinterpret_cast<Handle>(client::load(call, bytes_of(image), options, kModule));
 }
 
-template <typename Handle>
-CUresult load_file(Handle* out, const char* path, unsigned count, CUjit_option* options, void** values) {
-    std::string text;
-    if (!path) return CUDA_ERROR_INVALID_VALUE;
-    if (!read_image_file(path, text)) return CUDA_ERROR_FILE_NOT_FOUND;
-    return load(out, text.c_str(), count, options, values);
+template <class Handle>
+void Library<Handle>::unload() {
+    Call call;
+    check(call.begin_without_context());
+    require(!is_of_library(handle_), CUDA_ERROR_NOT_PERMITTED);
+    const auto handle = reinterpret_cast<uint64_t>(handle_);
+    require(remove_library(handle), CUDA_ERROR_INVALID_HANDLE);
+    check(call.post(wire::kOpUnloadLibrary, 0, &handle, sizeof handle));
 }
 
-template <typename Handle>
-CUresult get_kernel(Handle* out, uint64_t library, const char* name) {
-    uint64_t kernel = 0;
-    if (!out) return CUDA_ERROR_INVALID_VALUE;
-    if (CUresult error = find_kernel(library, name, kernel)) return error;
-    *out = reinterpret_cast<Handle>(kernel);
-    return CUDA_SUCCESS;
+template <class Handle>
+size_t Library<Handle>::kernel_count() const {
+    const std::lock_guard lock(library_mutex());
+    return known(handle_).in_order.size();
 }
 
-}  // namespace
-
-extern "C" {
-
-// Options for the whole library are hints about host code, which is not here.
-CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* jitOptions,
-                           void** jitOptionsValues, unsigned int numJitOptions,
-                           CUlibraryOption* libraryOptions, void** libraryOptionValues,
-                           unsigned int numLibraryOptions) {
-    return load(library, code, numJitOptions, jitOptions, jitOptionsValues);
-}
-CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* fileName, CUjit_option* jitOptions,
-                               void** jitOptionsValues, unsigned int numJitOptions,
-                               CUlibraryOption* libraryOptions, void** libraryOptionValues,
-                               unsigned int numLibraryOptions) {
-    return load_file(library, fileName, numJitOptions, jitOptions, jitOptionsValues);
-}
-CUresult cuLibraryUnload(CUlibrary library) {
-    return unload(value(library));
+template <class Handle>
+KernelIn<Handle> Library<Handle>::kernel(size_t index) const {
+    const std::lock_guard lock(library_mutex());
+    return reinterpret_cast<KernelIn<Handle>>(known(handle_).in_order.at(index));
 }
 
-CUresult cuLibraryGetKernel(CUkernel* pKernel, CUlibrary library, const char* name) {
-    return get_kernel(pKernel, value(library), name);
-}
-CUresult cuLibraryGetKernelCount(unsigned int* count, CUlibrary lib) {
-    return count_kernels(count, value(lib));
-}
-CUresult cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int numKernels, CUlibrary lib) {
-    return enumerate(kernels, numKernels, value(lib));
-}
-CUresult cuLibraryGetModule(CUmodule* pMod, CUlibrary library) {
-    if (!pMod) return CUDA_ERROR_INVALID_VALUE;
-    if (!libraries().find(value(library))) return CUDA_ERROR_INVALID_HANDLE;
-    *pMod = reinterpret_cast<CUmodule>(library);
-    return CUDA_SUCCESS;
-}
-CUresult cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name) {
-    return find_global(value(library), name, dptr, bytes);
+template <class Handle>
+KernelIn<Handle> Library<Handle>::kernel(const char* name) const {
+    const std::lock_guard lock(library_mutex());
+    const client::Library& library = known(handle_);
+    const auto found = library.kernels.find(std::string_view(name));
+    if (found != library.kernels.end()) return reinterpret_cast<KernelIn<Handle>>(found->second);
+    const auto refused = library.refused.find(std::string_view(name));
+    require(refused != library.refused.end(), CUDA_ERROR_NOT_FOUND);
+    tell_user(refused->second);
+    refuse(CUDA_ERROR_INVALID_PTX);
 }
 
-CUresult cuModuleLoad(CUmodule* module, const char* fname) {
-    return load_file(module, fname, 0, nullptr, nullptr);
+template <class Handle>
+Variable Library<Handle>::variable(const char* name, bool managed) const {
+    Call call;
+    check(call.begin());
+    require(std::strlen(name) <= wire::kMaxNameBytes, CUDA_ERROR_NOT_FOUND);
+    Variable found = known_variable(handle_, name, call.device());
+    if (!found.bytes) found = ask_variable(call, reinterpret_cast<uint64_t>(handle_), name);
+    if (managed) check(share_variable(found.address, found.bytes));
+    return found;
 }
-CUresult cuModuleLoadData(CUmodule* module, const void* image) {
-    return load(module, image, 0, nullptr, nullptr);
+
+template <class Handle>
+CUmodule Library<Handle>::module() const {
+    return reinterpret_cast<CUmodule>(handle_);
 }
-CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int numOptions,
-                            CUjit_option* options, void** optionValues) {
-    return load(module, image, numOptions, options, optionValues);
-}
-CUresult cuModuleLoadFatBinary(CUmodule* module, const void* fatCubin) {
-    return load(module, fatCubin, 0, nullptr, nullptr);
-}
-CUresult cuModuleUnload(CUmodule hmod) {
-    return unload(value(hmod));
-}
-CUresult cuModuleGetFunction(CUfunction* hfunc, CUmodule hmod, const char* name) {
-    return get_kernel(hfunc, value(hmod), name);
-}
-CUresult cuModuleGetFunctionCount(unsigned int* count, CUmodule mod) {
-    return count_kernels(count, value(mod));
-}
-CUresult cuModuleEnumerateFunctions(CUfunction* functions, unsigned int numFunctions, CUmodule mod) {
-    return enumerate(functions, numFunctions, value(mod));
-}
-CUresult cuModuleGetGlobal_v2(CUdeviceptr* dptr, size_t* bytes, CUmodule hmod, const char* name) {
-    return find_global(value(hmod), name, dptr, bytes);
-}
-CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
-    if (!mode) return CUDA_ERROR_INVALID_VALUE;
-    *mode = CU_MODULE_EAGER_LOADING;
-    return CUDA_SUCCESS;
-}
-}
+
+template class Library<CUlibrary>;
+template class Library<CUmodule>;
+
+}  // namespace front::platform

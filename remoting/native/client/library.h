@@ -10,7 +10,6 @@
 
 #include "cuda_abi.h"
 #include "handles.h"
-#include "jit.h"
 #include "protocol.h"
 
 namespace client {
@@ -46,8 +45,6 @@ inline Kernel* kernel_of(const void* handle) {
     return kernels().find(reinterpret_cast<uint64_t>(handle));
 }
 
-// Loads `image` and enters its kernels; the handle of a library, or of a module of the current context.
-CUresult load_library(std::span<const std::byte> image, JitOptions& options, bool module, uint64_t& handle);
 // A context begins: the variables of libraries have their first values again.
 CUresult reset_libraries(uint8_t device);
 // Takes the context's modules off the tables; their handles.

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "context.h"
+#include "front/library.h"
 #include "graph_replay.h"
 #include "graphs/life.h"
 #include "host_calls.h"
 #include "library.h"
-#include "link.h"
 #include "managed_advice.h"
 #include "memory_map.h"
 #include "pool.h"
@@ -75,7 +75,7 @@ std::vector<std::function<void()>> take_down() {
     forget_physicals();
     forget_pools();
     forget_libraries();
-    forget_links();
+    front::forget_links();
     forget_streams_and_events();
     forget_contexts();
     Thread::forget_life();

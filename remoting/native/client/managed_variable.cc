@@ -10,7 +10,6 @@
 #include <set>
 
 #include "call.h"
-#include "cuda_abi.h"
 #include "shared_memory.h"
 
 namespace client {
@@ -45,7 +44,9 @@ bool map_pages(Mapped& all, uint64_t address, uint64_t bytes) {
     return true;
 }
 
-CUresult share(uint64_t address, uint64_t bytes) {
+}  // namespace
+
+CUresult share_variable(uint64_t address, uint64_t bytes) {
     Call call;
     if (CUresult error = call.begin()) return error;
     const std::lock_guard lock(mapped().mutex);
@@ -58,8 +59,6 @@ CUresult share(uint64_t address, uint64_t bytes) {
     return CUDA_SUCCESS;
 }
 
-}  // namespace
-
 void forget_managed_variable(uint64_t address) {
     const std::lock_guard lock(mapped().mutex);
     if (mapped().variables.erase(address)) SharedMemory::get().forget(address);
@@ -71,14 +70,3 @@ void forget_managed_variables() {
 }
 
 }  // namespace client
-
-extern "C" CUresult cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary library,
-                                        const char* name) {
-    CUdeviceptr address = 0;
-    size_t size = 0;
-    if (CUresult error = cuLibraryGetGlobal(&address, &size, library, name)) return error;
-    if (CUresult error = client::share(address, size)) return error;
-    if (dptr) *dptr = address;
-    if (bytes) *bytes = size;
-    return CUDA_SUCCESS;
-}

@@ -99,6 +99,8 @@ class SharedMemory {
     std::vector<Region> regions_;
 };
 
+// The host and kernels touch the variable at one address from now on (managed_variable.cc).
+CUresult share_variable(uint64_t address, uint64_t bytes);
 // The variable at this address goes with its library. Nothing where cuLibraryGetManaged has not given it out.
 void forget_managed_variable(uint64_t address);
 // All of them. Their pages stay mapped: the program may touch them, and the next life's may lie there.

@@ -32,36 +32,6 @@ std::optional<size_t> launch_attribute_bytes(uint32_t id) {
     }
 }
 
-bool jit_option_allowed(uint32_t option) {
-    switch (option) {
-        case CU_JIT_MAX_REGISTERS:
-        case CU_JIT_THREADS_PER_BLOCK:
-        case CU_JIT_OPTIMIZATION_LEVEL:
-        case CU_JIT_TARGET_FROM_CUCONTEXT:
-        case CU_JIT_TARGET:
-        case CU_JIT_FALLBACK_STRATEGY:
-        case CU_JIT_GENERATE_DEBUG_INFO:
-        case CU_JIT_LOG_VERBOSE:
-        case CU_JIT_GENERATE_LINE_INFO:
-        case CU_JIT_CACHE_MODE:
-        case CU_JIT_NEW_SM3X_OPT:
-        case CU_JIT_FAST_COMPILE:
-        case CU_JIT_LTO:
-        case CU_JIT_FTZ:
-        case CU_JIT_PREC_DIV:
-        case CU_JIT_PREC_SQRT:
-        case CU_JIT_FMA:
-        case CU_JIT_OPTIMIZE_UNUSED_DEVICE_VARIABLES:
-        case CU_JIT_POSITION_INDEPENDENT_CODE:
-        case CU_JIT_MIN_CTA_PER_SM:
-        case CU_JIT_MAX_THREADS_PER_BLOCK:
-        case CU_JIT_OVERRIDE_DIRECTIVE_VALUES:
-            return true;
-        default:
-            return false;
-    }
-}
-
 bool function_attribute_allowed(uint32_t attribute) {
     switch (attribute) {
         case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:

@@ -15,9 +15,6 @@ namespace worker {
 // addresses or a driver's pointers are none of them; our client sends no other.
 std::optional<size_t> launch_attribute_bytes(uint32_t id);
 
-// Whether a JIT option is a number of 32 bits, or a switch.
-bool jit_option_allowed(uint32_t option);
-
 // Whether a function's attribute may be set; all of them are ints.
 bool function_attribute_allowed(uint32_t attribute);
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "allowlists.h"
+#include "cuda/jit_options.h"
 
 namespace worker {
 namespace {
@@ -10,26 +10,6 @@ namespace {
 std::string_view text_in(const std::vector<char>& buffer) {
     return buffer.empty() ? std::string_view{}
                           : std::string_view{buffer.data(), strnlen(buffer.data(), buffer.size())};
-}
-
-bool takes_pointer(uint32_t option) {
-    switch (option) {
-        case CU_JIT_WALL_TIME:
-        case CU_JIT_INFO_LOG_BUFFER:
-        case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
-        case CU_JIT_ERROR_LOG_BUFFER:
-        case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
-        case CU_JIT_GLOBAL_SYMBOL_NAMES:
-        case CU_JIT_GLOBAL_SYMBOL_ADDRESSES:
-        case CU_JIT_GLOBAL_SYMBOL_COUNT:
-        case CU_JIT_REFERENCED_KERNEL_NAMES:
-        case CU_JIT_REFERENCED_KERNEL_COUNT:
-        case CU_JIT_REFERENCED_VARIABLE_NAMES:
-        case CU_JIT_REFERENCED_VARIABLE_COUNT:
-            return true;
-        default:
-            return false;
-    }
 }
 
 }  // namespace
@@ -55,13 +35,21 @@ bool JitOptions::take(wire::Reader& payload, uint32_t count, uint32_t info_log_b
     for (uint32_t i = 0; i < count; ++i) {
         wire::JitOption option;
         if (!payload.take(option)) return false;
-        if (takes_pointer(option.option)) return false;  // our client does not send them
-        if (!jit_option_allowed(option.option) || option.value > UINT32_MAX) {
-            if (!refused_) refused_ = option.option;
-            continue;
+        const auto name = static_cast<CUjit_option>(option.option);
+        switch (cuda::what_is(name)) {
+            case cuda::JitOption::log:
+            case cuda::JitOption::time:
+            case cuda::JitOption::symbols:
+                return false;  // with a pointer; our client does not send them
+            case cuda::JitOption::number:
+                if (option.value <= UINT32_MAX) {
+                    add(name, reinterpret_cast<void*>(static_cast<uintptr_t>(option.value)));
+                    break;
+                }
+                [[fallthrough]];
+            default:
+                if (!refused_) refused_ = option.option;
         }
-        add(static_cast<CUjit_option>(option.option),
-            reinterpret_cast<void*>(static_cast<uintptr_t>(option.value)));
     }
     add_log(info_, info_log_bytes, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES);
     add_log(error_, error_log_bytes, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "../../../remoting/native/client/handles.h"
-#include "../../../remoting/native/client/image_file.h"
 #include "../../../remoting/native/worker/handlers.h"
 #include "../../../remoting/native/worker/options.h"
 #include "blake2b.h"

@@ -19,7 +19,6 @@ enum class Kind : uint8_t {
     library,
     kernel,
     function,
-    link,
     pool,
     physical,
 };

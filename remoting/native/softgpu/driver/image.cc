@@ -72,6 +72,25 @@ std::vector<NamedText> read_image(const void* image, std::optional<size_t> bytes
     return split({text, length}, name);
 }
 
+std::vector<NamedText> texts_of_object(const void* data, size_t bytes) {
+    static constexpr unsigned char kMagic[] = {0x50, 0xed, 0x55, 0xba, 0x01, 0x00};  // and the version, 1
+    std::vector<NamedText> texts;
+    size_t room = Limits::text_bytes;
+    const auto* at = static_cast<const std::byte*>(data);
+    const auto* end = at + bytes;
+    while (const void* found = memmem(at, end - at, kMagic, sizeof kMagic)) {
+        const auto* fatbin = static_cast<const std::byte*>(found);
+        at = fatbin + sizeof kMagic;
+        auto text = find_ptx(fatbin, end - fatbin);
+        if (!text) continue;
+        // Before the next is unpacked: a few compressed bytes may say that they are a whole limit's worth.
+        require(text->text.size() <= room, CUDA_ERROR_OUT_OF_MEMORY);
+        room -= text->text.size();
+        texts.push_back(std::move(*text));
+    }
+    return texts;
+}
+
 std::string make_container(const std::vector<NamedText>& texts) {
     std::string container;
     for (const NamedText& input : texts) {

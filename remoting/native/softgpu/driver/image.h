@@ -37,6 +37,11 @@ struct RefusedImage : Failure {
 std::vector<NamedText> read_image(const void* image, std::optional<size_t> bytes = std::nullopt,
                                   const char* name = nullptr);
 
+// The PTX in the fatbins of a host object or an archive of them. What holds machine code only adds nothing:
+// libcudadevrt.a is such, and the engine brings its functions itself. A symbol that is then missing is an
+// error of the link.
+std::vector<NamedText> texts_of_object(const void* data, size_t bytes);
+
 std::string make_container(const std::vector<NamedText>& texts);
 
 // The texts under a limit of registers; 0 is no limit.

@@ -11,26 +11,19 @@ namespace {
 
 constexpr uint32_t kSharedWithoutOptIn = 48 * 1024;
 
-std::vector<std::shared_ptr<KernelSettings>> default_settings(const Program& program) {
+std::vector<std::shared_ptr<KernelSettings>> default_settings(const std::shared_ptr<const Program>& program) {
     std::vector<std::shared_ptr<KernelSettings>> all;
-    for (const KernelInfo& info : program.kernels()) {
-        auto settings = std::make_shared<KernelSettings>();
-        settings->max_dynamic_shared =
-            kSharedWithoutOptIn - std::min(info.static_shared_bytes, kSharedWithoutOptIn);
-        all.push_back(std::move(settings));
-    }
+    for (uint32_t i = 0; i < program->kernels().size(); ++i)
+        all.push_back(std::make_shared<KernelSettings>(program, i));
     return all;
 }
 
 }  // namespace
 
-const KernelInfo& Function::info() const {
-    return module->program->kernels()[index];
-}
-
-const KernelInfo& Kernel::info() const {
-    return library->program->kernels()[index];
-}
+KernelSettings::KernelSettings(std::shared_ptr<const Program> code, uint32_t index)
+    : program(std::move(code)),
+      info(program->kernels()[index]),
+      max_dynamic_shared(kSharedWithoutOptIn - std::min(info.static_shared_bytes, kSharedWithoutOptIn)) {}
 
 Module::Module(std::shared_ptr<Context> owner, std::shared_ptr<const Program> code,
                const std::shared_ptr<Library>& library)
@@ -50,7 +43,7 @@ Module::Module(std::shared_ptr<Context> owner, std::shared_ptr<const Program> co
     if (library) {
         for (uint32_t i = 0; i < program->kernels().size(); ++i) settings_.push_back(library->settings(i));
     } else {
-        settings_ = default_settings(*program);
+        settings_ = default_settings(program);
     }
 }
 
@@ -73,6 +66,11 @@ void Module::drop_functions() {
     for (const auto& [index, function] : gone) context->driver.handles.remove(function->handle);
 }
 
+void Module::unload() {
+    context->disown(handle);
+    drop_functions();
+}
+
 void Module::context_ended() {
     drop_functions();
     if (const auto library = library_.lock()) library->forget(*context);
@@ -86,7 +84,7 @@ GlobalPlace Module::global(const char* name) const {
 }
 
 Library::Library(Driver& driver, std::shared_ptr<const Program> code)
-    : Object(kKind), driver(driver), program(std::move(code)), settings_(default_settings(*program)) {}
+    : Object(kKind), driver(driver), program(std::move(code)), settings_(default_settings(program)) {}
 
 std::shared_ptr<Kernel> Library::kernel(uint32_t index) {
     const std::lock_guard lock(mutex_);
@@ -156,9 +154,8 @@ void Library::unload() {
     for (const auto& [index, kernel] : kernels) driver.handles.remove(kernel->handle);
     for (const auto& [id, module] : modules) {
         if (!module) continue;
-        module->context->disown(module->handle);
         driver.handles.remove(module->handle);
-        module->drop_functions();
+        module->unload();
     }
 }
 
@@ -185,60 +182,6 @@ uint32_t kernel_index(const Program& program, const char* name) {
 
 std::string refusal_of(const RefusedKernel& kernel) {
     return "cannot run kernel " + readable_name(kernel.name) + ": " + kernel.why;
-}
-
-int function_attribute(const KernelInfo& info, const KernelSettings& settings,
-                       CUfunction_attribute attribute) {
-    switch (attribute) {
-        case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-            return static_cast<int>(info.max_threads);
-        case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
-            return static_cast<int>(info.static_shared_bytes);
-        case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
-            return static_cast<int>(info.constant_bytes);
-        case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
-            return static_cast<int>(info.local_bytes);
-        case CU_FUNC_ATTRIBUTE_NUM_REGS:
-            return static_cast<int>(info.registers);
-        case CU_FUNC_ATTRIBUTE_PTX_VERSION:
-            return static_cast<int>(info.target);  // CUDA means the architecture here: 75 for compute_75
-        case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-            return 75;
-        case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-            return static_cast<int>(settings.max_dynamic_shared.load());
-        case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-            return settings.shared_carveout;
-        case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
-        case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
-        case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
-        case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
-        case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-        case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
-        case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-            return 0;
-        default:
-            refuse(CUDA_ERROR_INVALID_VALUE);
-    }
-}
-
-void set_function_attribute(const KernelInfo& info, KernelSettings& settings, CUfunction_attribute attribute,
-                            int value) {
-    if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
-        const uint32_t free = Limits::shared_bytes - std::min(info.static_shared_bytes, Limits::shared_bytes);
-        require(value >= 0 && static_cast<uint32_t>(value) <= free);
-        settings.max_dynamic_shared = static_cast<uint32_t>(value);
-    } else if (attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) {
-        require(value >= -1 && value <= 100);
-        settings.shared_carveout = value;
-    } else {
-        refuse(CUDA_ERROR_INVALID_VALUE);
-    }
-}
-
-void param_info(const KernelInfo& info, size_t index, size_t* offset, size_t* bytes) {
-    require(index < info.params.size() && offset != nullptr);
-    *offset = info.params[index].offset;
-    if (bytes) *bytes = info.params[index].bytes;
 }
 
 }  // namespace softgpu::driver

@@ -12,8 +12,12 @@ namespace softgpu::driver {
 
 class Module;
 
-// What a program may set about a kernel. One for each kernel of a module or library.
+// What a program may ask about a kernel, and set. One for each kernel of a module or library.
 struct KernelSettings {
+    KernelSettings(std::shared_ptr<const Program> program, uint32_t index);
+
+    const std::shared_ptr<const Program> program;
+    const KernelInfo& info;
     std::atomic<uint32_t> max_dynamic_shared;
     std::atomic<int> shared_carveout{-1};  // a hint, kept for who asks
 };
@@ -26,7 +30,7 @@ class Function : public Object {
     const std::shared_ptr<Module> module;
     const uint32_t index;  // in the program's kernels
     const std::shared_ptr<KernelSettings> settings;
-    const KernelInfo& info() const;
+    const KernelInfo& info() const { return settings->info; }
 };
 
 class Library;
@@ -46,9 +50,11 @@ class Module : public Object, public std::enable_shared_from_this<Module> {
 
     std::shared_ptr<Function> function(uint32_t index);  // with a handle; the same one each time
     GlobalPlace global(const char* name) const;          // throws NOT_FOUND
-    void drop_functions();                               // takes the functions' handles away
+    void unload();  // takes the functions' handles away; the context has it no longer
 
   private:
+    void drop_functions();  // takes their handles away
+
     const std::weak_ptr<Library> library_;
     std::unique_ptr<LoadedModule> loaded_;
     std::vector<std::shared_ptr<KernelSettings>> settings_;
@@ -63,7 +69,6 @@ class Kernel : public Object {
         : Object(kKind), library(std::move(library)), index(index) {}
     const std::shared_ptr<Library> library;
     const uint32_t index;
-    const KernelInfo& info() const;
 };
 
 class Library : public Object, public std::enable_shared_from_this<Library> {
@@ -99,13 +104,5 @@ std::shared_ptr<Function> find_function(Context& context, CUfunction handle);
 uint32_t kernel_index(const Program& program, const char* name);
 // The line about it.
 std::string refusal_of(const RefusedKernel& kernel);
-
-// Attributes, for both kinds of handle.
-int function_attribute(const KernelInfo& info, const KernelSettings& settings,
-                       CUfunction_attribute attribute);
-void set_function_attribute(const KernelInfo& info, KernelSettings& settings, CUfunction_attribute attribute,
-                            int value);
-// Throws INVALID_VALUE when the kernel has no such parameter: programs count parameters by that.
-void param_info(const KernelInfo& info, size_t index, size_t* offset, size_t* bytes);
 
 }  // namespace softgpu::driver

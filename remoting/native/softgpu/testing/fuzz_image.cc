@@ -11,7 +11,6 @@
 #include "cudart/fatbinary.h"
 #include "cudart/log.h"
 #include "driver/image.h"
-#include "driver/image_file.h"
 #include "driver/session.h"
 #include "wire/image.h"
 
