@@ -6,7 +6,7 @@
 
 #include "call.h"
 #include "capture.h"
-#include "graphs/arguments.h"
+#include "graphs/platform.h"
 #include "launch_buffer.h"
 #include "mapped.h"
 #include "session.h"
@@ -66,25 +66,7 @@ bool can_be_sent(CUlaunchAttributeID id) {
     }
 }
 
-// Packs what `params` or `extra` give into `packed`, which holds kernel.param_bytes.
-CUresult pack(const Kernel& kernel, void** params, void** extra, std::byte* packed) {
-    if (params) {
-        for (size_t i = 0; i < kernel.params.size(); ++i) {
-            if (!params[i]) return CUDA_ERROR_INVALID_VALUE;
-            std::memcpy(packed + kernel.params[i].offset, params[i], kernel.params[i].bytes);
-        }
-        return CUDA_SUCCESS;
-    }
-    if (!extra) return kernel.params.empty() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    cuda::LaunchBuffer buffer;
-    if (!cuda::read_launch_buffer(extra, buffer)) return CUDA_ERROR_INVALID_VALUE;
-    if (buffer.bytes < kernel.param_bytes || (!buffer.data && kernel.param_bytes))
-        return CUDA_ERROR_INVALID_VALUE;
-    if (kernel.param_bytes) std::memcpy(packed, buffer.data, kernel.param_bytes);
-    return CUDA_SUCCESS;
-}
-
-graphs::Params node_params(CUfunction function, const Shape& shape, void** params, void** extra,
+graphs::Params node_params(CUfunction function, const Shape& shape, std::span<const std::byte> packed,
                            std::span<const CUlaunchAttribute> attributes) {
     graphs::KernelParams node;
     node.kernel = graphs::platform::kernel(function, nullptr);
@@ -92,7 +74,7 @@ graphs::Params node_params(CUfunction function, const Shape& shape, void** param
     std::copy(shape.grid, shape.grid + 3, node.grid);
     std::copy(shape.block, shape.block + 3, node.block);
     node.shared_bytes = shape.shared_bytes;
-    node.packed = graphs::pack(*node.kernel, params, extra);
+    node.packed.assign(packed.begin(), packed.end());
     node.attributes.assign(attributes.begin(), attributes.end());
     return node;
 }
@@ -107,21 +89,19 @@ CUresult launch(CUfunction function, const Shape& shape, CUstream stream, bool p
     if (!call.stream(stream, per_thread, on)) return CUDA_ERROR_INVALID_HANDLE;
     // A module's functions run in its own context; a library's kernels in any.
     if (kernel->context && kernel->context != context_of_stream(on)) return CUDA_ERROR_INVALID_HANDLE;
-    if (params && extra) return CUDA_ERROR_INVALID_VALUE;
+    std::byte packed[wire::kMaxParamBytes];
+    const size_t bytes = kernel->param_bytes;
+    if (CUresult error = cuda::pack_parameters(kernel->params, bytes, params, extra, packed)) return error;
     const wire::DeviceSnapshot& device = Session::get().devices()[call.device()];
     if (CUresult error = check_launch(shape, *kernel, device, attributes)) return error;
-    auto node = [&] { return node_params(function, shape, params, extra, attributes); };
+    auto node = [&] { return node_params(function, shape, {packed, bytes}, attributes); };
     if (auto answer = captured(stream, per_thread, node)) return *answer;
     wire::LaunchHead head = launch_head(shape, *kernel, on, attributes.size());
     wire::LaunchAttribute sent[wire::kMaxLaunchAttributes];
     to_wire(attributes, sent);
-    std::byte packed[wire::kMaxParamBytes];
-    std::memset(packed, 0, kernel->param_bytes);  // the gaps, too, are sent
-    if (CUresult error = pack(*kernel, params, extra, packed)) return error;
-    if (CUresult error = reach_parameters(call, packed, kernel->param_bytes)) return error;
+    if (CUresult error = reach_parameters(call, packed, bytes)) return error;
     if (CUresult error = call.uses_memory()) return error;
-    const iovec parts[3] = {
-        {&head, sizeof head}, {sent, attributes.size() * sizeof *sent}, {packed, kernel->param_bytes}};
+    const iovec parts[3] = {{&head, sizeof head}, {sent, attributes.size() * sizeof *sent}, {packed, bytes}};
     return call.post_parts(wire::kOpLaunch, 0, parts, 3);
 }
 

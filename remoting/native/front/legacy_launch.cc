@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cuda_abi.h"
+#include "launch_buffer.h"
 
 namespace {
 
@@ -61,12 +62,10 @@ CUresult launch(CUfunction function, int width, int height, CUstream stream) {
         return CUDA_SUCCESS;
     });
     if (copied != CUDA_SUCCESS) return copied;
-    size_t bytes = now.params.size();
-    void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, now.params.data(), CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
-                     CU_LAUNCH_PARAM_END};
+    cuda::LaunchExtra extra(now.params.data(), now.params.size());
     return cuLaunchKernel(function, static_cast<unsigned>(width), static_cast<unsigned>(height), 1,
                           now.block[0], now.block[1], now.block[2], now.shared_bytes, stream, nullptr,
-                          bytes ? extra : nullptr);
+                          extra.list());
 }
 
 }  // namespace

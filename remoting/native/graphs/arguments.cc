@@ -47,15 +47,6 @@ void list_nodes(const Nodes& nodes, CUgraphNode* out, size_t* count) {
 
 namespace {
 
-std::vector<std::byte> pack_buffer(const Kernel& kernel, void** extra) {
-    cuda::LaunchBuffer buffer;
-    require(cuda::read_launch_buffer(extra, buffer));
-    require(buffer.bytes >= kernel.param_bytes && (buffer.data || kernel.param_bytes == 0));
-    std::vector<std::byte> packed(kernel.param_bytes);
-    if (!packed.empty()) std::memcpy(packed.data(), buffer.data, packed.size());
-    return packed;
-}
-
 template <class From>
 KernelParams kernel_of(const From& p) {
     KernelParams params;
@@ -70,24 +61,15 @@ KernelParams kernel_of(const From& p) {
     std::copy(grid, grid + 3, params.grid);
     std::copy(block, block + 3, params.block);
     params.shared_bytes = p.sharedMemBytes;
-    params.packed = pack(*params.kernel, p.kernelParams, p.extra);
+    const Kernel& kernel = *params.kernel;
+    params.packed.resize(kernel.param_bytes);
+    check(cuda::pack_parameters(kernel.params, kernel.param_bytes, p.kernelParams, p.extra,
+                                params.packed.data()));
     platform::check(params);
     return params;
 }
 
 }  // namespace
-
-std::vector<std::byte> pack(const Kernel& kernel, void** params, void** extra) {
-    require(!(params && extra));
-    if (extra) return pack_buffer(kernel, extra);
-    require(params != nullptr || kernel.params.empty());
-    std::vector<std::byte> packed(kernel.param_bytes);
-    for (size_t i = 0; i < kernel.params.size(); ++i) {
-        require(params[i] != nullptr);
-        std::memcpy(packed.data() + kernel.params[i].offset, params[i], kernel.params[i].bytes);
-    }
-    return packed;
-}
 
 KernelParams kernel_params(const CUDA_KERNEL_NODE_PARAMS_v2& params) {
     return kernel_of(params);

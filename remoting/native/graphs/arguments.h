@@ -35,7 +35,6 @@ const T& given(const T* pointer) {
 }
 KernelParams kernel_params(const CUDA_KERNEL_NODE_PARAMS_v2& params);
 KernelParams kernel_params(const CUDA_KERNEL_NODE_PARAMS_v1& params);
-std::vector<std::byte> pack(const Kernel& kernel, void** params, void** extra);
 CopyParams copy_params(const CUDA_MEMCPY3D& copy, CUcontext ctx);
 FillParams fill_params(const CUDA_MEMSET_NODE_PARAMS_v2& fill);
 FillParams fill_params(const CUDA_MEMSET_NODE_PARAMS_v1& fill, CUcontext ctx);

@@ -42,8 +42,7 @@ CUDA_MEMSET_NODE_PARAMS_v1 described(const wire::GraphFill& fill) {
 }
 
 // The launch as a node has it.
-CUDA_KERNEL_NODE_PARAMS_v2 described(const LaunchRequest& request, std::vector<void*>& pointers) {
-    pointers = request.pointers();
+CUDA_KERNEL_NODE_PARAMS_v2 described(const LaunchRequest& request, cuda::LaunchExtra& extra) {
     const wire::LaunchHead& head = request.head;
     CUDA_KERNEL_NODE_PARAMS_v2 params{};
     params.func = reinterpret_cast<CUfunction>(request.kernel->handle);
@@ -54,7 +53,7 @@ CUDA_KERNEL_NODE_PARAMS_v2 described(const LaunchRequest& request, std::vector<v
     params.blockDimY = head.block[1];
     params.blockDimZ = head.block[2];
     params.sharedMemBytes = head.shared_bytes;
-    params.kernelParams = pointers.empty() ? nullptr : pointers.data();
+    params.extra = extra.list();
     return params;
 }
 
@@ -139,8 +138,8 @@ CUresult BuiltGraph::add_kernel(Context& context, Step& step, wire::Reader& work
     const Driver& driver = worker_.driver;
     LaunchRequest request;
     if (CUresult error = request.take(context, work)) return error;
-    std::vector<void*> pointers;
-    const CUDA_KERNEL_NODE_PARAMS_v2 params = worker::described(request, pointers);
+    cuda::LaunchExtra extra = request.extra();
+    const CUDA_KERNEL_NODE_PARAMS_v2 params = worker::described(request, extra);
     if (CUresult error =
             invoke(driver.cuGraphAddKernelNode_v2, &step.node, graph_, after.data(), after.size(), &params)) {
         return error;
@@ -245,8 +244,8 @@ CUresult BuiltGraph::set(Context& context, const wire::GraphChange& change, std:
             LaunchRequest request;
             if (CUresult error = request.take(context, reader)) return error;
             if (!reader.finished()) return kMalformed;
-            std::vector<void*> pointers;
-            const CUDA_KERNEL_NODE_PARAMS_v2 params = worker::described(request, pointers);
+            cuda::LaunchExtra extra = request.extra();
+            const CUDA_KERNEL_NODE_PARAMS_v2 params = worker::described(request, extra);
             const CUresult result =
                 invoke(driver.cuGraphExecKernelNodeSetParams_v2, exec_, step.node, &params);
             const bool known =

@@ -9,6 +9,7 @@
 
 #include "graph_wire.h"
 #include "handlers.h"
+#include "launch_buffer.h"
 
 namespace worker {
 
@@ -103,7 +104,8 @@ struct LaunchRequest {
     const LoadedKernel* kernel = nullptr;
 
     CUresult take(Context& context, wire::Reader& payload);
-    std::vector<void*> pointers() const;
+    // For a driver, which copies what it points to.
+    cuda::LaunchExtra extra() const { return {params.data(), params.size()}; }
 };
 
 }  // namespace worker

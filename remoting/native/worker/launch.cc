@@ -15,14 +15,13 @@ bool find_kernel(Context& context, uint64_t library, uint32_t index, std::shared
 
 CUresult launch(Context& context, LaunchRequest& request, CUstream stream) {
     const wire::LaunchHead& head = request.head;
-    // The driver copies the parameters before it returns.
-    std::vector<void*> pointers = request.pointers();
+    cuda::LaunchExtra extra = request.extra();
     const auto function = reinterpret_cast<CUfunction>(request.kernel->handle);
-    void** arguments = pointers.empty() ? nullptr : pointers.data();
+    const auto in_one_piece = static_cast<void**>(nullptr);
     if (head.attribute_count == 0) {
         return invoke(context.driver().cuLaunchKernel, function, head.grid[0], head.grid[1], head.grid[2],
-                      head.block[0], head.block[1], head.block[2], head.shared_bytes, stream, arguments,
-                      static_cast<void**>(nullptr));
+                      head.block[0], head.block[1], head.block[2], head.shared_bytes, stream, in_one_piece,
+                      extra.list());
     }
     CUlaunchConfig config{};
     config.gridDimX = head.grid[0];
@@ -36,7 +35,7 @@ CUresult launch(Context& context, LaunchRequest& request, CUstream stream) {
     config.attrs = request.attributes;
     config.numAttrs = head.attribute_count;
     return invoke(context.driver().cuLaunchKernelEx, static_cast<const CUlaunchConfig*>(&config), function,
-                  arguments, static_cast<void**>(nullptr));
+                  in_one_piece, extra.list());
 }
 
 }  // namespace
@@ -56,13 +55,6 @@ CUresult LaunchRequest::take(Context& context, wire::Reader& payload) {
     if (!find_kernel(context, head.library, head.kernel, library, kernel)) return CUDA_ERROR_INVALID_HANDLE;
     if (params.size() != kernel->param_bytes) return kMalformed;
     return context.worker().local_memory.make_room(context, *kernel);
-}
-
-std::vector<void*> LaunchRequest::pointers() const {
-    std::vector<void*> pointers;
-    for (const auto& param : kernel->params)
-        pointers.push_back(const_cast<std::byte*>(params.data() + param.offset));
-    return pointers;
 }
 
 CUresult handle_launch(Context& context, uint8_t, wire::Reader& payload, wire::Writer&) {

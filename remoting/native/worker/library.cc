@@ -23,6 +23,7 @@ CUresult describe_kernel(Context& context, CUkernel handle, LoadedKernel& loaded
     const char* name = nullptr;
     if (CUresult error = invoke(driver.cuKernelGetName, &name, handle)) return error;
     loaded.handle = handle;
+    std::vector<wire::ParamRow> params;
     for (size_t i = 0; i < wire::kMaxParamBytes; ++i) {
         size_t offset = 0, bytes = 0;
         const CUresult result = invoke(driver.cuKernelGetParamInfo, handle, i, &offset, &bytes);
@@ -30,12 +31,12 @@ CUresult describe_kernel(Context& context, CUkernel handle, LoadedKernel& loaded
         if (result) return result;
         if (offset > wire::kMaxParamBytes || bytes > wire::kMaxParamBytes - offset)
             return CUDA_ERROR_INVALID_IMAGE;
-        loaded.params.push_back({static_cast<uint32_t>(offset), static_cast<uint32_t>(bytes)});
+        params.push_back({static_cast<uint32_t>(offset), static_cast<uint32_t>(bytes)});
         loaded.param_bytes = std::max(loaded.param_bytes, static_cast<uint32_t>(offset + bytes));
     }
     wire::KernelRow row{};
     row.name_bytes = static_cast<uint32_t>(std::min<size_t>(std::strlen(name), wire::kMaxNameBytes));
-    row.param_count = static_cast<uint32_t>(loaded.params.size());
+    row.param_count = static_cast<uint32_t>(params.size());
     for (uint32_t i = 0; i < wire::kFunctionAttributes; ++i) {
         const CUdevice device = context.worker().devices[context.device()].handle;
         if (invoke(driver.cuKernelGetAttribute, &row.attributes[i], static_cast<CUfunction_attribute>(i),
@@ -47,7 +48,7 @@ CUresult describe_kernel(Context& context, CUkernel handle, LoadedKernel& loaded
     loaded.local_bytes = static_cast<uint32_t>(std::max(frame, 0));
     rows.put(row);
     rows.put_bytes(name, row.name_bytes);
-    for (const auto& param : loaded.params) rows.put(param);
+    for (const auto& param : params) rows.put(param);
     return CUDA_SUCCESS;
 }
 

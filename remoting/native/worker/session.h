@@ -34,7 +34,6 @@ class BuiltGraph;
 
 struct LoadedKernel {
     CUkernel handle = nullptr;
-    std::vector<wire::ParamRow> params;
     uint32_t param_bytes = 0;
     uint32_t local_bytes = 0;  // a thread's frame
 };

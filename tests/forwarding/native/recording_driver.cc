@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "cuda_abi.h"
+#include "launch_buffer.h"
 
 namespace {
 
@@ -148,12 +149,16 @@ std::string hex(const void* bytes, size_t count) {
     return text;
 }
 
-CUresult launch(CUfunction function, unsigned grid, unsigned block, CUstream stream, void** params) {
+// The worker hands over the parameters in one piece.
+CUresult launch(CUfunction function, unsigned grid, unsigned block, CUstream stream, void** extra) {
     const auto* kernel = reinterpret_cast<const Kernel*>(function);
+    cuda::LaunchBuffer buffer;
+    if (extra && !cuda::read_launch_buffer(extra, buffer)) return CUDA_ERROR_INVALID_VALUE;
+    const auto param = [&](size_t i) { return static_cast<const char*>(buffer.data) + kernel->offsets[i]; };
     if (state().faulted) return CUDA_ERROR_ILLEGAL_ADDRESS;
     if (log().fd >= 0) {
         std::string arguments;
-        for (size_t i = 0; i < kernel->sizes.size(); ++i) arguments += hex(params[i], kernel->sizes[i]) + " ";
+        for (size_t i = 0; i < kernel->sizes.size(); ++i) arguments += hex(param(i), kernel->sizes[i]) + " ";
         record("launch", kernel->name, grid, block, reinterpret_cast<uint64_t>(stream), arguments);
     }
     if (kernel->name == "fault") state().faulted = true;
@@ -162,13 +167,13 @@ CUresult launch(CUfunction function, unsigned grid, unsigned block, CUstream str
     if (kernel->name == "print") ++state().printing;
     if (kernel->name == "store" && kernel->sizes == std::vector<size_t>{8, 4}) {
         CUdeviceptr address;
-        std::memcpy(&address, params[0], sizeof address);
+        std::memcpy(&address, param(0), sizeof address);
         const std::lock_guard lock(state().mutex);
         auto after = state().memory.upper_bound(address);
         if (after == state().memory.begin()) return CUDA_ERROR_ILLEGAL_ADDRESS;
         const auto& [base, bytes] = *std::prev(after);
         if (address - base > bytes || bytes - (address - base) < 4) return CUDA_ERROR_ILLEGAL_ADDRESS;
-        std::memcpy(host(address), params[1], 4);
+        std::memcpy(host(address), param(1), 4);
     }
     return CUDA_SUCCESS;
 }
@@ -470,12 +475,12 @@ CUresult cuKernelGetParamInfo(CUkernel handle, size_t index, size_t* offset, siz
     return CUDA_SUCCESS;
 }
 CUresult cuLaunchKernel(CUfunction function, unsigned grid, unsigned, unsigned, unsigned block, unsigned,
-                        unsigned, unsigned, CUstream stream, void** params, void**) {
-    return launch(function, grid, block, stream, params);
+                        unsigned, unsigned, CUstream stream, void**, void** extra) {
+    return launch(function, grid, block, stream, extra);
 }
-CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params, void**) {
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void**, void** extra) {
     record("attributes", config->numAttrs, config->attrs[0].id, config->attrs[0].value.cooperative);
-    return launch(function, config->gridDimX, config->blockDimX, config->hStream, params);
+    return launch(function, config->gridDimX, config->blockDimX, config->hStream, extra);
 }
 
 // A link joins its inputs.

@@ -15,6 +15,7 @@
 #include "blake2b.h"
 #include "cases.h"
 #include "image.h"
+#include "launch_buffer.h"
 #include "payload.h"
 #include "transport.h"
 
@@ -72,6 +73,32 @@ CASE(reader_is_finished_only_at_the_end) {
     std::string_view word;
     EXPECT(reader.take_text(1, word) && !reader.finished());
     EXPECT(reader.take_text(1, word) && reader.finished());
+}
+
+CASE(parameters_are_packed_with_zeros_between_them) {
+    const std::vector<wire::ParamRow> rows{{0, 1}, {8, 4}, {16, 2}};
+    constexpr size_t kBytes = 18;
+    const auto pack = [&](void** params, void** extra) {
+        std::string packed(kBytes, '#');
+        auto* const to = reinterpret_cast<std::byte*>(packed.data());
+        return cuda::pack_parameters(rows, kBytes, params, extra, to) == CUDA_SUCCESS ? packed : "refused";
+    };
+    std::string wanted(kBytes, '\0');
+    wanted.replace(0, 1, "a").replace(8, 4, "bcde").replace(16, 2, "fg");
+    char a[] = "a", b[] = "bcde", c[] = "fg";
+    void* params[] = {a, b, c};
+    EXPECT(pack(params, nullptr) == wanted);
+    std::string buffer = "a-------bcde----fg";
+    cuda::LaunchExtra extra(reinterpret_cast<const std::byte*>(buffer.data()), kBytes);
+    EXPECT(pack(nullptr, extra.list()) == wanted);
+    EXPECT(pack(params, extra.list()) == "refused");
+    EXPECT(pack(nullptr, nullptr) == "refused");
+    params[1] = nullptr;
+    EXPECT(pack(params, nullptr) == "refused");
+    cuda::LaunchExtra short_of_one(reinterpret_cast<const std::byte*>(buffer.data()), kBytes - 1);
+    EXPECT(pack(nullptr, short_of_one.list()) == "refused");
+    cuda::LaunchExtra nowhere(nullptr, kBytes);
+    EXPECT(pack(nullptr, nowhere.list()) == "refused");
 }
 
 CASE(image_of_text_ends_with_its_nul) {

@@ -1,42 +1,47 @@
 // Entry points: launches.
 #include "capture.h"
 #include "driver.h"
-#include "graphs/arguments.h"
+#include "graphs/platform.h"
 #include "launch.h"
+#include "launch_buffer.h"
 
 using namespace softgpu;
 using namespace softgpu::driver;
 
 namespace {
 
-graphs::Params node_params(CUfunction f, const LaunchRequest& request,
+graphs::Params node_params(CUfunction f, const LaunchRequest& request, std::vector<std::byte> packed,
                            std::span<const CUlaunchAttribute> attributes) {
     graphs::KernelParams params{.kernel = graphs::platform::kernel(f, nullptr),
                                 .func = f,
                                 .grid = {request.grid.x, request.grid.y, request.grid.z},
                                 .block = {request.block.x, request.block.y, request.block.z},
-                                .shared_bytes = request.dynamic_shared};
-    params.packed = graphs::pack(*params.kernel, request.params, request.extra);
+                                .shared_bytes = request.dynamic_shared,
+                                .packed = std::move(packed)};
     params.attributes.assign(attributes.begin(), attributes.end());
     graphs::platform::check(params);
     return params;
 }
 
-CUresult launch(CUfunction f, CUstream hStream, const LaunchRequest& request,
+CUresult launch(CUfunction f, CUstream hStream, const LaunchRequest& request, void** params, void** extra,
                 std::span<const CUlaunchAttribute> attributes = {}) {
     return context_call([&](Context& context) {
         const auto stream = context.stream(hStream);
         const auto function = find_function(*stream->context, f);
         require(function->module->context == stream->context, CUDA_ERROR_INVALID_HANDLE);
-        if (captured(*stream, [&] { return node_params(f, request, attributes); })) return;
-        stream->context->driver.scheduler.submit(stream->queue, {.body = prepare_launch(function, request)});
+        const KernelInfo& info = function->info();
+        std::vector<std::byte> packed(info.param_bytes);
+        check(cuda::pack_parameters(info.params, packed.size(), params, extra, packed.data()));
+        if (captured(*stream, [&] { return node_params(f, request, std::move(packed), attributes); })) return;
+        stream->context->driver.scheduler.submit(
+            stream->queue, {.body = prepare_launch(function, request, std::move(packed))});
     });
 }
 
-// Attributes that say how a GPU should schedule change nothing here; what would change the meaning of the
-// launch is refused.
 }  // namespace
 
+// Attributes that say how a GPU should schedule change nothing here; what would change the meaning of the
+// launch is refused.
 bool softgpu::driver::cooperative(const CUlaunchConfig& config) {
     require(config.attrs != nullptr || config.numAttrs == 0);
     bool cooperative = false;
@@ -69,9 +74,8 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDi
     return launch(f, hStream,
                   {.grid = {gridDimX, gridDimY, gridDimZ},
                    .block = {blockDimX, blockDimY, blockDimZ},
-                   .dynamic_shared = sharedMemBytes,
-                   .params = kernelParams,
-                   .extra = extra});
+                   .dynamic_shared = sharedMemBytes},
+                  kernelParams, extra);
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** kernelParams, void** extra) {
@@ -81,10 +85,8 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** ker
                       {.grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
                        .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
                        .dynamic_shared = config->sharedMemBytes,
-                       .params = kernelParams,
-                       .extra = extra,
                        .cooperative = cooperative(*config)},
-                      {config->attrs, config->numAttrs});
+                      kernelParams, extra, {config->attrs, config->numAttrs});
     });
 }
 
@@ -99,8 +101,7 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned
                   {.grid = {gridDimX, gridDimY, gridDimZ},
                    .block = {blockDimX, blockDimY, blockDimZ},
                    .dynamic_shared = sharedMemBytes,
-                   .params = kernelParams,
                    .cooperative = true},
-                  {&attribute, 1});
+                  kernelParams, nullptr, {&attribute, 1});
 }
 }

@@ -21,14 +21,12 @@ bool is_cooperative(const graphs::KernelParams& params) {
 
 std::function<CUresult()> body_of(const graphs::KernelParams& params) {
     const auto& kernel = static_cast<const GraphKernel&>(*params.kernel);
-    std::vector<void*> pointers;
-    for (const auto& param : kernel.params)
-        pointers.push_back(const_cast<std::byte*>(params.packed.data()) + param.offset);
-    return prepare_launch(kernel.function, {.grid = {params.grid[0], params.grid[1], params.grid[2]},
-                                            .block = {params.block[0], params.block[1], params.block[2]},
-                                            .dynamic_shared = params.shared_bytes,
-                                            .params = pointers.data(),
-                                            .cooperative = is_cooperative(params)});
+    return prepare_launch(kernel.function,
+                          {.grid = {params.grid[0], params.grid[1], params.grid[2]},
+                           .block = {params.block[0], params.block[1], params.block[2]},
+                           .dynamic_shared = params.shared_bytes,
+                           .cooperative = is_cooperative(params)},
+                          params.packed);
 }
 
 Fill fill_of_node(const CUDA_MEMSET_NODE_PARAMS_v2& p) {

@@ -6,7 +6,6 @@
 #include "attributes.h"
 #include "driver.h"
 #include "exec/check/request.h"
-#include "launch_buffer.h"
 #include "session.h"
 
 namespace softgpu::driver {
@@ -42,32 +41,6 @@ CUresult as_result(Status status) {
             return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     }
     return CUDA_ERROR_UNKNOWN;
-}
-
-std::vector<std::byte> from_pointers(const KernelInfo& info, void** params) {
-    std::vector<std::byte> packed(info.param_bytes);
-    for (size_t i = 0; i < info.params.size(); ++i) {
-        require(params[i] != nullptr);
-        std::memcpy(packed.data() + info.params[i].offset, params[i], info.params[i].bytes);
-    }
-    return packed;
-}
-
-std::vector<std::byte> from_buffer(const KernelInfo& info, void** extra) {
-    cuda::LaunchBuffer buffer;
-    require(cuda::read_launch_buffer(extra, buffer));
-    require((buffer.data || info.param_bytes == 0) && buffer.bytes >= info.param_bytes);
-    std::vector<std::byte> packed(info.param_bytes);
-    if (!packed.empty()) std::memcpy(packed.data(), buffer.data, packed.size());
-    return packed;
-}
-
-std::vector<std::byte> parameters(const KernelInfo& info, const LaunchRequest& request) {
-    require(!(request.params && request.extra));
-    if (request.extra) return from_buffer(info, request.extra);
-    if (info.params.empty()) return {};
-    require(request.params != nullptr);
-    return from_pointers(info, request.params);
 }
 
 void check_shape(const Function& function, const LaunchRequest& request) {
@@ -106,7 +79,7 @@ CUresult run_for(Session& session, Launch launch) {
 }  // namespace
 
 std::function<CUresult()> prepare_launch(const std::shared_ptr<Function>& function,
-                                         const LaunchRequest& request) {
+                                         const LaunchRequest& request, std::vector<std::byte> params) {
     check_shape(*function, request);
     if (request.cooperative) {
         const Config& config = function->module->context->driver.config;
@@ -118,8 +91,7 @@ std::function<CUresult()> prepare_launch(const std::shared_ptr<Function>& functi
                 CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
     }
     return [function, grid = request.grid, block = request.block, shared = request.dynamic_shared,
-            cooperative = request.cooperative, params = parameters(function->info(), request),
-            session = current_session()] {
+            cooperative = request.cooperative, params = std::move(params), session = current_session()] {
         Context& context = *function->module->context;
         return run_for(*session, {.module = &function->module->loaded(),
                                   .kernel = function->index,

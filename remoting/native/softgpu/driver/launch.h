@@ -10,14 +10,13 @@ namespace softgpu::driver {
 struct LaunchRequest {
     Dim3 grid, block;
     uint32_t dynamic_shared = 0;
-    void** params = nullptr;  // one pointer a parameter
-    void** extra = nullptr;   // CU_LAUNCH_PARAM_*: all parameters in one buffer
     bool cooperative = false;
 };
 
-// A launch as an operation that can be run any number of times. Throws Failure when it cannot start.
+// A launch as an operation that can be run any number of times, with its parameters as the kernel has them.
+// Throws Failure when it cannot start.
 std::function<CUresult()> prepare_launch(const std::shared_ptr<Function>& function,
-                                         const LaunchRequest& request);
+                                         const LaunchRequest& request, std::vector<std::byte> params);
 
 // Whether the attributes say so. Throws NOT_SUPPORTED for those that would change what a launch means.
 bool cooperative(const CUlaunchConfig& config);
