@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Self
@@ -19,6 +20,7 @@ from gpu_kernels.pool.ledger.commands import agent_reports, registration, releas
 from gpu_kernels.pool.ledger.state.states import IN_FORCE
 from gpu_kernels.pool.ledger.stores import Store
 from gpu_kernels.pool.memory import count_references
+from gpu_kernels.resources.agents import AgentReport, OfferedGpu, Registration
 from gpu_kernels.units import parse_size
 
 GPUS_EACH = 8
@@ -46,18 +48,12 @@ class LedgerRig:
         for _ in range(number):
             self._servers += 1
             name = f"gpu{self._servers}"
-            offered = [
-                registration.OfferedGpu(
-                    f"{name}-{index}", index, "V100", "software", "Software GPU", MIB, MIB
-                )
+            offered = tuple(
+                OfferedGpu(f"{name}-{index}", index, "V100", "software", "Software GPU", MIB, MIB)
                 for index in range(GPUS_EACH)
-            ]
-            self.ledger.write(
-                lambda tx, name=name, offered=offered: registration.register(  # type: ignore[misc]
-                    tx, name, owner="bench", boot_id="1", address="tcp://x:1",
-                    version="1", gpus=offered,
-                )
-            )  # fmt: skip
+            )
+            said = Registration("1", "tcp://x:1", "1", offered)
+            self.ledger.write(partial(registration.register, name=name, said=said, owner="bench"))
 
     def reserve(self, grants: int, *, together: int) -> None:
         """So many grants, of which some share a batch."""
@@ -95,12 +91,10 @@ class LedgerRig:
         self.ledger.run(jobs)
         self._new = []
         for agent in list(self.ledger.book.agents.values()):
-            self.ledger.write(
-                lambda tx, agent=agent: agent_reports.report(  # type: ignore[misc]
-                    tx, agent.name, owner="bench", boot_id="1", done_seq=agent.target_seq, alive={},
-                    counts_by=self.ledger.incarnation,
-                )
-            )  # fmt: skip
+            said = AgentReport(
+                boot_id="1", target_seq=agent.target_seq, incarnation=self.ledger.incarnation, leases=()
+            )
+            self.ledger.write(partial(agent_reports.report, name=agent.name, said=said, owner="bench"))
 
     def renew_everything(self, calls: int) -> float:
         """Seconds that it takes to renew all leases in so many calls, batched as a controller does."""
@@ -179,20 +173,11 @@ class Controller:
             time.sleep(0.02)
         self.url = self._url_file.read_text()
         self._server = PoolClient(self.url, "server")
-        gpu = {
-            "gpu_class": "V100",
-            "device": "software",
-            "name": "Software GPU",
-            "total_mib": MIB,
-            "allocatable_mib": MIB,
-        }
-        self._server.register_agent(
-            "gpu0",
-            boot_id="1",
-            address="tcp://127.0.0.1:1024",
-            version="1",
-            gpus=[{"uuid": f"GPU-{index}", "index": index, **gpu} for index in range(16)],
+        gpus = tuple(
+            OfferedGpu(f"GPU-{index}", index, "V100", "software", "Software GPU", MIB, MIB)
+            for index in range(16)
         )
+        self._server.register_agent("gpu0", Registration("1", "tcp://127.0.0.1:1024", "1", gpus))
         self._thread.start()
         return self
 
@@ -202,9 +187,8 @@ class Controller:
         self._report()
 
     def _report(self) -> None:
-        told = self._server.report_agent(
-            "gpu0", boot_id="1", target_seq=self._done, leases=[], incarnation=self._counts_by
-        )
+        said = AgentReport(boot_id="1", target_seq=self._done, incarnation=self._counts_by, leases=())
+        told = self._server.report_agent("gpu0", said)
         self._done, self._counts_by = told.target_seq, told.incarnation
 
     def _go_on_reporting(self) -> None:

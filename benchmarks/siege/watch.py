@@ -135,6 +135,6 @@ class Watch:
         with PoolClient(self.rig.url, ADMIN, timeout=ADMIN_WAITS_S) as admin:
             while not self._over.wait(1.0):
                 try:
-                    self.silent_for = max([self.silent_for, *(a["silent_for"] for a in admin.agents())])
+                    self.silent_for = max([self.silent_for, *(a.silent_for for a in admin.agents())])
                 except PoolError:
                     self.unanswered += 1

@@ -15,7 +15,7 @@ from gpu_kernels.pool.ledger.commands import agent_reports, registration, releas
 from gpu_kernels.pool.ledger.commands.renewal import Renewal, keep_waiting, renew
 from gpu_kernels.pool.ledger.queries import agent_views
 from gpu_kernels.pool.ledger.state.rows import Lease
-from gpu_kernels.resources.agents import Assignment
+from gpu_kernels.resources.agents import Assignment, Registration
 from gpu_kernels.units import parse_size
 
 GIVE_UP = 5.0
@@ -103,18 +103,13 @@ class Agent(Caller):
             return
         self._busy = True
         if not server.registered:
-            self.ask(partial(self._register, boot=server.boot), self._registered)
+            self.ask(partial(self._register, said=server.registration()), self._registered)
             return
         report = server.report(self.clock())
         self.ask(partial(take_report, report=report), partial(self._told, report))
 
-    def _register(self, tx: Transaction, boot: str) -> None:
-        server = self.server
-        registration.register(
-            tx, server.name, owner="gpu-server", boot_id=boot,
-            address=f"tcp://{server.name}:1", version="1", gpus=server.offered,
-            fences_after=round(server.fences_after * 1000) or None,
-        )  # fmt: skip
+    def _register(self, tx: Transaction, said: Registration) -> None:
+        registration.register(tx, self.server.name, said, owner="gpu-server")
 
     def _registered(self, result: Any, error: Exception | None) -> None:
         self._busy = False
@@ -125,7 +120,7 @@ class Agent(Caller):
     def _told(self, report: Report, told: Assignment | None, error: Exception | None) -> None:
         self._busy = False
         server = self.server
-        if server.boot != report.boot:
+        if server.boot != report.said.boot_id:
             return
         if isinstance(error, AgentReplaced):
             server.is_replaced()
@@ -148,11 +143,8 @@ class Agent(Caller):
 
 
 def take_report(tx: Transaction, report: Report) -> Assignment:
-    agent_reports.report(
-        tx, report.agent, owner="gpu-server", boot_id=report.boot, done_seq=report.target_seq,
-        alive={item.id: item for item in report.alive}, counts_by=report.incarnation, epoch=report.epoch,
-    )  # fmt: skip
-    return agent_views.agent_told(tx, report.agent, report.target_seq, report.incarnation, full=report.full)
+    agent_reports.report(tx, report.agent, report.said, owner="gpu-server")
+    return agent_views.agent_told(tx, report.agent, report.said)
 
 
 class Client(Caller):

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from gpu_kernels.client import Assignment, LeaseSlice
-from gpu_kernels.pool.ledger.commands.agent_reports import Alive
-from gpu_kernels.pool.ledger.commands.registration import OfferedGpu
 from gpu_kernels.remoting.agent.grants import Grants
+from gpu_kernels.resources.agents import AgentReport, Assignment, LiveLease, OfferedGpu, Registration
+from gpu_kernels.resources.leases import LeaseSlice
 
 MIB = {"V100": 32768, "A100": 16384}
 DIGEST = "ab" * 32
@@ -25,12 +24,7 @@ class Report:
     """A report on its way, with all that was true when it was made."""
 
     agent: str
-    boot: str
-    target_seq: int
-    incarnation: str
-    full: bool
-    epoch: int
-    alive: tuple[Alive, ...]
+    said: AgentReport
     made_at: float
 
 
@@ -63,7 +57,7 @@ class Server:
     grants: Grants = field(init=False)
 
     def __post_init__(self) -> None:
-        self.offered = [
+        self.offered = tuple(
             OfferedGpu(
                 uuid=f"GPU-{self.name}-{index}",
                 index=index,
@@ -74,7 +68,7 @@ class Server:
                 allocatable_mib=MIB[self.gpu_class],
             )
             for index in range(self.gpus)
-        ]
+        )
 
     def starts(self) -> bool:
         """A new agent process; it waits while workers of the last one live."""
@@ -97,26 +91,30 @@ class Server:
         for worker in self.workers:
             worker.dying = True
 
+    def registration(self) -> Registration:
+        assert self.boot is not None
+        return Registration(self.boot, f"tcp://{self.name}:1", "1", self.offered, self.fences_after)
+
     def report(self, now: float) -> Report:
         assert self.boot is not None
         alive = tuple(
-            Alive(w.lease, w.epoch, "draining" if w.dying else "active", 10, 20, 1, 5) for w in self.workers
+            LiveLease(w.lease, w.epoch, "draining" if w.dying else "active", 10, 20, 1, 5)
+            for w in self.workers
         )
         grants = self.grants
-        return Report(
-            self.name,
-            self.boot,
-            grants.applied_seq,
-            grants.incarnation,
-            grants.in_doubt,
-            self.epoch,
-            alive,
-            now,
+        said = AgentReport(
+            boot_id=self.boot,
+            target_seq=grants.applied_seq,
+            incarnation=grants.incarnation,
+            full=grants.in_doubt,
+            epoch=self.epoch,
+            leases=alive,
         )
+        return Report(self.name, said, now)
 
     def hears(self, told: Assignment, report: Report, now: float) -> None:
         """The answer to a report of this process."""
-        if report.boot != self.boot:
+        if report.said.boot_id != self.boot:
             return
         name = "leases" if told.in_full else "changes"
         proven = tuple(replace(lease, secret_sha256=DIGEST) for lease in told.told)

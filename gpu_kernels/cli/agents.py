@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from gpu_kernels.cli.tables import instant_text, table
+from gpu_kernels.cli.tables import instant_text, json_text, table
 from gpu_kernels.client import PoolClient
 from gpu_kernels.errors import InvalidRequest, UnknownAgentToken
 from gpu_kernels.exits import Exit
 from gpu_kernels.private_file import new_private_file
+from gpu_kernels.resources.agents import Agent
 
 COLUMNS = ("agent", "address", "version", "is", "standing")
 TOKEN_COLUMNS = ("agent", "token", "made by", "made")
@@ -65,27 +64,27 @@ def execute(options: argparse.Namespace) -> int:
             standing = STANDINGS[options.action]
             client.set_standing(options.name, standing, drain_by=options.by, ends_at=options.ends)
         elif options.action == "lost":
-            freed = client.declare_lost(options.name)["leases"]
+            freed = client.declare_lost(options.name).leases
             print(f"{options.name} is out of the pool; {freed} lease(s) on it are over.")
-        agents = [agent for agent in client.agents() if options.name in (None, agent["name"])]
-    print(json.dumps(agents, indent=2) if options.json else table(COLUMNS, map(_row, agents)))
+        agents = [agent for agent in client.agents() if options.name in (None, agent.name)]
+    print(json_text(agents) if options.json else table(COLUMNS, map(_row, agents)))
     if not options.json:
         for agent in agents:
             print(_refused(agent), end="")
     return Exit.OK
 
 
-def _refused(agent: Mapping[str, Any]) -> str:
+def _refused(agent: Agent) -> str:
     """Who tried to be this server, for the admin to look after."""
-    if (tried := agent["refused"]) is None:
+    if (tried := agent.refused) is None:
         return ""
     why = {
-        "agent_elsewhere": f"while it answers from {agent['address']}",
+        "agent_elsewhere": f"while it answers from {agent.address}",
         "address_refused": "which agent_networks does not list",
-    }.get(tried["why"], tried["why"])
+    }.get(tried.why, tried.why)
     return (
-        f"{agent['name']}: {tried['times']} registration(s) refused in the last hour, the last "
-        f"{tried['ago']:.0f} s ago from {tried['address']}, {why}\n"
+        f"{agent.name}: {tried.times} registration(s) refused in the last hour, the last "
+        f"{tried.ago:.0f} s ago from {tried.address}, {why}\n"
     )
 
 
@@ -94,7 +93,7 @@ def _add(client: PoolClient, name: str, path: Path) -> int:
     try:
         with new_private_file(path) as file:
             made = client.add_agent_token(name)
-            file.write(made["token"] + "\n")
+            file.write(made.token + "\n")
     except FileExistsError:
         raise InvalidRequest(
             f"{path} exists already, and no token was made.\n"
@@ -103,7 +102,7 @@ def _add(client: PoolClient, name: str, path: Path) -> int:
     except OSError as error:
         raise InvalidRequest(f"The token cannot be kept in {path}: {error.strerror}.") from None
     print(
-        f"{path} holds the token {made['id']} of the GPU server {name}. It is told nowhere else.\n"
+        f"{path} holds the token {made.id} of the GPU server {name}. It is told nowhere else.\n"
         f"Bring it to that server, and to no other, with mode 0600; then start the agent there:\n"
         f"  jupyter gpu agent --name {name} --token-file {path.name}"
     )
@@ -111,9 +110,7 @@ def _add(client: PoolClient, name: str, path: Path) -> int:
 
 
 def _remove_token(client: PoolClient, name: str, token_id: str | None) -> int:
-    found = [
-        one["id"] for one in client.agent_tokens() if one["agent"] == name and token_id in (None, one["id"])
-    ]
+    found = [one.id for one in client.agent_tokens() if one.agent == name and token_id in (None, one.id)]
     if not found:
         raise UnknownAgentToken(
             f"{name} has no {'token' if token_id is None else f'token {token_id[:40]!r}'}."
@@ -129,17 +126,17 @@ def _remove_token(client: PoolClient, name: str, token_id: str | None) -> int:
 
 
 def _show_tokens(client: PoolClient, options: argparse.Namespace) -> int:
-    tokens = [one for one in client.agent_tokens() if options.name in (None, one["agent"])]
-    rows = ((one["agent"], one["id"], one["created_by"], instant_text(one["created_at"])) for one in tokens)
-    print(json.dumps(tokens, indent=2) if options.json else table(TOKEN_COLUMNS, rows))
+    tokens = [one for one in client.agent_tokens() if options.name in (None, one.agent)]
+    rows = ((one.agent, one.id, one.created_by, instant_text(one.created_at)) for one in tokens)
+    print(json_text(tokens) if options.json else table(TOKEN_COLUMNS, rows))
     return Exit.OK
 
 
-def _row(agent: Mapping[str, Any]) -> Sequence[str]:
-    answers = "answering" if agent["answering"] else f"silent for {agent['silent_for']:.0f} s"
-    standing = agent["standing"]
-    if agent["drain_by"]:
-        standing += f", empty by {instant_text(agent['drain_by'])}"
-    if agent["ends_at"]:
-        standing += f", ends {instant_text(agent['ends_at'])}"
-    return agent["name"], agent["address"], agent["version"], answers, standing
+def _row(agent: Agent) -> Sequence[str]:
+    answers = "answering" if agent.answering else f"silent for {agent.silent_for:.0f} s"
+    standing = agent.standing
+    if agent.drain_by:
+        standing += f", empty by {instant_text(agent.drain_by)}"
+    if agent.ends_at:
+        standing += f", ends {instant_text(agent.ends_at)}"
+    return agent.name, agent.address, agent.version, answers, standing

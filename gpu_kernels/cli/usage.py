@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
-from gpu_kernels.cli.tables import table
+from gpu_kernels.cli.tables import json_text, table
 from gpu_kernels.client import PoolClient
 from gpu_kernels.exits import Exit
+from gpu_kernels.resources.usage import DIMENSIONS
 
-DIMENSIONS = ("course", "user", "gpu_class", "week")
 EPILOG = """\
 examples:
   jupyter gpu usage                                      your own, in the last 30 days
@@ -55,16 +54,16 @@ def execute(options: argparse.Namespace) -> int:
             return Exit.OK
         usage = client.usage(**asked, by=by)
     if options.json:
-        print(json.dumps(usage, indent=2))
+        print(json_text(usage))
         return Exit.OK
     rows = [
         [
-            *(str(row[name]) for name in by),
-            str(row["leases"]),
-            f"{row['gpu_hours']:.2f}",
-            f"{row['held_gpu_hours']:.2f}",
+            *(str(getattr(row, name)) for name in by),
+            str(row.leases),
+            f"{row.gpu_hours:.2f}",
+            f"{row.held_gpu_hours:.2f}",
         ]
-        for row in usage["sums"]
+        for row in usage.sums
     ]
     print(table([*(name.replace("_", " ") for name in by), "leases", "GPU-hours used", "held"], rows))
     return Exit.OK

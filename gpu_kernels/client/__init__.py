@@ -14,12 +14,14 @@ from gpu_kernels.client.event_stream import Event
 from gpu_kernels.client.exchange import CONTROLLER_VARIABLE
 from gpu_kernels.client.leased import Leased
 from gpu_kernels.client.threads import PoolClient
-from gpu_kernels.resources.agents import AssignedLease, Assignment
+from gpu_kernels.resources.agents import AgentReport, AssignedLease, Assignment, Registration
+from gpu_kernels.resources.events import PoolEvent
 from gpu_kernels.resources.leases import Lease, LeaseAgent, LeaseSlice, Lost, Renewal, Renewed, Slot
 
 __all__ = [
     "CONTROLLER_VARIABLE",
     "TOKEN_VARIABLES",
+    "AgentReport",
     "AssignedLease",
     "Assignment",
     "AsyncPoolClient",
@@ -30,6 +32,8 @@ __all__ = [
     "Leased",
     "Lost",
     "PoolClient",
+    "PoolEvent",
+    "Registration",
     "Renewal",
     "Renewed",
     "Slot",

@@ -2,109 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from gpu_kernels.client.calls import leases_in
 from gpu_kernels.client.requests import Page, Request, Script, all_pages, path_of, query_of
 from gpu_kernels.resources.accounts import Account, AccountList, GroupsRead, QuotaOf, Removed
-from gpu_kernels.resources.agents import Assignment
+from gpu_kernels.resources.agents import (
+    Agent,
+    AgentList,
+    AgentReport,
+    AgentToken,
+    AgentTokenList,
+    Assignment,
+    DeclaredLost,
+    MadeAgentToken,
+    Registered,
+    Registration,
+)
 from gpu_kernels.resources.base import reader
+from gpu_kernels.resources.events import Audit, AuditEvent
 from gpu_kernels.resources.leases import Lease
 
 _account = reader(Account)
 _accounts = reader(AccountList)
 
+_agents = reader(AgentList)
+_agent_tokens = reader(AgentTokenList)
+_audit = reader(Audit)
 
-def agents() -> Request[list[dict[str, Any]]]:
+
+def agents() -> Request[tuple[Agent, ...]]:
     """All GPU servers (pool admin)."""
-    return Request("GET", "/agents", lambda answer: list(answer["agents"]))
+    return Request("GET", "/agents", lambda answer: _agents(answer).agents)
 
 
-def register_agent(
-    name: str,
-    *,
-    boot_id: str,
-    address: str,
-    version: str,
-    gpus: Sequence[Mapping[str, Any]],
-    fences_after: float = 0.0,
-) -> Request[dict[str, Any]]:
-    """Register an agent; leases that ran under another boot of it are revoked. ``fences_after``: seconds
-    without an acknowledged report after which it has killed its workers by itself; 0: no promise.
+def register_agent(name: str, registration: Registration) -> Request[Registered]:
+    """Register an agent; leases that ran under another boot of it are revoked."""
+    return Request("PUT", path_of("agents", name), reader(Registered), registration)
+
+
+def report_agent(name: str, report: AgentReport) -> Request[Assignment]:
+    """Report the inventory; the answer is everything to serve, at once or when it changes within
+    ``report.wait``. See docs/design/agent.md for the fields.
     """
-    body = {
-        "boot_id": boot_id,
-        "address": address,
-        "version": version,
-        "gpus": [dict(gpu) for gpu in gpus],
-        "fences_after": fences_after,
-    }
-    return Request("PUT", path_of("agents", name), dict, body)
-
-
-def report_agent(
-    name: str,
-    *,
-    boot_id: str,
-    target_seq: int,
-    leases: Sequence[Mapping[str, Any]],
-    wait: float = 0.0,
-    incarnation: str = "",
-    full: bool = True,
-    epoch: int = 0,
-    outside: Sequence[Mapping[str, Any]] = (),
-) -> Request[Assignment]:
-    """Report the inventory; the answer is everything to serve, at once or when it changes within ``wait``.
-    See docs/design/agent.md for the fields.
-    """
-    body = {
-        "boot_id": boot_id,
-        "target_seq": target_seq,
-        "incarnation": incarnation,
-        "full": full,
-        "epoch": epoch,
-        "wait": wait,
-        "leases": [dict(lease) for lease in leases],
-        "outside": [dict(entry) for entry in outside],
-    }
-    return Request("POST", path_of("agents", name, "report"), reader(Assignment), body, wait=wait)
+    return Request("POST", path_of("agents", name, "report"), reader(Assignment), report, wait=report.wait)
 
 
 def set_standing(
     name: str, standing: str, *, drain_by: str | None = None, ends_at: str | None = None
-) -> Request[dict[str, Any]]:
+) -> Request[Agent]:
     """Open, cordon or drain a GPU server; times are ISO 8601, in UTC where they do not say."""
     body = {"standing": standing, "drain_by": drain_by, "ends_at": ends_at}
-    return Request("PUT", path_of("agents", name, "standing"), dict, body)
+    return Request("PUT", path_of("agents", name, "standing"), reader(Agent), body)
 
 
-def declare_lost(name: str) -> Request[dict[str, Any]]:
+def declare_lost(name: str) -> Request[DeclaredLost]:
     """Vouch that nothing runs on a GPU server any more: everything on it is freed."""
-    return Request("POST", path_of("agents", name, "lost"), dict)
+    return Request("POST", path_of("agents", name, "lost"), reader(DeclaredLost))
 
 
-def agent_tokens() -> Request[list[dict[str, Any]]]:
+def agent_tokens() -> Request[tuple[AgentToken, ...]]:
     """The tokens that GPU servers were given, without the tokens (pool admin)."""
-    return Request("GET", "/agent-tokens", lambda answer: list(answer["tokens"]))
+    return Request("GET", "/agent-tokens", lambda answer: _agent_tokens(answer).tokens)
 
 
-def add_agent_token(agent: str) -> Request[dict[str, Any]]:
+def add_agent_token(agent: str) -> Request[MadeAgentToken]:
     """Make a token that speaks for this GPU server alone; the answer's ``token`` is never told again."""
-    return Request("POST", "/agent-tokens", dict, {"agent": agent}, repeatable=False)
+    return Request("POST", "/agent-tokens", reader(MadeAgentToken), {"agent": agent}, repeatable=False)
 
 
-def remove_agent_token(token_id: str) -> Request[dict[str, Any]]:
+def remove_agent_token(token_id: str) -> Request[AgentToken]:
     """Take a GPU server's token back; ``token_id`` is the ``id`` that it is listed with."""
-    return Request("DELETE", path_of("agent-tokens", token_id), dict, repeatable=False)
+    return Request("DELETE", path_of("agent-tokens", token_id), reader(AgentToken), repeatable=False)
 
 
 def audit(
     *, subject: str | None = None, kind: str | None = None, limit: int = 200, after: str | None = None
-) -> Request[Page[dict[str, Any]]]:
+) -> Request[Page[AuditEvent]]:
     """A page of the audit trail, newest first; ``after`` is the ``next`` of the page before."""
     params = query_of(subject=subject, kind=kind, limit=limit, after=after)
-    return Request("GET", "/audit", lambda answer: Page(answer["events"], answer["next"]), params=params)
+    return Request("GET", "/audit", _audit_page, params=params)
 
 
 def state() -> Request[dict[str, Any]]:
@@ -162,6 +140,11 @@ def read_groups() -> Request[GroupsRead]:
     return Request("POST", "/groups/read", reader(GroupsRead))
 
 
-def all_events(*, subject: str | None = None, kind: str | None = None) -> Script[list[dict[str, Any]]]:
+def all_events(*, subject: str | None = None, kind: str | None = None) -> Script[list[AuditEvent]]:
     """The whole audit trail of a subject or kind."""
     return (yield from all_pages(lambda more: audit(subject=subject, kind=kind, limit=1000, **more)))
+
+
+def _audit_page(answer: Any) -> Page[AuditEvent]:
+    page = _audit(answer)
+    return Page(page.events, page.next)

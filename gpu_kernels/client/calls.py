@@ -14,6 +14,7 @@ from gpu_kernels.resources.class_hours import ClassHour, ClassHourPage
 from gpu_kernels.resources.courses import Course, CourseList
 from gpu_kernels.resources.leases import Lease, LeaseList, LeasePage, Renewal, Slot, Why
 from gpu_kernels.resources.pool import Pool
+from gpu_kernels.resources.usage import Timeline, Usage
 
 MAX_LONG_POLL = 30.0
 _lease = reader(Lease)
@@ -129,12 +130,12 @@ def usage(
     user: str | None = None,
     by: Iterable[str] = ("course", "gpu_class"),
     time_zone: str = "UTC",
-) -> Request[dict[str, Any]]:
+) -> Request[Usage]:
     """Sums of usage in [since, until), by some of course, user, gpu_class, week. Times are ISO 8601 dates or
     instants; by default the last 30 days. One's own, unless one may see others'.
     """
     params = _period(since, until, course, user, time_zone) | {"by": ",".join(by)}
-    return Request("GET", "/usage", dict, params=params)
+    return Request("GET", "/usage", reader(Usage), params=params)
 
 
 def timeline(
@@ -144,10 +145,10 @@ def timeline(
     course: str | None = None,
     user: str | None = None,
     step: int = 3600,
-) -> Request[dict[str, Any]]:
+) -> Request[Timeline]:
     """What was held and used on average in steps of ``step`` seconds, in thousandths by GPU class."""
     params = _period(since, until, course, user, "UTC") | {"step": str(step)}
-    return Request("GET", "/usage/timeline", dict, params=params)
+    return Request("GET", "/usage/timeline", reader(Timeline), params=params)
 
 
 def usage_table(

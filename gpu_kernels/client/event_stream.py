@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+from msgspec.json import decode
 
 from gpu_kernels.client.exchange import Controllers
 from gpu_kernels.errors import NotActive, PoolError, PoolUnavailable, RateLimited, from_json
+from gpu_kernels.resources.events import PoolEvent
 
 SILENCE = 60.0
 """Seconds without even a sign of life after which a stream is taken for dead; the controller sends one
@@ -23,12 +25,12 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.2, 30.0
 @dataclass(frozen=True, slots=True)
 class Event:
     """``name``: ``ready`` (the stream has begun), ``change``, or ``reset`` (some changes are not told: look
-    anew). ``data`` of a change is the reference's PoolEvent.
+    anew). ``change`` is there where something has changed.
     """
 
     name: str
     id: int
-    data: dict[str, Any]
+    change: PoolEvent | None
 
 
 class EventStream:
@@ -86,7 +88,9 @@ class EventStream:
         fields, self._fields = self._fields, {}
         if "data" not in fields:
             return None
-        event = Event(fields.get("event", ""), int(fields["id"]), json.loads(fields["data"]))
+        name = fields.get("event", "")
+        change = decode(fields["data"], type=PoolEvent) if name == "change" else None
+        event = Event(name, int(fields["id"]), change)
         self._last = event.id
         return event
 

@@ -13,9 +13,11 @@ from urllib.parse import urlsplit
 
 import httpx
 import msgspec
+from msgspec.json import encode
 
 from gpu_kernels.client.requests import Pause, Request
 from gpu_kernels.errors import NotActive, PoolError, PoolUnavailable, RateLimited, from_json
+from gpu_kernels.resources.base import Resource
 
 T = TypeVar("T")
 BETWEEN_ROUNDS = (0.1, 0.4)
@@ -70,7 +72,9 @@ class Try:
             "params": dict(request.params),
             "timeout": httpx.Timeout(self.timeout, connect=self.connect),
         }
-        if request.body is not None:
+        if isinstance(request.body, Resource):
+            arguments |= {"content": encode(request.body), "headers": {"Content-Type": "application/json"}}
+        elif request.body is not None:
             arguments["json"] = request.body
         return arguments
 

@@ -125,10 +125,10 @@ class Lab:
         """A token of its own for the GPU server, by the controller; one of an earlier start is taken back."""
         with self.pool as pool:
             for token in pool.agent_tokens():
-                if token["agent"] == services.AGENT:
-                    pool.remove_agent_token(token["id"])
+                if token.agent == services.AGENT:
+                    pool.remove_agent_token(token.id)
             made = pool.add_agent_token(services.AGENT)
-        write_private(services.agent_token_file(self.settings), made["token"])
+        write_private(services.agent_token_file(self.settings), made.token)
 
     def check_alive(self) -> None:
         """Raises LabError if a service that should run has ended."""

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from msgspec import convert
+
+from gpu_kernels.resources.agents import OfferedGpu
 from gpu_kernels.units import valid_class
 
 MIB = 1024 * 1024
 SOFTWARE_CAPABILITY = "7.5"
-UNOFFERED = ("compute_capability", "pci_bus_id", "context_mib")
 _SOFTWARE_GPUS = uuid.UUID("6f1b7c0a-5d0e-4f0b-9a55-0c1d2f3e4a5b")
 
 CLASS_PATTERNS: tuple[tuple[str, str], ...] = (
@@ -63,9 +65,9 @@ class Gpu:
     pci_bus_id: str
     context_mib: int = 0
 
-    def offered(self) -> dict[str, Any]:
-        """As it is registered with the controller."""
-        return {name: value for name, value in asdict(self).items() if name not in UNOFFERED}
+    def offered(self) -> OfferedGpu:
+        """As it is registered with the controller. Raises ``ValueError`` where that is no GPU."""
+        return convert(self, OfferedGpu, from_attributes=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 from gpu_kernels.remoting.agent.gpus import MIB, Inventory
 from gpu_kernels.remoting.agent.grants import Grant
+from gpu_kernels.resources.agents import OutsideMemory
 
 EMPTY: Mapping[str, int] = {}
 
@@ -65,16 +66,16 @@ def outside_memory(
     ours: Collection[int],
     unseen_on: Collection[str] = (),
     promised: Mapping[str, int] = EMPTY,
-) -> list[dict[str, Any]]:
-    """``[{"gpu": UUID, "mib": N}]`` for the GPUs on which processes other than ``ours`` (process ids) use
-    memory. On the GPUs ``unseen_on`` that is what the device has in use beyond what is ``promised`` there
-    (MiB) to leases that have workers: NVML does not say whose it is."""
+) -> tuple[OutsideMemory, ...]:
+    """What processes other than ``ours`` (process ids) use of the GPUs, where they use any. On the GPUs
+    ``unseen_on`` that is what the device has in use beyond what is ``promised`` there (MiB) to leases that
+    have workers: NVML does not say whose it is."""
     sums = {
         gpu: sum(held for pid, held in processes.items() if pid not in ours) // MIB
         for gpu, processes in memory.held.items()
     }
     sums |= {gpu: memory.used.get(gpu, 0) // MIB - promised.get(gpu, 0) for gpu in unseen_on}
-    return [{"gpu": gpu, "mib": mib} for gpu, mib in sums.items() if mib > 0]
+    return tuple(OutsideMemory(gpu, mib) for gpu, mib in sums.items() if mib > 0)
 
 
 def _by_process(pynvml: Any, uuid: str) -> dict[int, int] | None:

@@ -12,14 +12,14 @@ import contextlib
 import logging
 import random
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 
-import gpu_kernels
-from gpu_kernels.client import Assignment
+from msgspec.structs import replace
+
 from gpu_kernels.errors import AgentElsewhere, AgentReplaced, Conflict, PoolError, UnknownAgent
 from gpu_kernels.remoting.agent.clock import clock
+from gpu_kernels.resources.agents import AgentReport, Assignment, Registered, Registration
 
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 10.0
@@ -30,55 +30,26 @@ BETWEEN_LOOK_UPS_S = 0.5
 SHORTEST_POLL_S = 0.5
 
 
+def new_boot() -> str:
+    """Tells this process of an agent from every other one."""
+    return uuid.uuid4().hex
+
+
 class Pool(Protocol):
     """What is needed of the pool client."""
 
-    async def register_agent(
-        self,
-        name: str,
-        *,
-        boot_id: str,
-        address: str,
-        version: str,
-        gpus: Sequence[Mapping[str, Any]],
-        fences_after: float,
-    ) -> dict[str, Any]: ...
+    async def register_agent(self, name: str, registration: Registration) -> Registered: ...
 
-    async def report_agent(
-        self,
-        name: str,
-        *,
-        boot_id: str,
-        target_seq: int,
-        leases: Sequence[Mapping[str, Any]],
-        wait: float,
-        incarnation: str,
-        full: bool,
-        epoch: int,
-        outside: Sequence[Mapping[str, Any]],
-    ) -> Assignment: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """What a report says of this server (docs/design/agent.md, "Sets, sequence, floors")."""
-
-    target_seq: int
-    incarnation: str
-    full: bool
-    epoch: int
-    leases: Sequence[Mapping[str, Any]]
-    outside: Sequence[Mapping[str, Any]]
-
-    def fields(self) -> dict[str, Any]:
-        return {item.name: getattr(self, item.name) for item in fields(self)}
+    async def report_agent(self, name: str, report: AgentReport) -> Assignment: ...
 
 
 class Server(Protocol):
     """What the reporter tells, and is told, about this server."""
 
-    def word(self) -> Word:
-        """The newest set that is carried out, the leases whose workers live, and the like."""
+    def report(self, boot_id: str) -> AgentReport:
+        """The newest set that is carried out, the leases whose workers live, and the like
+        (docs/design/agent.md, "Sets, sequence, floors").
+        """
 
     async def take(self, assignment: Assignment, anchored_at: float, answered_at: float) -> None:
         """Carry out a set; ``anchored_at`` is when the request that brought it was started, ``answered_at``
@@ -101,19 +72,16 @@ class Reporter:
         server: Server,
         *,
         name: str,
-        address: str,
-        gpus: Sequence[Mapping[str, Any]],
+        registration: Registration,
         every_s: float,
-        fences_after_s: float,
         log: logging.Logger,
     ) -> None:
         self._pool = pool
         self._server = server
-        self._name, self._address, self._gpus = name, address, gpus
+        self._name = name
+        self._registration = registration
         self._every_s = every_s
-        self._fences_after_s = fences_after_s
         self._log = log
-        self._boot_id = uuid.uuid4().hex
         self._registered = False
         self._woken = asyncio.Event()
         self._rounds_begun = 0
@@ -155,7 +123,7 @@ class Reporter:
             except AgentReplaced as error:
                 self._log.error("%s; trying again as a new process", error.log_message)
                 self._server.replaced()
-                self._boot_id = uuid.uuid4().hex
+                self._registration = replace(self._registration, boot_id=new_boot())
                 self._registered = False
                 failures += 1
                 await asyncio.sleep(REPLACED_PAUSE_S * random.uniform(1, 2))  # noqa: S311
@@ -185,9 +153,7 @@ class Reporter:
             return
         try:
             async with asyncio.timeout(within_s):
-                await self._pool.report_agent(
-                    self._name, boot_id=self._boot_id, wait=0.0, **self._server.word().fields()
-                )
+                await self._pool.report_agent(self._name, self._report())
         except (PoolError, TimeoutError) as error:
             self._log.warning("the last report was not taken: %s", error)
 
@@ -199,38 +165,31 @@ class Reporter:
         if not self._registered:
             await self._register()
         anchored_at = clock()
-        word = self._server.word()
-        urgent = urgent or word.full
+        report = self._report()
+        urgent = urgent or report.full
         call = self._pool.report_agent(
-            self._name,
-            boot_id=self._boot_id,
-            wait=0.0 if urgent else self._longest_poll_s(),
-            **word.fields(),
+            self._name, report if urgent else replace(report, wait=self._longest_poll_s())
         )
         # A report that does not linger is never cut short, or frequent wakes could leave all unanswered.
         assignment = await call if urgent else await self._unless_woken(call)
         if assignment is None:
             return
         await self._server.take(assignment, anchored_at, clock())
-        if self._server.word().full:
+        if self._report().full:
             return  # it said too little: the next report, made at once, asks for everything
         async with self._round_done:
             self._rounds_done = this_round
             self._round_done.notify_all()
 
     async def _register(self) -> None:
-        await self._pool.register_agent(
-            self._name,
-            boot_id=self._boot_id,
-            address=self._address,
-            version=gpu_kernels.__version__,
-            gpus=self._gpus,
-            fences_after=self._fences_after_s,
-        )
+        await self._pool.register_agent(self._name, self._registration)
         self._registered = True
         self._over_again()
         self._server.registered_anew()
-        self._log.info("registered with the pool as %s at %s", self._name, self._address)
+        self._log.info("registered with the pool as %s at %s", self._name, self._registration.address)
+
+    def _report(self) -> AgentReport:
+        return self._server.report(self._registration.boot_id)
 
     def _longest_poll_s(self) -> float:
         """Never so long that a grant could lapse before the next report is answered."""

@@ -15,9 +15,8 @@ import math
 import os
 import socket
 from collections.abc import Callable
-from typing import Any
 
-from gpu_kernels.client import Assignment
+import gpu_kernels
 from gpu_kernels.remoting.agent.clock import clock
 from gpu_kernels.remoting.agent.data_port import DataPort, HandOver, SliceFileOf
 from gpu_kernels.remoting.agent.floors import FloorsFile
@@ -28,12 +27,20 @@ from gpu_kernels.remoting.agent.marks import Marks, claim_gpus
 from gpu_kernels.remoting.agent.outside import gpu_memory, outside_memory, unseen
 from gpu_kernels.remoting.agent.overdraft import Overdrafts
 from gpu_kernels.remoting.agent.protections import Protection, protections
-from gpu_kernels.remoting.agent.reporter import Pool, Reporter, Word
+from gpu_kernels.remoting.agent.reporter import Pool, Reporter, new_boot
 from gpu_kernels.remoting.agent.settings import Settings
 from gpu_kernels.remoting.agent.slice_status import status_json
 from gpu_kernels.remoting.agent.worker import WorkerGone
 from gpu_kernels.remoting.agent.workers import Workers, no_worker
 from gpu_kernels.remoting.hello import Hello, Refusal, Status
+from gpu_kernels.resources.agents import (
+    WORKING,
+    AgentReport,
+    Assignment,
+    LiveLease,
+    OutsideMemory,
+    Registration,
+)
 
 FENCE_EVERY_S = 0.25
 
@@ -69,7 +76,7 @@ class Agent:
             self._grants.served_until,
             self._marks,
         )
-        self._outside: list[dict[str, Any]] = []
+        self._outside: tuple[OutsideMemory, ...] = ()
         self._overdrafts = Overdrafts()
         self._told_unseen = False
         opened = [open_listener(address, settings.state) for address in settings.listen]
@@ -79,10 +86,14 @@ class Agent:
             pool,
             self,
             name=settings.name,
-            address=self.address,
-            gpus=[gpu.offered() for gpu in inventory.gpus],
+            registration=Registration(
+                boot_id=new_boot(),
+                address=self.address,
+                version=gpu_kernels.__version__,
+                gpus=tuple(gpu.offered() for gpu in inventory.gpus),
+                fences_after=settings.fences_after_s,
+            ),
             every_s=settings.report_every_s,
-            fences_after_s=settings.fences_after_s,
             log=log,
         )
 
@@ -129,23 +140,24 @@ class Agent:
 
     # What the reporter asks and tells (``reporter.Server``).
 
-    def word(self) -> Word:
+    def report(self, boot_id: str) -> AgentReport:
         """What lives is named, dying or not. So the newest set counts as carried out as soon as it is in
         force: what it ended and is not named is dead, and what is named is not freed."""
-        leases = [
-            {
-                "id": worker.grant.lease_id,
-                "epoch": worker.grant.epoch,
-                "state": "draining" if worker.dying else "active",
-                "used_mib": worker.usage.used_mib,
-                "peak_mib": worker.usage.peak_mib,
-                "sessions": worker.usage.sessions,
-                "launches": worker.usage.launches,
-            }
+        leases = tuple(
+            LiveLease(
+                id=worker.grant.lease_id,
+                epoch=worker.grant.epoch,
+                state="draining" if worker.dying else WORKING,
+                used_mib=worker.usage.used_mib,
+                peak_mib=worker.usage.peak_mib,
+                sessions=worker.usage.sessions,
+                launches=worker.usage.launches,
+            )
             for worker in self._workers.alive()
-        ]
+        )
         grants = self._grants
-        return Word(
+        return AgentReport(
+            boot_id=boot_id,
             target_seq=grants.applied_seq,
             incarnation=grants.incarnation,
             full=grants.in_doubt,

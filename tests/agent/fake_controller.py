@@ -179,7 +179,7 @@ class Registration(Handler):
     async def put(self, name: str) -> None:
         await self.note(self.controller.registrations)
         if not self.refused():
-            self.finish({"name": name, "target_seq": self.controller.target_seq})
+            self.finish({"name": name, "target_seq": self.controller.target_seq, "report_within": 10.0})
 
 
 class Report(Handler):

@@ -105,7 +105,7 @@ async def test_a_status_query_tells_of_the_slice_without_starting_a_worker(contr
     assert slice_["name"] == "V100 (software GPU)"
     assert (slice_["total_mib"], slice_["used_mib"], slice_["utilisation"]) == (655, 0, 0)
     assert (slice_["device"], slice_["index"], slice_["compute_capability"]) == ("software", 0, "7.5")
-    assert (agent.word().target_seq, agent.word().leases) == (controller.target_seq, [])
+    assert (agent.report("1").target_seq, agent.report("1").leases) == (controller.target_seq, ())
 
 
 async def test_a_status_query_tells_what_the_worker_says(controller, agent, lease):

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from gpu_kernels.remoting.agent.gpus import NoGpu, gpu_class_of, nvml_gpus, software_gpus
 from gpu_kernels.remoting.agent.outside import gpu_memory, outside_memory
+from gpu_kernels.resources.agents import OfferedGpu, OutsideMemory
 from gpu_kernels.units import parse_size, slice_of, valid_class
 
 pytestmark = pytest.mark.quick
@@ -95,9 +97,9 @@ def test_what_the_driver_reserves_is_not_allocatable(monkeypatch):
     assert (gpu.device, gpu.gpu_class, gpu.uuid) == ("nvidia", "V100", "GPU-abc")
     assert (gpu.compute_capability, gpu.pci_bus_id) == ("7.0", "00000000:3B:00.0")
     assert (inventory.driver_version, inventory.cuda_version) == ("580.10", 13000)
-    assert set(gpu.offered()) == {
-        *("uuid", "index", "gpu_class", "device", "name", "total_mib", "allocatable_mib")
-    }
+    assert gpu.offered() == OfferedGpu("GPU-abc", 0, "V100", "nvidia", gpu.name, 32768, 32498)
+    with pytest.raises(ValueError, match="is more than 'total_mib'"):
+        replace(gpu, allocatable_mib=40000).offered()
 
 
 @pytest.mark.parametrize("lack", ["driver", "gpu"])
@@ -125,8 +127,8 @@ def test_memory_that_no_worker_uses_is_told(monkeypatch):
     )
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
     held = gpu_memory(nvml_gpus())
-    assert outside_memory(held, {10, 11}) == [{"gpu": "GPU-abc", "mib": 74}]
-    assert outside_memory(held, {10, 11, 12, 13}) == []
+    assert outside_memory(held, {10, 11}) == (OutsideMemory("GPU-abc", 74),)
+    assert outside_memory(held, {10, 11, 12, 13}) == ()
 
 
 def test_a_driver_that_does_not_tell_of_processes_raises_no_alarm(monkeypatch):

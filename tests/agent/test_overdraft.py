@@ -17,6 +17,7 @@ from gpu_kernels.remoting.agent.contexts import smallest_slice_mib, with_context
 from gpu_kernels.remoting.agent.gpus import MIB, Inventory
 from gpu_kernels.remoting.agent.overdraft import LOOKS, Overdrafts, tolerance_mib
 from gpu_kernels.remoting.hello import Status
+from gpu_kernels.resources.agents import OutsideMemory
 from tests.agent.fake_controller import Granted
 from tests.agent.lanes import exchange, hello, lane
 
@@ -119,7 +120,7 @@ async def test_a_worker_within_its_slice_goes_on(controller, agent, held):
         slice_mib = worker.grant.slices[0].mib
         write(held, worker.pid, slice_mib + tolerance_mib(slice_mib))
         write(held, 1, 4096)  # of somebody else
-        await until(lambda: {"gpu": worker.grant.slices[0].gpu, "mib": 4096} in agent._outside)
+        await until(lambda: OutsideMemory(worker.grant.slices[0].gpu, 4096) in agent._outside)
         assert await open_lane.ask("echo here") == "here"
 
 
@@ -132,7 +133,7 @@ async def test_where_nvml_shows_no_processes_all_of_the_gpu_is_compared_with_all
         async with lane(agent.address, lease):
             (worker,) = agent._workers.alive()
             write(held, worker.pid, worker.grant.slices[0].mib + 100)
-            await until(lambda: {"gpu": worker.grant.slices[0].gpu, "mib": 100} in agent._outside)
+            await until(lambda: OutsideMemory(worker.grant.slices[0].gpu, 100) in agent._outside)
     assert caplog.text.count("NVML does not show what this server's workers hold") == 1
 
 

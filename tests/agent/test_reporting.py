@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from msgspec import to_builtins
 
 from tests.agent.conftest import gone, is_alive
 from tests.agent.lanes import exchange, hello, lane
@@ -16,7 +17,7 @@ async def test_the_agent_registers_its_gpus(controller, agent, inventory):
     await controller.next_reports()
     (registration,) = controller.registrations
     assert registration["address"] == agent.address
-    assert registration["gpus"] == [gpu.offered() for gpu in inventory.gpus]
+    assert registration["gpus"] == [to_builtins(gpu.offered()) for gpu in inventory.gpus]
     assert len(registration["boot_id"]) >= 16
 
 

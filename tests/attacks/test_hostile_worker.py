@@ -58,8 +58,8 @@ async def test_what_a_worker_says_is_bounded_in_the_log(controller, serve, hosti
                 assert await speaking.ask(f"says: {packet}") == "done"
             (slice_,) = await slices(agent.address, lease)
             assert slice_["used_mib"] == 0
-            (entry,) = agent.word().leases
-            assert (entry["used_mib"], entry["sessions"], entry["launches"]) == (0, 0, 0)
+            (entry,) = agent.report("1").leases
+            assert (entry.used_mib, entry.sessions, entry.launches) == (0, 0, 0)
     records = [record for record in caplog.records if record.name == "tests.agent"]
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert len(records) < 60

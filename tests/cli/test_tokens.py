@@ -74,7 +74,7 @@ def test_no_token_is_made_where_it_could_not_be_kept(
         assert run("root", "agents", "add", "gpu1", "--file", str(path)) == Exit.USAGE
     assert "exists already, and no token was made" in capsys.readouterr().err
     assert (there.read_text(), (tmp_path / "elsewhere").exists()) == ("mine", False)
-    assert pool.client("root").agent_tokens() == []
+    assert pool.client("root").agent_tokens() == ()
 
 
 def test_no_file_is_left_where_no_token_was_made(pool: ThreadedController, run: Run) -> None:

@@ -50,8 +50,8 @@ def test_an_instructor_grades_on_the_gpu_with_the_servers_own_token(lab, at_work
     assert "ml101-grading []" in outputs, "no token among what a notebook can print"
     assert "error" not in outputs
     with lab.pool as pool:
-        sums = pool.usage(course="ml101-grading", by=("user",))["sums"]
-    assert [row["user"] for row in sums] == [accounts.INSTRUCTOR]
+        sums = pool.usage(course="ml101-grading", by=("user",)).sums
+    assert [row.user for row in sums] == [accounts.INSTRUCTOR]
 
 
 def test_a_student_does_not_grade(at_work):

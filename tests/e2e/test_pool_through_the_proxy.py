@@ -98,10 +98,10 @@ def test_changes_are_streamed_through_the_proxy_as_they_happen(lab, proxied, at_
     assert next(changes).name == "ready"
     size = f"0.01 {lab.settings.gpu_class}"
     lease = student.ask(size, key="s", slot=Slot("", "s.ipynb"), holder="h", course=accounts.COURSE)
-    change = next(changes)
-    assert (change.data["kind"], change.data["subject"]) == ("reserved", lease.id)
+    change = next(changes).change
+    assert (change.kind, change.subject) == ("reserved", lease.id)
     student.release(lease.id, "h")
-    assert next(changes).data["kind"] in ("active", "draining")
+    assert next(changes).change.kind in ("active", "draining")
     changes.close()
 
 

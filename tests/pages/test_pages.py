@@ -247,9 +247,9 @@ def test_an_admin_drains_a_server_and_opens_it_again(visit, controller):
     assert answer.status_code == 303
     with controller.client("root") as pool:
         (agent,) = pool.agents()
-        assert (agent["standing"], agent["drain_by"]) == ("draining", "2099-01-01T18:00:00.000+00:00")
+        assert (agent.standing, agent.drain_by) == ("draining", "2099-01-01T18:00:00.000+00:00")
         root.post("servers/gpu1", do="standing", standing="open")
-        assert pool.agents()[0]["standing"] == "open"
+        assert pool.agents()[0].standing == "open"
 
 
 def test_a_server_is_lost_only_by_who_types_its_name(visit):

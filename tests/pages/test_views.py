@@ -16,6 +16,7 @@ from gpu_kernels.resources.base import reader
 from gpu_kernels.resources.class_hours import ClassHour
 from gpu_kernels.resources.leases import Lease
 from gpu_kernels.resources.pool import Pool, PoolGpu
+from gpu_kernels.resources.usage import UsageSum
 
 pytestmark = pytest.mark.quick
 
@@ -183,7 +184,7 @@ def test_slices_that_are_more_than_a_gpu_end_at_its_end():
 
 def test_who_waits_comes_first_and_who_only_used_something_last():
     leases = [lease("holds"), lease("waits", state="queued", position=1)]
-    usage = [{"user": "used", "gpu_class": "V100", "gpu_hours": 3.5}]
+    usage = [UsageSum(None, "used", "V100", None, 1, 3.5, 4.0, 0.0)]
     rules = {"user_hours_per_week": 4.0, "overrides": {"own": {"user_hours_per_week": 8.0}}}
     found = students.students(leases, usage, rules)
     assert [student.user for student in found.shown] == ["waits", "holds", "used", "own"]

@@ -20,6 +20,7 @@ from traitlets.config import Config
 
 from gpu_kernels.client import Assignment, Lease, PoolClient, Slot
 from gpu_kernels.pool.app import PoolController
+from gpu_kernels.resources.agents import AgentReport, LiveLease, OfferedGpu, Registration
 from gpu_kernels.spawner.ports import port_for_server
 
 ADDRESS = "tcp://127.0.0.1:1024"
@@ -90,23 +91,18 @@ class Agent:
 
     def register(self, address: str = ADDRESS, **gpu: Any) -> None:
         self.client.register_agent(
-            self.name,
-            boot_id=self.boot,
-            address=address,
-            version="1",
-            gpus=[{**GPU, **gpu}],
+            self.name, Registration(self.boot, address, "1", (OfferedGpu(**{**GPU, **gpu}),))
         )
 
     def report(self, alive: list[Lease] | None = None, *, wait: float = 0.0) -> Assignment:
-        inventory = [{"id": lease.id, "epoch": lease.epoch, "state": "active"} for lease in alive or []]
-        assignment = self.client.report_agent(
-            self.name,
+        said = AgentReport(
             boot_id=self.boot,
             target_seq=self.done,
-            leases=inventory,
+            leases=tuple(LiveLease(lease.id, lease.epoch) for lease in alive or []),
             wait=wait,
             incarnation=self.counts_by,
         )
+        assignment = self.client.report_agent(self.name, said)
         self.done, self.counts_by = assignment.target_seq, assignment.incarnation
         return assignment
 

@@ -18,15 +18,20 @@ from gpu_kernels.pool.ledger.commands import (
     renewal,
     reservation,
 )
-from gpu_kernels.pool.ledger.commands.agent_reports import Alive, Outside
-from gpu_kernels.pool.ledger.commands.registration import OfferedGpu
 from gpu_kernels.pool.ledger.commands.sweep import sweep
 from gpu_kernels.pool.ledger.queries import agent_views, audit, lease_views, leases, pool_views
 from gpu_kernels.pool.ledger.state.rows import Event, Row
 from gpu_kernels.pool.ledger.stores import Store
 from gpu_kernels.pool.ledger.stores.memory import Disk, MemoryStore
 from gpu_kernels.pool.ledger.stores.sql import SqlStore, rows_of
-from gpu_kernels.resources.agents import AssignedLease
+from gpu_kernels.resources.agents import (
+    AgentReport,
+    AssignedLease,
+    LiveLease,
+    OfferedGpu,
+    OutsideMemory,
+    Registration,
+)
 from gpu_kernels.resources.leases import Renewal
 from gpu_kernels.units import parse_size
 
@@ -100,22 +105,12 @@ class Rig:
         address: str | None = None,
     ) -> None:
         """An agent registers (again)."""
-        offered = [
+        offered = tuple(
             OfferedGpu(uuid, index, gpu_class, "software", "Software GPU", mib, mib)
             for index, uuid in enumerate(uuids or [f"GPU-{name}-{index}" for index in range(gpus)])
-        ]
-        self.write(
-            lambda tx: registration.register(
-                tx,
-                name,
-                owner=owner,
-                boot_id=boot,
-                address=address or f"tcp://{name}:1",
-                version="1",
-                gpus=offered,
-                fences_after=fences_after,
-            )
         )
+        said = Registration(boot, address or f"tcp://{name}:1", "1", offered, fences_after / 1000)
+        self.write(lambda tx: registration.register(tx, name, said, owner=owner))
         self.boots[name] = boot
 
     def target(self, name: str = "gpu1") -> tuple[int, list[AssignedLease]]:
@@ -134,23 +129,19 @@ class Rig:
     ) -> None:
         """The agent reports; by default that it has done everything and that nothing lives there."""
         done_seq = self.target(name)[0] if done is None else done
-        inventory = {
-            lease["id"]: Alive(lease["id"], lease["epoch"], "active", 10, 20, 1, lease.get("launches", 5))
+        inventory = (
+            LiveLease(lease["id"], lease["epoch"], "active", 10, 20, 1, lease.get("launches", 5))
             for lease in alive
-        }
-        self.write(
-            lambda tx: agent_reports.report(
-                tx,
-                name,
-                owner="gpu-server",
-                boot_id=boot or self.boots[name],
-                done_seq=done_seq,
-                alive=inventory,
-                counts_by=self.ledger.incarnation if counts_by is None else counts_by,
-                epoch=epoch,
-                outside=[Outside(uuid, mib) for uuid, mib in outside],
-            )
         )
+        said = AgentReport(
+            boot_id=boot or self.boots[name],
+            target_seq=done_seq,
+            incarnation=self.ledger.incarnation if counts_by is None else counts_by,
+            epoch=epoch,
+            leases=tuple(inventory),
+            outside=tuple(OutsideMemory(uuid, mib) for uuid, mib in outside),
+        )
+        self.write(lambda tx: agent_reports.report(tx, name, said, owner="gpu-server"))
 
     def request(
         self,

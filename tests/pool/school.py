@@ -13,15 +13,14 @@ from zoneinfo import ZoneInfo
 from gpu_kernels.errors import PoolError
 from gpu_kernels.pool.ledger import Ledger, Timing, Transaction
 from gpu_kernels.pool.ledger.commands import accounts, agent_reports, registration, release, reservation
-from gpu_kernels.pool.ledger.commands.agent_reports import Alive
 from gpu_kernels.pool.ledger.commands.class_hours import bookings
-from gpu_kernels.pool.ledger.commands.registration import OfferedGpu
 from gpu_kernels.pool.ledger.commands.sweep import sweep
 from gpu_kernels.pool.ledger.queries import audit
 from gpu_kernels.pool.ledger.state.rows import ClassHour, Event, Gpu, Lease, Seat, Window
 from gpu_kernels.pool.ledger.state.states import IN_FORCE
 from gpu_kernels.pool.ledger.stores.memory import Disk, MemoryStore
 from gpu_kernels.pool.policy.agenda_model import FOREVER
+from gpu_kernels.resources.agents import AgentReport, LiveLease, OfferedGpu, Registration
 from gpu_kernels.units import parse_size
 
 T = TypeVar("T")
@@ -76,18 +75,13 @@ class School:
     # Servers
 
     def server(self, name: str = "gpu1", gpus: int = 1, mib: int = 10_000) -> None:
-        offered = [
+        offered = tuple(
             OfferedGpu(f"GPU-{name}-{n}", n, "V100", "software", "Software GPU", mib, mib)
             for n in range(gpus)
-        ]
+        )
         self.boots[name] = "1"
-        self.write(
-            lambda tx: registration.register(
-                tx, name, owner="server", boot_id="1", address=f"tcp://{name}:1",
-                version="1", gpus=offered,
-            )
-            and None
-        )  # fmt: skip
+        said = Registration("1", f"tcp://{name}:1", "1", offered)
+        self.write(lambda tx: registration.register(tx, name, said, owner="server") and None)
 
     def lose(self, name: str) -> None:
         self.silent.add(name)
@@ -99,17 +93,17 @@ class School:
         book = self.ledger.book
         living = list(book.in_force.of(name).values())
         living += [book.leases[lease] for lease in self.holding_on if lease in book.leases]
-        alive = {
-            lease.id: Alive(lease.id, lease.epoch, "active", 1, 1, 1, 1)
-            for lease in living
-            if lease.agent_name == name
-        }
-        self.write(
-            lambda tx: agent_reports.report(
-                tx, name, owner="server", boot_id="1", done_seq=book.agents[name].target_seq, alive=alive,
-                counts_by=self.ledger.incarnation,
-            )
-        )  # fmt: skip
+        said = AgentReport(
+            boot_id="1",
+            target_seq=book.agents[name].target_seq,
+            incarnation=self.ledger.incarnation,
+            leases=tuple(
+                LiveLease(lease.id, lease.epoch, "active", 1, 1, 1, 1)
+                for lease in living
+                if lease.agent_name == name
+            ),
+        )
+        self.write(lambda tx: agent_reports.report(tx, name, said, owner="server"))
 
     # Time
 

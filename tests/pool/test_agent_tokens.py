@@ -19,12 +19,13 @@ from gpu_kernels.errors import (
 from gpu_kernels.pool.ledger.commands.agent_tokens import MOST_OF_ONE
 from gpu_kernels.pool.service.authentication import TokenFile, TokenSource
 from gpu_kernels.pool.service.identity import Identity
+from gpu_kernels.resources.agents import AgentToken
 from tests.pool.controller import Agent, ControllerProcess, ThreadedController, reserve, token
 
 
 def made(controller: ThreadedController | ControllerProcess, name: str) -> PoolClient:
     """A GPU server's client, with a token that an admin made for this name."""
-    return PoolClient(controller.url, controller.client("root").add_agent_token(name)["token"], 60.0)
+    return PoolClient(controller.url, controller.client("root").add_agent_token(name).token, 60.0)
 
 
 def test_a_server_takes_no_other_ones_name_and_no_ones_secrets(
@@ -69,23 +70,22 @@ def test_only_admins_of_the_pool_make_see_and_remove_tokens(controller: Threaded
     for attempt in (
         client.agent_tokens,
         lambda: client.add_agent_token("gpu1"),
-        lambda: client.remove_agent_token(there["id"]),
+        lambda: client.remove_agent_token(there.id),
     ):
         with pytest.raises(Forbidden):
             attempt()
-    assert [one["id"] for one in controller.client("root").agent_tokens()] == [there["id"]]
+    assert [one.id for one in controller.client("root").agent_tokens()] == [there.id]
 
 
 def test_a_token_is_told_once_and_kept_nowhere(controller: ThreadedController, tmp_path: Path) -> None:
     root = controller.client("root")
     told = root.add_agent_token("gpu1")
-    assert len(bytes.fromhex(told["token"].removeprefix("gpu-agent-"))) == 32
+    assert len(bytes.fromhex(told.token.removeprefix("gpu-agent-"))) == 32
     listed = root.agent_tokens()
-    assert listed == [{key: told[key] for key in ("id", "agent", "created_by", "created_at")}]
-    assert (listed[0]["agent"], listed[0]["created_by"]) == ("gpu1", "root")
+    assert listed == (AgentToken(told.id, "gpu1", "root", told.created_at),)
     stored = b"".join(path.read_bytes() for path in (tmp_path / "state").glob("*") if path.is_file())
-    assert hashlib.sha256(told["token"].encode()).hexdigest().encode() in stored
-    assert told["token"].removeprefix("gpu-agent-").encode() not in stored
+    assert hashlib.sha256(told.token.encode()).hexdigest().encode() in stored
+    assert told.token.removeprefix("gpu-agent-").encode() not in stored
 
 
 def test_a_token_that_is_taken_back_is_refused_at_once(tmp_path: Path) -> None:
@@ -94,12 +94,12 @@ def test_a_token_that_is_taken_back_is_refused_at_once(tmp_path: Path) -> None:
         root, server = controller.client("root"), made(controller, "gpu1")
         Agent(server, "gpu1").register()
         (there,) = root.agent_tokens()
-        assert root.remove_agent_token(there["id"])["agent"] == "gpu1"
+        assert root.remove_agent_token(there.id).agent == "gpu1"
         with pytest.raises(Unauthenticated):
             Agent(server, "gpu1").report()
         with pytest.raises(UnknownAgentToken):
-            root.remove_agent_token(there["id"])
-        kinds = [(event["actor"], event["kind"]) for event in root.audit(subject="gpu1").items]
+            root.remove_agent_token(there.id)
+        kinds = [(event.actor, event.kind) for event in root.audit(subject="gpu1").items]
         assert kinds[0] == ("root", "agent_token_removed")
         assert ("root", "agent_token_added") in kinds
 
@@ -135,7 +135,7 @@ def test_two_servers_tokens_are_two_identities(controller: ThreadedController) -
     """What one may have under way is no longer everybody's: each is counted by its own name."""
     Agent(made(controller, "gpu1"), "gpu1").register()
     Agent(made(controller, "gpu2"), "gpu2").register(uuid="GPU-2")
-    owners = {event["actor"] for event in controller.client("root").audit(kind="registered").items}
+    owners = {event.actor for event in controller.client("root").audit(kind="registered").items}
     assert owners == {"agent:gpu1", "agent:gpu2"}
 
 
@@ -162,7 +162,7 @@ def test_who_a_gpu_server_is_does_not_depend_on_the_hub(
     monkeypatch.setattr(controller.app, "_token_source", lambda: hub)
     with controller:
         root = controller.client("root")
-        issued = root.add_agent_token("gpu1")["token"]
+        issued = root.add_agent_token("gpu1").token
         hub.away = True
         with pytest.raises(AuthenticationUnavailable):
             root.agents()

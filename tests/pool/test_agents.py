@@ -8,6 +8,7 @@ from gpu_kernels.errors import AgentReplaced, Conflict, PoolFull, UnknownAgent
 from gpu_kernels.pool.ledger.commands import agent_reports
 from gpu_kernels.pool.ledger.commands.registration import GPU_GONE, RESTARTED
 from gpu_kernels.pool.ledger.queries import pool_views
+from gpu_kernels.resources.agents import AgentReport
 from tests.pool.rig import TIMING, Rig
 
 pytestmark = pytest.mark.quick
@@ -49,7 +50,7 @@ def test_a_report_by_another_tokens_owner_is_not_taken(rig: Rig) -> None:
     with pytest.raises(UnknownAgent):
         rig.write(
             lambda tx: agent_reports.report(
-                tx, "gpu1", owner="mallory", boot_id="1", done_seq=0, alive={}, counts_by=""
+                tx, "gpu1", AgentReport(boot_id="1", target_seq=0, leases=()), owner="mallory"
             )
         )
 

@@ -18,6 +18,7 @@ from gpu_kernels.pool.ledger.commands.sweep import sweep
 from gpu_kernels.pool.ledger.state.book import Book
 from gpu_kernels.pool.ledger.state.indexes.generic import Due, Groups, Ordered, Unique
 from gpu_kernels.pool.ledger.state.rows import TABLES, Lease, changed
+from gpu_kernels.resources.agents import AgentReport
 from tests.pool.rig import TTL, MemoryRig
 
 pytestmark = pytest.mark.quick
@@ -121,15 +122,13 @@ class Mess:
 
         def report(tx: Transaction) -> None:
             agent = tx.book.agents[name]
-            agent_reports.report(
-                tx,
-                name,
-                owner="gpu-server",
+            said = AgentReport(
                 boot_id=agent.boot_id,
-                done_seq=min(done, agent.target_seq),
-                alive={},
-                counts_by=counts_by,
+                target_seq=min(done, agent.target_seq),
+                incarnation=counts_by,
+                leases=(),
             )
+            agent_reports.report(tx, name, said, owner="gpu-server")
 
         return report
 

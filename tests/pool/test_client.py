@@ -17,6 +17,7 @@ from msgspec.json import encode
 from gpu_kernels.client import AsyncPoolClient, PoolClient, Slot
 from gpu_kernels.client.calls import Request
 from gpu_kernels.errors import CourseLimit, NotActive, PoolUnavailable, Unauthenticated
+from gpu_kernels.resources.agents import AgentReport, Registered, Registration
 from gpu_kernels.resources.courses import Course, CourseList
 from tests.pool.controller import Agent, ThreadedController, reserve, token
 
@@ -129,8 +130,10 @@ async def test_the_async_client_has_all_calls(controller: ThreadedController, ag
         assert (await root.revoke(lease.id, "exam")).state == "quarantined"
         assert await grace.release_server("") == []
     async with AsyncPoolClient(controller.url, token("gpu-server")) as server:
-        await server.register_agent("gpu2", boot_id="1", address="tcp://127.0.0.1:1024", version="1", gpus=[])
-        assignment = await server.report_agent("gpu2", boot_id="1", target_seq=0, leases=[])
+        told = await server.register_agent("gpu2", Registration("1", "tcp://127.0.0.1:1024", "1", ()))
+        assert told == Registered("gpu2", 0, 10.0)
+        said = AgentReport(boot_id="1", target_seq=0, leases=())
+        assignment = await server.report_agent("gpu2", said)
         assert assignment.leases == ()
 
 

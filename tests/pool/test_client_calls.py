@@ -16,6 +16,7 @@ from gpu_kernels.errors import Forbidden
 from gpu_kernels.pool.service.operations import operations_of
 from gpu_kernels.pool.service.routes import ROUTES, pattern_of
 from gpu_kernels.resources.accounts import Removed
+from gpu_kernels.resources.agents import AgentReport, Registration
 from tests.pool.controller import Agent, ThreadedController, reserve, token
 from tests.pool.test_reserve import GRANTED, lease_of
 
@@ -32,11 +33,11 @@ GIVEN: dict[str, Any] = {
     "slot": Slot("", "a"),
     "lease": lease_of({**GRANTED, "state": "queued"}),
     "leases": [],
-    "gpus": [],
+    "registration": Registration("1", "tcp://gpu1:7000", "1", ()),
+    "report": AgentReport(boot_id="1", target_seq=0, leases=()),
     "limit": {},
     "rules": {},
     "seconds": 1.0,
-    "target_seq": 0,
     "subject": None,
     "kind": None,
 }
@@ -77,13 +78,13 @@ def test_every_method_says_what_it_does(name: str) -> None:
 def test_admins_calls(controller: ThreadedController, agent: Agent) -> None:
     root, ada = controller.client("root"), controller.client("ada")
     lease = reserve(ada)
-    assert root.agents()[0]["standing"] == "open"
-    assert root.set_standing("gpu1", "draining", drain_by="2030-01-01")["standing"] == "draining"
-    assert [row["leases"] for row in ada.usage()["sums"]] == [1]
+    assert root.agents()[0].standing == "open"
+    assert root.set_standing("gpu1", "draining", drain_by="2030-01-01").standing == "draining"
+    assert [row.leases for row in ada.usage().sums] == [1]
     assert lease.id in ada.usage_table()
     assert ada.why(lease.id).state == "reserved"
-    assert root.audit(kind="draining", limit=1).items[0]["subject"] == "gpu1"
-    assert [event["kind"] for event in root.all_events(subject=lease.id)] == ["reserved"]
+    assert root.audit(kind="draining", limit=1).items[0].subject == "gpu1"
+    assert [event.kind for event in root.all_events(subject=lease.id)] == ["reserved"]
     assert root.put_account("science", kind="faculty").name == "science"
     assert root.set_quota("science", "V100", nominal=100).nominal == 100
     assert root.set_rules("science", {}).name == "science"
@@ -91,14 +92,14 @@ def test_admins_calls(controller: ThreadedController, agent: Agent) -> None:
     assert root.remove_account("science") == Removed("science")
     assert "ml101" in {account.name for account in root.accounts()}
     assert root.state()
-    assert root.declare_lost("gpu1")["leases"] == 1
+    assert root.declare_lost("gpu1").leases == 1
     with pytest.raises(Forbidden):
         ada.audit()
 
 
 def take(events: Any, count: int) -> list[tuple[str, str | None]]:
     found: list[Event] = [next(events) for _ in range(count)]
-    return [(event.name, event.data.get("kind")) for event in found]
+    return [(event.name, event.change and event.change.kind) for event in found]
 
 
 def test_following_goes_on_over_a_restart_of_the_controller(tmp_path: Path) -> None:
@@ -125,7 +126,7 @@ async def test_following_in_asyncio(controller: ThreadedController, agent: Agent
         seen = []
         async for event in root.follow("pool", after=0):
             seen.append(event)
-            if event.data.get("kind") == "registered":
+            if event.change is not None and event.change.kind == "registered":
                 break
         assert seen[0].name == "ready"
-        assert seen[-1].data["subject"] == "gpu1"
+        assert seen[-1].change.subject == "gpu1"

@@ -13,11 +13,12 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from msgspec.json import decode, encode
 
 from gpu_kernels.pool.ledger.state.rows import Event
 from gpu_kernels.pool.service import events, feed
 from gpu_kernels.pool.service.feed import Feed, Told
-from gpu_kernels.pool.service.schemas.events import PoolEvent
+from gpu_kernels.resources.events import PoolEvent
 from tests.pool.clock import WEEKDAYS, noon_zone, wall
 from tests.pool.controller import (
     TOKENS,
@@ -49,7 +50,7 @@ class Stream:
             if not line:
                 if "data" in fields:
                     if fields["event"] == "change":
-                        PoolEvent.model_validate_json(fields["data"])
+                        assert encode(decode(fields["data"], type=PoolEvent)).decode() == fields["data"]
                     return Message(fields["event"], int(fields["id"]), json.loads(fields["data"]))
                 fields = {}
             elif not line.startswith(":"):

@@ -23,6 +23,7 @@ import pytest
 
 from gpu_kernels.client import Lease, PoolClient
 from gpu_kernels.errors import LedgerUnavailable, PoolError, PoolUnavailable
+from gpu_kernels.resources.agents import OfferedGpu, Registration
 from tests.pool.controller import Agent, ControllerProcess, ThreadedController, reserve, until
 
 
@@ -75,23 +76,8 @@ class Load:
 def test_a_controller_killed_under_load_loses_and_doubles_nothing(process: ControllerProcess) -> None:
     agent = Agent(process.client("gpu-server"))
     for number in range(40):
-        agent.client.register_agent(
-            f"gpu{number}",
-            boot_id="1",
-            address="tcp://127.0.0.1:1024",
-            version="1",
-            gpus=[
-                {
-                    "uuid": f"GPU-{number}",
-                    "index": 0,
-                    "gpu_class": "V100",
-                    "device": "software",
-                    "name": "Software GPU",
-                    "total_mib": 32768,
-                    "allocatable_mib": 32768,
-                }
-            ],
-        )
+        gpu = OfferedGpu(f"GPU-{number}", 0, "V100", "software", "Software GPU", 32768, 32768)
+        agent.client.register_agent(f"gpu{number}", Registration("1", "tcp://127.0.0.1:1024", "1", (gpu,)))
     stop = threading.Event()
     loads = [Load(process.client("eve", timeout=2.0), f"user{number}", stop) for number in range(4)]
     for load in loads:

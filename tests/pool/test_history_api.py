@@ -61,18 +61,18 @@ class TestSums:
     def test_what_was_held_and_what_was_used_within_the_period(self) -> None:
         period = Period(MONDAY, MONDAY + 2 * HOUR, ZoneInfo("UTC"))
         (row,) = summed([account(), account(lease_id="f01", active_at=None)], period, ["course"])
-        assert (row["course"], row["user"], row["leases"]) == ("ml101", None, 2)
-        assert (row["gpu_hours"], row["held_gpu_hours"], row["gib_hours"]) == (0.5, 2.0, 1.0)
+        assert (row.course, row.user, row.leases) == ("ml101", None, 2)
+        assert (row.gpu_hours, row.held_gpu_hours, row.gib_hours) == (0.5, 2.0, 1.0)
 
     def test_weeks_begin_on_monday_of_the_zone(self) -> None:
         period = Period(MONDAY - 24 * HOUR, MONDAY + 24 * HOUR, ZoneInfo("Europe/Berlin"))
         part = account(started_at=MONDAY - 3 * HOUR, active_at=MONDAY - 3 * HOUR, ended_at=None)
-        rows = {row["week"]: row["gpu_hours"] for row in summed([part], period, ["week"])}
+        rows = {row.week: row.gpu_hours for row in summed([part], period, ["week"])}
         assert rows == {"2026-W47": 1.0, "2026-W48": 12.5}
 
     def test_an_open_account_counts_until_the_end_of_the_period(self) -> None:
         period = Period(MONDAY, MONDAY + 11 * HOUR, ZoneInfo("UTC"))
-        assert summed([account(ended_at=None)], period, [])[0]["gpu_hours"] == 5.0
+        assert summed([account(ended_at=None)], period, [])[0].gpu_hours == 5.0
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\t=1", "  =1", "\uff1dx"])

@@ -12,6 +12,7 @@ from gpu_kernels.errors import AddressRefused, AgentElsewhere, AgentReplaced
 from gpu_kernels.pool.ledger.commands import servers
 from gpu_kernels.pool.ledger.commands.registration import TOLD_EVERY, note_refused
 from gpu_kernels.pool.ledger.queries.agent_views import REMEMBERED, refused_view
+from gpu_kernels.resources.agents import RefusedRegistration
 from tests.pool.controller import ADDRESS, Agent, ThreadedController, reserve, token
 from tests.pool.rig import TIMING, Rig
 
@@ -72,7 +73,7 @@ class TestInTheLedger:
         attempt(99)
         assert rig.trail("gpu1").count(("mallory", "registration_refused")) == 2
         seen = rig.read(lambda tx: refused_view(tx, "gpu1"))
-        assert seen == {"address": "tcp://10.0.0.99:2000", "why": "agent_elsewhere", "times": 11, "ago": 0.0}
+        assert seen == RefusedRegistration("tcp://10.0.0.99:2000", "agent_elsewhere", 11, 0.0)
         rig.now += REMEMBERED + 1
         assert rig.read(lambda tx: refused_view(tx, "gpu1")) is None
 
@@ -96,14 +97,13 @@ class TestOverTheApi:
         assert ada.get(lease.id).address == reserve(ada, "b.ipynb").address == ADDRESS
         assert len(agent.report().leases) == 2
         (seen,) = root.agents()
-        assert (seen["address"], seen["refused"]["times"]) == (ADDRESS, 3)
-        assert (seen["refused"]["address"], seen["refused"]["why"]) == (
-            "tcp://127.0.0.1:6666",
-            "agent_elsewhere",
-        )
+        assert seen.address == ADDRESS
+        assert seen.refused is not None
+        assert seen.refused.times == 3
+        assert (seen.refused.address, seen.refused.why) == ("tcp://127.0.0.1:6666", "agent_elsewhere")
         (event,) = root.audit(kind="registration_refused").items
-        assert (event["actor"], event["subject"]) == ("gpu-server", "gpu1")
-        assert event["detail"] == {"address": "tcp://127.0.0.1:6666", "why": "agent_elsewhere", "times": 1}
+        assert (event.actor, event.subject) == ("gpu-server", "gpu1")
+        assert event.detail == {"address": "tcp://127.0.0.1:6666", "why": "agent_elsewhere", "times": 1}
         assert 'pool_registrations_refused_total{agent="gpu1",code="agent_elsewhere"} 3.0' in metrics(
             controller
         )
@@ -121,9 +121,9 @@ class TestOverTheApi:
             agent.register(address=address)
         assert "lists where its GPU servers are: PoolController.agent_networks" in refused.value.message
         root = controller.client("root")
-        assert root.agents() == []
+        assert root.agents() == ()
         (event,) = root.audit(kind="registration_refused").items
-        assert (event["subject"], event["detail"]["address"]) == ("gpu1", address)
+        assert (event.subject, event.detail["address"]) == ("gpu1", address)
         assert 'pool_registrations_refused_total{agent="gpu1",code="address_refused"} 1.0' in metrics(
             controller
         )
@@ -136,7 +136,7 @@ class TestOverTheApi:
     def test_addresses_that_are_listed_are_taken(self, tmp_path: Path, listed: str, address: str) -> None:
         with ThreadedController(tmp_path / "state", agent_networks=[listed]) as controller:
             Agent(controller.client("gpu-server")).register(address=address)
-            assert controller.client("root").agents()[0]["address"] == address
+            assert controller.client("root").agents()[0].address == address
 
     def test_a_server_that_registered_before_its_address_was_struck_off_is_told_so(
         self, tmp_path: Path

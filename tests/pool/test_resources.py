@@ -10,7 +10,16 @@ import pytest
 
 from gpu_kernels.pool.service.leases import OneLease
 from gpu_kernels.pool.service.operations import operation_of
-from gpu_kernels.resources.agents import AssignedLease, Assignment
+from gpu_kernels.resources.agents import (
+    AgentReport,
+    AssignedLease,
+    Assignment,
+    LiveLease,
+    MadeAgentToken,
+    OfferedGpu,
+    OutsideMemory,
+    Registration,
+)
 from gpu_kernels.resources.leases import Lease, LeaseAgent, LeaseSlice, Slot, Use
 
 pytestmark = pytest.mark.quick
@@ -62,6 +71,33 @@ def test_an_assignment_says_all_or_what_has_changed() -> None:
         assert assignment.told == (ASSIGNED,)
 
 
+def test_an_agent_registers_and_reports_as_in_the_first_release() -> None:
+    gpu = {
+        "uuid": "GPU-1", "index": 0, "gpu_class": "V100", "device": "software", "name": "Software GPU",
+        "total_mib": 33000, "allocatable_mib": 32768,
+    }  # fmt: skip
+    registration = {
+        "boot_id": "b", "address": "tcp://gpu1:7000", "version": "1", "gpus": [gpu], "fences_after": 30.0,
+    }  # fmt: skip
+    lease = {
+        "id": "f00", "epoch": 3, "state": "active", "used_mib": 10, "peak_mib": 20, "sessions": 1,
+        "launches": 5,
+    }  # fmt: skip
+    report = {
+        "boot_id": "b", "target_seq": 7, "incarnation": "one", "full": False, "epoch": 3, "wait": 10.0,
+        "leases": [lease], "outside": [{"gpu": "GPU-1", "mib": 74}],
+    }  # fmt: skip
+    said = (
+        Registration("b", "tcp://gpu1:7000", "1", (OfferedGpu(**gpu),), 30.0),
+        AgentReport(
+            boot_id="b", target_seq=7, incarnation="one", full=False, epoch=3, wait=10.0,
+            leases=(LiveLease(**lease),), outside=(OutsideMemory("GPU-1", 74),),
+        ),
+    )  # fmt: skip
+    for told, json_v1 in zip(said, (registration, report), strict=True):
+        assert msgspec.json.encode(told).decode() == json.dumps(json_v1, separators=(",", ":"))
+
+
 @pytest.mark.parametrize("later", ["starts_in", "ends_in", "preempt_in", "class_hour", "ended_at", "use"])
 def test_what_an_older_controller_does_not_send_has_a_default(later: str) -> None:
     older = {name: value for name, value in V1.items() if name != later}
@@ -79,8 +115,10 @@ def test_what_is_no_lease_is_not_read_as_one(wrong: dict[str, Any]) -> None:
         msgspec.convert({**V1, **wrong}, Lease)
 
 
-def test_no_log_gets_a_secret_by_a_lease() -> None:
+def test_no_log_gets_a_secret_by_a_lease_or_a_token() -> None:
     assert SECRET not in f"{LEASE!r} {LEASE} {[LEASE]} {list(LEASE.__rich_repr__())}"
+    made = MadeAgentToken("5e5e", "gpu1", "root", "2026-11-21T12:49:54.547+00:00", SECRET)
+    assert SECRET not in f"{made!r} {made} {[made]} {list(made.__rich_repr__())}"
 
 
 @pytest.mark.parametrize("answer", [{**V1, "mood": "new"}, {k: V1[k] for k in V1 if k != "use"}])

@@ -98,7 +98,7 @@ def ids(controller: ThreadedController, lease: str) -> dict[str, str]:
     """What there is, by how addresses call it."""
     hour = controller.client("grace").add_class_hour(**HOUR, minutes=60, last_date=LAST)
     spare = controller.client("root").add_agent_token("gpu1")
-    return {"lease_id": lease, "class_hour_id": hour.id, "token_id": spare["id"]}
+    return {"lease_id": lease, "class_hour_id": hour.id, "token_id": spare.id}
 
 
 def answer(

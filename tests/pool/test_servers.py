@@ -13,6 +13,7 @@ from gpu_kernels.pool.ledger.commands.expiry import LIFE_OVER
 from gpu_kernels.pool.ledger.commands.servers import FENCE_MARGIN_MS, GONE, SERVER_LEAVES
 from gpu_kernels.pool.ledger.queries import agent_views, audit
 from gpu_kernels.pool.ledger.state.rows import Event
+from gpu_kernels.resources.agents import AgentReport
 from gpu_kernels.resources.leases import Lost
 from tests.pool.rig import TIMING, TTL, MemoryRig
 
@@ -173,14 +174,15 @@ class TestClaims:
         assert rig.reserve()["agent"]["name"] == "gpu2"
 
     def test_two_of_one_uuid_are_refused(self, rig: MemoryRig) -> None:
-        with pytest.raises(Conflict, match="same UUID"):
+        with pytest.raises(ValueError, match="same 'uuid'"):
             rig.agent("gpu2", uuids=["GPU-x", "GPU-x"])
 
 
 class TestTelling:
     def told(self, rig: MemoryRig, done: int, *, counts_by: str | None = None, full: bool = False) -> Any:
         by = rig.ledger.incarnation if counts_by is None else counts_by
-        return rig.read(lambda tx: agent_views.agent_told(tx, "gpu1", done, by, full=full))
+        said = AgentReport(boot_id="1", target_seq=done, incarnation=by, full=full, leases=())
+        return rig.read(lambda tx: agent_views.agent_told(tx, "gpu1", said))
 
     def test_an_agent_is_told_what_came_since_and_the_names_of_the_rest(self, rig: MemoryRig) -> None:
         first = rig.reserve("a.ipynb")

@@ -14,6 +14,7 @@ from gpu_kernels.client import PoolClient
 from gpu_kernels.errors import CoursePaused, SizeLimit, TooMany
 from gpu_kernels.pool.ledger.commands.idle import end_idle
 from gpu_kernels.pool.service.accounting import Period, timeline
+from gpu_kernels.resources.usage import Steps
 from tests.pool.controller import Agent, ThreadedController, reserve
 from tests.pool.rig import MemoryRig
 from tests.pool.test_api_accounts import Api
@@ -148,9 +149,9 @@ def test_usage_over_time_is_the_average_of_each_step() -> None:
     half, open_end = account(), account(lease_id="f01", thousandths=100, active_at=None, ended_at=None)
     before = account(lease_id="f02", started_at=MONDAY - HOUR, active_at=MONDAY - HOUR, ended_at=MONDAY)
     assert timeline([half, open_end, before], period, HOUR) == {
-        "V100": {"held": [600, 600, 600, 100, 100], "used": [0, 500, 500, 0, 0]}
+        "V100": Steps((600, 600, 600, 100, 100), (0, 500, 500, 0, 0))
     }
-    assert timeline([half], period, 2 * HOUR)["V100"]["used"] == [250, 250, 0]
+    assert timeline([half], period, 2 * HOUR)["V100"].used == (250, 250, 0)
 
 
 @given(
@@ -170,17 +171,16 @@ def test_usage_over_time_adds_up_to_the_usage(slices: list[tuple[int, int, int]]
         for n, (at, life, t) in enumerate(slices)
     ]
     edges = [*range(1000, 1100, step), 1100]
-    expected = [
+    expected = tuple(
         sum(
             p.thousandths for p in parts for ms in range(begin, end) if p.started_at <= ms < (p.ended_at or 0)
         )
         // (end - begin)
         for begin, end in pairwise(edges)
-    ]
-    found = timeline(parts, period, step).get(
-        "V100", {"held": [0] * len(expected), "used": [0] * len(expected)}
     )
-    assert found == {"held": expected, "used": expected}
+    nothing = (0,) * len(expected)
+    found = timeline(parts, period, step).get("V100", Steps(nothing, nothing))
+    assert found == Steps(expected, expected)
 
 
 def test_usage_over_time_is_asked_for_in_bounds(grace: Api, ada: PoolClient) -> None:
@@ -192,4 +192,4 @@ def test_usage_over_time_is_asked_for_in_bounds(grace: Api, ada: PoolClient) -> 
     assert len(found["classes"]["V100"]["held"]) == 30
     error = grace.refused("GET", "/usage/timeline?course=ml101&step=60")
     assert "more than 1000 steps" in error["message"]
-    assert ada.timeline(step=86400)["classes"]
+    assert ada.timeline(step=86400).classes

@@ -19,6 +19,7 @@ from pathlib import Path
 from gpu_kernels.client import Lease, PoolClient
 from gpu_kernels.errors import PoolError
 from gpu_kernels.provisioner.attachment import Attachment, View
+from gpu_kernels.resources.agents import AgentReport, OfferedGpu, Registration
 
 COURSE = "ml101"
 TOKENS = {
@@ -26,15 +27,7 @@ TOKENS = {
     "admin-token": {"name": "root", "scopes": ["custom:gpu:admin:pool", "custom:gpu:admin:quota"]},
     "agent-token": {"name": "server-1", "scopes": ["custom:gpu:agent!server=server-1"]},
 }
-GPU = {
-    "uuid": "GPU-test-1",
-    "index": 0,
-    "gpu_class": "V100",
-    "device": "software",
-    "name": "V100 (software)",
-    "total_mib": 32768,
-    "allocatable_mib": 32768,
-}
+GPU = OfferedGpu("GPU-test-1", 0, "V100", "software", "V100 (software)", 32768, 32768)
 FINAL = ("released", "expired", "revoked", "freed")
 
 
@@ -96,17 +89,14 @@ class Pool:
         while not self._stopping.is_set():
             try:
                 if not registered.is_set():
-                    client.register_agent(
-                        "server-1", boot_id="boot-1", address="tcp://127.0.0.1:1024", version="1", gpus=[GPU]
-                    )
+                    said = Registration("boot-1", "tcp://127.0.0.1:1024", "1", (GPU,))
+                    client.register_agent("server-1", said)
                     registered.set()
                 answer = client.report_agent(
                     "server-1",
-                    boot_id="boot-1",
-                    target_seq=done,
-                    leases=[],
-                    wait=5.0,
-                    incarnation=counts_by,
+                    AgentReport(
+                        boot_id="boot-1", target_seq=done, leases=(), wait=5.0, incarnation=counts_by
+                    ),
                 )
                 done, counts_by = answer.target_seq, answer.incarnation
             except PoolError:

@@ -8,17 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import accumulate
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from gpu_kernels.errors import InvalidRequest
 from gpu_kernels.pool.ledger.state.rows import Slice
 from gpu_kernels.pool.policy.budget import week_of
+from gpu_kernels.resources.usage import DIMENSIONS, Steps, UsageSum
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
 LONGEST_DAYS = 400
-DIMENSIONS = ("course", "user", "gpu_class", "week")
 COLUMNS = (
     "lease", "user", "course", "gpu_class", "gpu", "mib", "thousandths", "started_at", "active_at",
     "ended_at", "held_seconds", "used_seconds", "gpu_hours",
@@ -100,7 +99,7 @@ def _overlap(start: int | None, stop: int | None, begin: int, end: int) -> int:
     return max(0, min(end, end if stop is None else stop) - max(begin, start))
 
 
-def summed(parts: Iterable[Slice], period: Period, by: Sequence[str]) -> list[dict[str, Any]]:
+def summed(parts: Iterable[Slice], period: Period, by: Sequence[str]) -> tuple[UsageSum, ...]:
     """The sums of a period, by some of ``DIMENSIONS``, largest first."""
     sums: dict[tuple[str | None, ...], Sum] = {}
     for part in parts:
@@ -109,16 +108,16 @@ def summed(parts: Iterable[Slice], period: Period, by: Sequence[str]) -> list[di
             key = tuple(named[name] if name in by else None for name in DIMENSIONS)
             sums.setdefault(key, Sum()).add(part, begin, end)
     ordered = sorted(sums.items(), key=lambda item: (-item[1].used, -item[1].held, str(item[0])))
-    return [{**dict(zip(DIMENSIONS, key, strict=True)), **_hours(total)} for key, total in ordered]
-
-
-def _hours(total: Sum) -> dict[str, Any]:
-    return {
-        "leases": len(total.leases),
-        "gpu_hours": round(total.used / 1000 / HOUR, 6),
-        "held_gpu_hours": round(total.held / 1000 / HOUR, 6),
-        "gib_hours": round(total.memory / 1024 / HOUR, 6),
-    }
+    return tuple(
+        UsageSum(
+            **dict(zip(DIMENSIONS, key, strict=True)),
+            leases=len(total.leases),
+            gpu_hours=round(total.used / 1000 / HOUR, 6),
+            held_gpu_hours=round(total.held / 1000 / HOUR, 6),
+            gib_hours=round(total.memory / 1024 / HOUR, 6),
+        )
+        for key, total in ordered
+    )
 
 
 def _weeks(part: Slice, period: Period) -> Iterator[tuple[str, int, int]]:
@@ -158,18 +157,18 @@ class _Line:
             self._whole[first + 1] += part.thousandths
             self._whole[last] -= part.thousandths
 
-    def averages(self) -> list[int]:
+    def averages(self) -> tuple[int, ...]:
         whole = accumulate(self._whole[: self.number])
         widths = (
             min(self.step, self.period.end - self.period.begin - place * self.step)
             for place in range(self.number)
         )
-        return [
+        return tuple(
             running + total // width for running, total, width in zip(whole, self._parts, widths, strict=True)
-        ]
+        )
 
 
-def timeline(parts: Iterable[Slice], period: Period, step: int) -> dict[str, dict[str, list[int]]]:
+def timeline(parts: Iterable[Slice], period: Period, step: int) -> dict[str, Steps]:
     """By GPU class, the average thousandths that were held and used in each step of ``step`` milliseconds;
     the last step may be shorter.
     """
@@ -180,10 +179,7 @@ def timeline(parts: Iterable[Slice], period: Period, step: int) -> dict[str, dic
         held, used = lines[part.gpu_class]
         held.add(part.started_at, part)
         used.add(part.active_at, part)
-    return {
-        name: {"held": held.averages(), "used": used.averages()}
-        for name, (held, used) in sorted(lines.items())
-    }
+    return {name: Steps(held.averages(), used.averages()) for name, (held, used) in sorted(lines.items())}
 
 
 def table(parts: Iterable[Slice], period: Period, *, heading: bool) -> bytes:

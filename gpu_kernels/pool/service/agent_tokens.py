@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from typing import Any
+
+from msgspec.structs import asdict
 
 from gpu_kernels.errors import Conflict, UnknownAgentToken
 from gpu_kernels.pool.ledger.commands import agent_tokens
-from gpu_kernels.pool.ledger.queries.times import iso
-from gpu_kernels.pool.ledger.state.rows import AgentToken
+from gpu_kernels.pool.ledger.queries import agent_views
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.service.agents import checked_name
 from gpu_kernels.pool.service.authentication import TokenSource
@@ -23,6 +23,7 @@ from gpu_kernels.pool.service.desk import Desk
 from gpu_kernels.pool.service.identity import ADMIN_POOL, AGENT, Identity
 from gpu_kernels.pool.service.operations import operation
 from gpu_kernels.pool.service.schemas import agents as schemas
+from gpu_kernels.resources import agents as resources
 
 PREFIX = "gpu-agent-"
 """How each of them begins: by it the source that knows a token is chosen, and whoever finds one knows what
@@ -53,18 +54,16 @@ class IssuedTokens:
 class AgentTokens(Handler):
     """``/agent-tokens``"""
 
-    @operation("List GPU servers' tokens", scope=ADMIN_POOL, answers={200: schemas.AgentTokenList})
+    @operation("List GPU servers' tokens", scope=ADMIN_POOL, answers={200: resources.AgentTokenList})
     async def get(self) -> None:
         """By server. No token is told: the controller keeps none, only their SHA-256."""
-        self.answer(
-            {"tokens": await self.service.desk.read(lambda tx: [*map(_view, agent_tokens.every(tx))])}
-        )
+        self.answer(await self.service.desk.read(agent_views.agent_tokens))
 
     @operation(
         "Make a GPU server's token",
         scope=ADMIN_POOL,
         body=schemas.NewAgentToken,
-        answers={201: schemas.MadeAgentToken},
+        answers={201: resources.MadeAgentToken},
         errors=[Conflict],
     )
     async def post(self, *, body: schemas.NewAgentToken) -> None:
@@ -75,10 +74,11 @@ class AgentTokens(Handler):
         token = PREFIX + secrets.token_hex(RANDOM_BYTES)
         digest = hashlib.sha256(token.encode()).hexdigest()
 
-        def add(tx: Transaction) -> dict[str, Any]:
-            return _view(agent_tokens.add(tx, agent, digest, actor=actor))
+        def add(tx: Transaction) -> resources.AgentToken:
+            return agent_views.agent_token_view(agent_tokens.add(tx, agent, digest, actor=actor))
 
-        self.answer({**await self.service.desk.write(add), "token": token}, status=201)
+        made = await self.service.desk.write(add)
+        self.answer(resources.MadeAgentToken(**asdict(made), token=token), status=201)
 
 
 class OneAgentToken(Handler):
@@ -87,7 +87,7 @@ class OneAgentToken(Handler):
     @operation(
         "Take a GPU server's token back",
         scope=ADMIN_POOL,
-        answers={200: schemas.AgentToken},
+        answers={200: resources.AgentToken},
         errors=[UnknownAgentToken],
     )
     async def delete(self, token_id: str) -> None:
@@ -97,13 +97,4 @@ class OneAgentToken(Handler):
         actor = self.identity.name
         row = await self.service.desk.write(lambda tx: agent_tokens.remove(tx, token_id, actor=actor))
         self.service.authenticator.forget(row.sha256)
-        self.answer(_view(row))
-
-
-def _view(row: AgentToken) -> dict[str, Any]:
-    return {
-        "id": agent_tokens.id_of(row),
-        "agent": row.agent,
-        "created_by": row.created_by,
-        "created_at": iso(row.created_at),
-    }
+        self.answer(agent_views.agent_token_view(row))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -22,8 +21,6 @@ from gpu_kernels.errors import (
     UnknownAgent,
 )
 from gpu_kernels.pool.ledger.commands import agent_reports, registration, servers
-from gpu_kernels.pool.ledger.commands.agent_reports import Alive, Outside
-from gpu_kernels.pool.ledger.commands.registration import OfferedGpu
 from gpu_kernels.pool.ledger.queries import agent_views
 from gpu_kernels.pool.ledger.transaction import Transaction
 from gpu_kernels.pool.policy.addresses import Addresses
@@ -78,10 +75,10 @@ class AgentHandler(Handler):
 class Agents(Handler):
     """``/agents``"""
 
-    @operation("List GPU servers", scope=ADMIN_POOL, answers={200: schemas.AgentList})
+    @operation("List GPU servers", scope=ADMIN_POOL, answers={200: resources.AgentList})
     async def get(self) -> None:
         """All agents, and how long each has been silent."""
-        self.answer({"agents": await self.service.desk.read(agent_views.agents)})
+        self.answer(await self.service.desk.read(agent_views.agents))
 
 
 class OneAgent(AgentHandler):
@@ -92,18 +89,17 @@ class OneAgent(AgentHandler):
     @operation(
         "Register a GPU server",
         scope=AGENT,
-        body=schemas.Register,
-        answers={200: schemas.Registered},
+        body=resources.Registration,
+        answers={200: resources.Registered},
         errors=[AddressRefused, AgentElsewhere, Conflict],
     )
-    async def put(self, name: str, *, body: schemas.Register) -> None:
+    async def put(self, name: str, *, body: resources.Registration) -> None:
         """Another `boot_id` than before says that nothing of the last process lives: its `active` leases are
         taken back. The token must be bound to the name. While the server answers, nobody registers as it from
         another address or by another token: `agent_elsewhere` says until when. The setting `agent_networks`
         says which addresses there may be. The admin is told of both refusals.
         """
         name = self.own_name(name)
-        gpus = [OfferedGpu(**gpu.model_dump()) for gpu in body.gpus]
         owner = self.identity.name
         wrong = address_refused(self.service.addresses, name, body.address)
 
@@ -112,16 +108,7 @@ class OneAgent(AgentHandler):
             refusal: PoolError | None = wrong
             if refusal is None:
                 try:
-                    return registration.register(
-                        tx,
-                        name,
-                        owner=owner,
-                        boot_id=body.boot_id,
-                        address=body.address,
-                        version=body.version,
-                        gpus=gpus,
-                        fences_after=round(body.fences_after * 1000),
-                    ).target_seq
+                    return registration.register(tx, name, body, owner=owner).target_seq
                 except AgentElsewhere as error:
                     refusal = error
             registration.note_refused(tx, name, owner=owner, address=body.address, why=refusal.code)
@@ -131,7 +118,7 @@ class OneAgent(AgentHandler):
         if isinstance(done, PoolError):
             self.service.metrics.registrations_refused.labels(name, done.code).inc()
             raise done
-        self.answer({"name": name, "target_seq": done, "report_within": self.report_within()})
+        self.answer(resources.Registered(name, done, self.report_within()))
 
     def report_within(self) -> float:
         """Seconds of silence that an agent should stay well below."""
@@ -145,7 +132,7 @@ class Standing(Handler):
         "Open, cordon or drain a GPU server",
         scope=ADMIN_POOL,
         body=schemas.AgentStanding,
-        answers={200: schemas.Agent},
+        answers={200: resources.Agent},
         errors=[UnknownAgent],
     )
     async def put(self, name: str, *, body: schemas.AgentStanding) -> None:
@@ -153,9 +140,9 @@ class Standing(Handler):
         actor = self.identity.name
         drain_by, ends_at = instant("drain_by", body.drain_by), instant("ends_at", body.ends_at)
 
-        def change(tx: Transaction) -> dict[str, Any]:
+        def change(tx: Transaction) -> resources.Agent:
             servers.set_standing(tx, name, body.standing, actor=actor, drain_by=drain_by, ends_at=ends_at)
-            return next(agent for agent in agent_views.agents(tx) if agent["name"] == name)
+            return agent_views.agent_view(tx, tx.book.agents[name])
 
         self.answer(await self.service.desk.write(change))
 
@@ -166,7 +153,7 @@ class Lost(Handler):
     @operation(
         "Vouch that a GPU server is gone",
         scope=ADMIN_POOL,
-        answers={200: schemas.DeclaredLost},
+        answers={200: resources.DeclaredLost},
         errors=[UnknownAgent],
     )
     async def post(self, name: str) -> None:
@@ -176,7 +163,7 @@ class Lost(Handler):
         """
         actor = self.identity.name
         freed = await self.service.desk.write(lambda tx: servers.declare_lost(tx, name, actor=actor))
-        self.answer({"name": name, "leases": freed})
+        self.answer(resources.DeclaredLost(name, freed))
 
 
 class Report(AgentHandler):
@@ -187,52 +174,38 @@ class Report(AgentHandler):
     @operation(
         "Report what lives on a GPU server",
         scope=AGENT,
-        body=schemas.Report,
+        body=resources.AgentReport,
         answers={200: resources.Assignment},
         errors=[AddressRefused, UnknownAgent, AgentReplaced, TooMany],
     )
-    async def post(self, name: str, *, body: schemas.Report) -> None:
+    async def post(self, name: str, *, body: resources.AgentReport) -> None:
         """The request says which `target_seq` has been carried out, and every lease of which anything lives.
         The answer is everything that the agent should serve. With `wait` it comes when that differs from
         `target_seq`, or after that time (a third of `agent_ttl` at most). An ended lease is freed by a report
         that carries its change out and does not name it.
         """
         name = self.own_name(name)
-        boot_id, target_seq = body.boot_id, body.target_seq
         seconds = min(body.wait, self.service.desk.ledger.timing.agent_ttl / 3000)
-        alive = {item.id: Alive(**item.model_dump()) for item in body.leases}
         owner = self.identity.name
         came = looked = time.monotonic()
         end = came + seconds
 
-        outside = [Outside(item.gpu, item.mib) for item in body.outside]
-
         def look(tx: Transaction) -> resources.Assignment:
-            agent = agent_reports.reporting(tx, name, owner=owner, boot_id=boot_id)
+            agent = agent_reports.reporting(tx, name, owner=owner, boot_id=body.boot_id)
             if (wrong := address_refused(self.service.addresses, name, agent.address)) is not None:
                 raise wrong  # it registered before the setting was changed
-            return agent_views.agent_told(tx, name, target_seq, body.incarnation, full=body.full)
+            return agent_views.agent_told(tx, name, body)
 
         def take(tx: Transaction) -> resources.Assignment:
             look(tx)
-            agent_reports.report(
-                tx,
-                name,
-                owner=owner,
-                boot_id=boot_id,
-                done_seq=target_seq,
-                alive=alive,
-                counts_by=body.incarnation,
-                epoch=body.epoch,
-                outside=outside,
-            )
+            agent_reports.report(tx, name, body, owner=owner)
             return look(tx)
 
         with self.service.bells.at(agent_topic(name), f"Agent {name} of {owner}") as bell:
             told = await self.service.desk.write(take)
             if seconds > 0:
                 self.linger_at(bell)
-            while told.target_seq == target_seq and (left := end - time.monotonic()) > 0:
+            while told.target_seq == body.target_seq and (left := end - time.monotonic()) > 0:
                 rang = await self.lingered(bell, left)
                 if self.gone:
                     break

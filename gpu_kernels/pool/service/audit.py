@@ -8,13 +8,14 @@ from gpu_kernels.pool.service.base import Handler
 from gpu_kernels.pool.service.identity import ADMIN_POOL
 from gpu_kernels.pool.service.operations import operation
 from gpu_kernels.pool.service.schemas import history as schemas
+from gpu_kernels.resources import events as resources
 
 
 class Audit(Handler):
     """``/audit``"""
 
     @operation(
-        "Read the audit trail", scope=ADMIN_POOL, query=schemas.AuditQuery, answers={200: schemas.Audit}
+        "Read the audit trail", scope=ADMIN_POOL, query=schemas.AuditQuery, answers={200: resources.Audit}
     )
     async def get(self, *, query: schemas.AuditQuery) -> None:
         """Every change of leases, courses, accounts, class hours and GPU servers, for `keep_days`."""
@@ -25,15 +26,10 @@ class Audit(Handler):
             )
         )
         self.link_next(page.cursor)
-        self.answer({"events": [_view(event) for event in page.rows], "next": page.cursor})
+        self.answer(resources.Audit(tuple(map(told_of, page.rows)), page.cursor))
 
 
-def _view(event: Event) -> dict[str, object]:
-    return {
-        "id": event.id,
-        "at": told(event.at),
-        "actor": event.actor,
-        "kind": event.kind,
-        "subject": event.subject,
-        "detail": dict(event.detail),
-    }
+def told_of(event: Event) -> resources.AuditEvent:
+    return resources.AuditEvent(
+        event.id, told(event.at), event.actor, event.kind, event.subject, dict(event.detail)
+    )

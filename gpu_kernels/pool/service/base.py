@@ -41,9 +41,8 @@ from gpu_kernels.pool.service.operations import operation_of, operations_of
 from gpu_kernels.pool.service.pace import Pace
 from gpu_kernels.pool.service.parsing import too_large
 from gpu_kernels.pool.service.proofs import Proofs
-from gpu_kernels.pool.service.schemas.base import MAX_BODY
 from gpu_kernels.pool.service.waiting import Bells, rung
-from gpu_kernels.resources.base import Resource
+from gpu_kernels.resources.base import MAX_BODY, Resource
 
 log = logging.getLogger("gpu_kernels.pool")
 

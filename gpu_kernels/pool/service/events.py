@@ -19,6 +19,7 @@ from gpu_kernels.pool.service.identity import ADMIN_POOL, READ_USAGE, USE, Ident
 from gpu_kernels.pool.service.operations import operation
 from gpu_kernels.pool.service.schemas import events as schemas
 from gpu_kernels.pool.service.waiting import EVENTS, rung
+from gpu_kernels.resources.events import PoolEvent
 
 log = logging.getLogger("gpu_kernels.pool")
 
@@ -51,23 +52,23 @@ class Topics:
         sees = self.pool or own or course in self.courses
         if not sees and (self.user is None or told.user is not None or not self._is_member(course)):
             return None
-        body = {
-            "id": event.id,
-            "at": iso(event.at),
-            "kind": event.kind,
-            "subject": event.subject,
-            "user": told.user,
-            "course": told.course,
-            "actor": event.actor if self.pool else None,
-            "detail": dict(event.detail) if sees else {},
-        }
-        return message("change", event.id, body)
+        change = PoolEvent(
+            id=event.id,
+            at=iso(event.at),
+            kind=event.kind,
+            subject=event.subject,
+            user=told.user,
+            course=told.course,
+            actor=event.actor if self.pool else None,
+            detail=dict(event.detail) if sees else {},
+        )
+        return message("change", event.id, change)
 
     def _is_member(self, course: str | None) -> bool:
         return course is not None and self.member.belongs_to(course)
 
 
-def message(name: str, last: int, body: dict[str, object]) -> bytes:
+def message(name: str, last: int, body: PoolEvent | dict[str, int]) -> bytes:
     """One server-sent event, in the API's JSON, which has no line ends of its own."""
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (last, name.encode(), encode(body))
 

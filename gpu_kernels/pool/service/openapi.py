@@ -15,9 +15,9 @@ from gpu_kernels import __version__
 from gpu_kernels.errors import BY_CODE, NotFound, PoolError
 from gpu_kernels.pool.service.operations import Operation, operations_of
 from gpu_kernels.pool.service.routes import PARAMETERS, ROUTES
-from gpu_kernels.pool.service.schemas.events import PoolEvent
 from gpu_kernels.pool.service.schemas.pool import Error
-from gpu_kernels.resources.base import Resource
+from gpu_kernels.resources.base import Body, Resource
+from gpu_kernels.resources.events import PoolEvent
 
 Json = dict[str, Any]
 VALIDATION: JsonSchemaMode = "validation"
@@ -69,15 +69,24 @@ def _schemas() -> tuple[Mapping[Any, Json], Json]:
     for made in _all_operations():
         wanted += [made.body, made.query, *made.answers.values()]
     models = dict.fromkeys(model for model in wanted if isinstance(model, type))
-    answers = [model for model in models if issubclass(model, Resource)]
+    bodies = [model for model in models if issubclass(model, Body)]
+    answers = [model for model in models if issubclass(model, Resource) and model not in bodies]
     others = [(model, VALIDATION) for model in models if issubclass(model, BaseModel)]
     references, definitions = models_json_schema(others, ref_template=REFERENCE)
-    of_answers, components = schema_components(answers, ref_template=REFERENCE.format(model="{name}"))
-    for component in components.values():
-        _say_all_is_sent(component)
-    assert not components.keys() & definitions["$defs"].keys(), "two shapes of one name"
-    found = {model: references[model, VALIDATION] for model, _ in others}
-    return found | dict(zip(answers, of_answers, strict=True)), definitions["$defs"] | components
+    found: dict[Any, Json] = {model: references[model, VALIDATION] for model, _ in others}
+    components = dict(definitions["$defs"])
+    for kinds, say in ((bodies, _say_no_other_is_taken), (answers, _say_all_is_sent)):
+        its_references, its = schema_components(kinds, ref_template=REFERENCE.format(model="{name}"))
+        assert not its.keys() & components.keys(), "two shapes of one name"
+        for component in its.values():
+            say(component)
+        found |= dict(zip(kinds, its_references, strict=True))
+        components |= its
+    return found, components
+
+
+def _say_no_other_is_taken(component: Json) -> None:
+    component["additionalProperties"] = False
 
 
 def _say_all_is_sent(component: Json) -> None:

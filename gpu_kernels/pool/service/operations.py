@@ -40,7 +40,7 @@ from gpu_kernels.errors import (
 from gpu_kernels.pool.service.identity import ADMIN_POOL
 from gpu_kernels.pool.service.parsing import read_body, read_query
 from gpu_kernels.pool.service.schemas.base import Model, Query
-from gpu_kernels.resources.base import Resource
+from gpu_kernels.resources.base import Body, Resource
 
 Method = TypeVar("Method", bound=Callable[..., Awaitable[None]])
 Answer = type[Resource] | type[BaseModel] | str
@@ -82,7 +82,7 @@ class Operation:
     scope: str | None
     who: str | None
     query: type[Query] | None
-    body: type[Model] | None
+    body: type[Model | Body] | None
     answers: Mapping[int, Answer]
     errors: tuple[type[PoolError], ...]
     anonymous: bool
@@ -114,7 +114,7 @@ def operation(
     scope: str | None = None,
     who: str | None = None,
     query: type[Query] | None = None,
-    body: type[Model] | None = None,
+    body: type[Model | Body] | None = None,
     answers: Mapping[int, Answer],
     errors: Sequence[type[PoolError]] = (),
     anonymous: bool = False,
@@ -166,7 +166,7 @@ def _all_errors(
     scope: str | None,
     who: str | None,
     query: type[Query] | None,
-    body: type[Model] | None,
+    body: type[Model | Body] | None,
     anonymous: bool,
 ) -> tuple[type[PoolError], ...]:
     told = list(own)

@@ -7,12 +7,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
+import msgspec
+from pydantic import BaseModel, ValidationError
 
 from gpu_kernels.errors import InvalidRequest, TooLarge
-from gpu_kernels.pool.service.schemas.base import PRINTABLE, WORDS, Model, Query
+from gpu_kernels.pool.service.checking import checked
+from gpu_kernels.pool.service.schemas.base import Model, Query
+from gpu_kernels.resources.base import PRINTABLE, WORDS, Body
 
-M = TypeVar("M", bound=Model)
+M = TypeVar("M", bound=Model | Body)
 Q = TypeVar("Q", bound=Query)
 MOST_NAMED = 5
 """So many wrong fields are told at once."""
@@ -54,7 +57,7 @@ def read_body(model: type[M], body: bytes) -> M:
     if not body.strip():
         raise InvalidRequest("The request has no body; it must be a JSON object.")
     try:
-        return model.model_validate_json(body)
+        return checked(model, body) if issubclass(model, Body) else model.model_validate_json(body)
     except ValidationError as error:
         raise _wrong(error, model, "the body") from None
 
@@ -83,7 +86,7 @@ def too_large(most: int) -> TooLarge:
     return TooLarge(f"The request's body is longer than {most} bytes.", details={"limit": most})
 
 
-def _wrong(error: ValidationError, model: type[Model | Query], where: str) -> InvalidRequest:
+def _wrong(error: ValidationError, model: type[Any], where: str) -> InvalidRequest:
     if error.error_count() > MOST_FAULTS:
         raise InvalidRequest(f"{where.capitalize()} has {error.error_count()} faults.")
     faults = error.errors(include_url=False)
@@ -124,7 +127,7 @@ def _numbers(context: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in context.items() if name != "length"}
 
 
-def _unknown_text(unknown: Sequence[Any], model: type[Model | Query], where: str) -> str:
+def _unknown_text(unknown: Sequence[Any], model: type[Any], where: str) -> str:
     """All unknown fields of the first place that has any, and what may stand there."""
     place = unknown[0]["loc"][:-1]
     names = sorted(str(fault["loc"][-1]) for fault in unknown if fault["loc"][:-1] == place)
@@ -135,12 +138,13 @@ def _unknown_text(unknown: Sequence[Any], model: type[Model | Query], where: str
 
 def _known(model: type[Any], place: Sequence[Any]) -> str:
     """The names that a part of ``model`` has, found by walking its JSON schema."""
-    root = model.model_json_schema()
+    root = model.model_json_schema() if issubclass(model, BaseModel) else msgspec.json.schema(model)
     schema = root
-    for step in place:
-        schema = (
-            schema.get("items", {}) if isinstance(step, int) else schema.get("properties", {}).get(step, {})
-        )
+    for step in (None, *place):
+        if isinstance(step, int):
+            schema = schema.get("items", {})
+        elif step is not None:
+            schema = schema.get("properties", {}).get(step, {})
         schema = next((option for option in schema.get("anyOf", ()) if "$ref" in option), schema)
         if "$ref" in schema:
             schema = root["$defs"][schema["$ref"].rpartition("/")[2]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
 
@@ -30,8 +29,8 @@ from gpu_kernels.pool.service.base import Handler
 from gpu_kernels.pool.service.identity import ADMIN_QUOTA, AGENT, READ_USAGE, USE, Identity
 from gpu_kernels.pool.service.operations import operation
 from gpu_kernels.pool.service.schemas import pool as schemas
+from gpu_kernels.resources import about, pool
 from gpu_kernels.resources import courses as resources
-from gpu_kernels.resources import pool
 from gpu_kernels.units import valid_class
 
 COURSE_NAME = re.compile(r"[^\s\x00-\x1f!=/,][^\x00-\x1f!=/,]{0,199}")
@@ -136,7 +135,7 @@ class Health(Handler):
         "Whether the ledger can be read",
         who="anyone with a scope; programs on the controller's own machine need no token where the setting "
         "`metrics_without_token` says so and no proxy is in between",
-        answers={200: schemas.Health},
+        answers={200: about.Health},
         errors=[Unauthenticated, AuthenticationUnavailable, Forbidden, RateLimited, TooMany],
         anonymous=True,
     )
@@ -150,22 +149,14 @@ class Health(Handler):
             mismatch = await self.service.desk.read(audit.mismatch)
         except NotActive as error:
             active = error.details.get("address")
-        self.answer(
-            {
-                "status": "ok",
-                "version": __version__,
-                "role": "standby" if mismatch is None else "active",
-                "active": active,
-                "ledger_mismatch": mismatch,
-                "groups": self._groups(),
-            }
-        )
+        role = "standby" if mismatch is None else "active"
+        self.answer(about.Health("ok", __version__, role, active, mismatch, self._groups()))
 
-    def _groups(self) -> dict[str, Any] | None:
+    def _groups(self) -> about.GroupsHealth | None:
         if self.service.groups is None:
             return None
         state = self.service.groups.state
-        return {"age": state.age, "fault": state.fault, "faulty_properties": state.faulty}
+        return about.GroupsHealth(state.age, state.fault, state.faulty)
 
 
 class MetricsPage(Handler):

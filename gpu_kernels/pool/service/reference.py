@@ -62,7 +62,7 @@ def _call(made: Operation) -> Iterator[str]:
     if made.query is not None:
         yield from _fields("query", made.query.model_json_schema())
     if made.body is not None:
-        yield from _fields("field", made.body.model_json_schema())
+        yield from _fields("field", document()["components"]["schemas"][made.body.__name__])
     answers = " or ".join(f"{status} {_shape(model)}" for status, model in made.answers.items())
     own = ", ".join(f"`{kind.code}`" for kind in made.errors if kind.code not in GENERAL)
     yield ""

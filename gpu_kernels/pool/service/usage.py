@@ -15,6 +15,7 @@ from gpu_kernels.pool.service.base import Handler
 from gpu_kernels.pool.service.identity import READ_USAGE, USE
 from gpu_kernels.pool.service.operations import operation
 from gpu_kernels.pool.service.schemas import history as schemas
+from gpu_kernels.resources import usage as resources
 
 log = logging.getLogger("gpu_kernels.pool")
 
@@ -53,16 +54,16 @@ class Usage(UsageHandler):
     """``/usage``"""
 
     @operation(
-        "Sum up usage", who=WHO, query=schemas.UsageQuery, answers={200: schemas.Usage}, errors=[TooMany]
+        "Sum up usage", who=WHO, query=schemas.UsageQuery, answers={200: resources.Usage}, errors=[TooMany]
     )
     async def get(self, *, query: schemas.UsageQuery) -> None:
         """Without `course` and `user`: of all that one may see."""
-        user, by = self.whose(query), list(dict.fromkeys(query.by.split(",")))
+        user, by = self.whose(query), tuple(dict.fromkeys(query.by.split(",")))
         period = await self.period(query)
         sums = await self.service.history.ask(
             lambda store: summed(_every(store, period, user, query.course), period, by)
         )
-        self.answer({"from": told(period.begin), "to": told(period.end), "by": by, "sums": sums})
+        self.answer(resources.Usage(told(period.begin), told(period.end), by, sums))
 
 
 class Timeline(UsageHandler):
@@ -72,7 +73,7 @@ class Timeline(UsageHandler):
         "See usage over time",
         who=WHO,
         query=schemas.TimelineQuery,
-        answers={200: schemas.Timeline},
+        answers={200: resources.Timeline},
         errors=[InvalidRequest, TooMany],
     )
     async def get(self, *, query: schemas.TimelineQuery) -> None:
@@ -87,9 +88,7 @@ class Timeline(UsageHandler):
         classes = await self.service.history.ask(
             lambda store: timeline(_every(store, period, user, query.course), period, step)
         )
-        self.answer(
-            {"from": told(period.begin), "to": told(period.end), "step": query.step, "classes": classes}
-        )
+        self.answer(resources.Timeline(told(period.begin), told(period.end), query.step, classes))
 
 
 class UsageTable(UsageHandler):

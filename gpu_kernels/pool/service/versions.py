@@ -10,7 +10,7 @@ from gpu_kernels import __version__
 from gpu_kernels.pool.service.base import VERSIONS, Handler
 from gpu_kernels.pool.service.openapi import document
 from gpu_kernels.pool.service.operations import operation
-from gpu_kernels.pool.service.schemas.pool import VersionList
+from gpu_kernels.resources.about import Version, VersionList
 
 
 class Versions(Handler):
@@ -22,11 +22,8 @@ class Versions(Handler):
     async def get(self) -> None:
         """For clients that have to choose; needs no token."""
         base = self.request.path.rstrip("/")
-        versions = [
-            {"version": name, "path": f"{base}/{name}", "document": f"{base}/{name}/openapi.json"}
-            for name in VERSIONS
-        ]
-        self.answer({"versions": versions, "controller": __version__})
+        versions = (Version(name, f"{base}/{name}", f"{base}/{name}/openapi.json") for name in VERSIONS)
+        self.answer(VersionList(tuple(versions), __version__))
 
 
 class Document(Handler):

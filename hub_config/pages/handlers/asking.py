@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from gpu_kernels.client import AsyncPoolClient
 from gpu_kernels.client.requests import Request, query_of
 from gpu_kernels.errors import Forbidden, MethodNotAllowed, NotFound
+from gpu_kernels.resources.about import Health
 from gpu_kernels.resources.base import reader
 from gpu_kernels.resources.leases import Lease, LeasePage
 
@@ -60,5 +61,5 @@ async def lease_page(pool: AsyncPoolClient, **query: object) -> LeasePage:
     return await pool.send(Request("GET", "/leases", reader(LeasePage), params=query_of(**query)))
 
 
-async def health(pool: AsyncPoolClient) -> Answer:
-    return await pool.send(Request("GET", "/health", dict))
+async def health(pool: AsyncPoolClient) -> Health:
+    return await pool.send(Request("GET", "/health", reader(Health)))

@@ -63,13 +63,13 @@ class Course(CourseForms):
             grading_budgets=[] if grading is None else own.budgets([grading]),
             students=students.students(
                 leases,
-                usage["sums"],
+                usage.sums,
                 rules,
                 page=self.page_number(),
                 find=self.get_query_argument("find", "")[:100],
             ),
             find=self.get_query_argument("find", "")[:100],
-            used_by_class=students.used_by_class(usage["sums"]),
+            used_by_class=students.used_by_class(usage.sums),
             classes=pool.classes,
             month_ago=(datetime.now(self.lab.zone) - timedelta(days=30)).date().isoformat(),
         )

@@ -66,5 +66,5 @@ class Events(StreamingHandler, PageHandler):
 
 def message(event: Event) -> str:
     """The event for a script: its kind, and nothing that the page would not ask for anyhow."""
-    told = {"kind": str(event.data.get("kind", ""))}
+    told = {"kind": "" if event.change is None else event.change.kind}
     return f"id: {event.id}\nevent: {event.name}\ndata: {json.dumps(told)}\n\n"

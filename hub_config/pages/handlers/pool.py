@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from gpu_kernels.errors import UnknownAgent
 from gpu_kernels.hub_config.pages.handlers import asking
@@ -13,6 +13,7 @@ from gpu_kernels.hub_config.pages.handlers.plots import plots
 from gpu_kernels.hub_config.pages.texts import noted
 from gpu_kernels.hub_config.pages.views import servers
 from gpu_kernels.hub_config.pages.views.plots import Picture
+from gpu_kernels.resources.agents import Agent
 from gpu_kernels.resources.pool import PoolClass
 from gpu_kernels.units import THOUSANDTHS
 
@@ -118,8 +119,8 @@ class Server(FormHandler):
         return "lost"
 
 
-def found(agents: list[dict[str, Any]], name: str) -> dict[str, Any]:
+def found(agents: Iterable[Agent], name: str) -> Agent:
     for agent in agents:
-        if agent["name"] == name:
+        if agent.name == name:
             return agent
     raise UnknownAgent(f"There is no GPU server {name[:60]!r}.")

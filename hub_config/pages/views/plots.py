@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from gpu_kernels.hub_config.pages.wording import plain_number
+from gpu_kernels.resources.usage import Steps, Timeline
 
 WIDTH, HEIGHT = 720, 220
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 14, 30
@@ -65,16 +65,16 @@ class Picture:
 
 
 def pictures(
-    timeline: Mapping[str, Any], gpu_class: str, span: str, limit: int | None, zone: ZoneInfo
+    timeline: Timeline, gpu_class: str, span: str, limit: int | None, zone: ZoneInfo
 ) -> list[Picture]:
     """Of the controller's timeline; of a class that was not used, an empty picture."""
-    begin, end = (datetime.fromisoformat(timeline[name]).timestamp() for name in ("from", "to"))
+    begin, end = (datetime.fromisoformat(at).timestamp() for at in (timeline.begin, timeline.end))
     if end <= begin:
         return []
-    steps = timeline["classes"].get(gpu_class, {"held": (), "used": ()})
+    steps = timeline.classes.get(gpu_class, Steps())
     points = [
-        Point(begin + number * timeline["step"], held, used)
-        for number, (held, used) in enumerate(zip(steps["held"], steps["used"], strict=True))
+        Point(begin + number * timeline.step, held, used)
+        for number, (held, used) in enumerate(zip(steps.held, steps.used, strict=True))
     ]
     return [Picture(gpu_class, span, plot(points, begin=begin, end=end, limit=limit, zone=zone))]
 

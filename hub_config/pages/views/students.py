@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_kernels.resources.leases import Lease
+from gpu_kernels.resources.usage import UsageSum
 
 A_PAGE = 500
 
@@ -44,7 +45,7 @@ class Students:
 
 def students(
     leases: Iterable[Lease],
-    usage: Iterable[Mapping[str, Any]],
+    usage: Iterable[UsageSum],
     rules: Mapping[str, Any],
     *,
     page: int = 1,
@@ -61,7 +62,7 @@ def students(
     for lease in leases:
         (of(lease.user).waits if lease.queued else of(lease.user).holds).append(lease)
     for entry in usage:
-        of(entry["user"]).used += entry["gpu_hours"]
+        of(entry.user or "").used += entry.gpu_hours
     overrides = rules.get("overrides") or {}
     for user, override in overrides.items():
         of(user).override = override
@@ -82,9 +83,9 @@ def students(
     )
 
 
-def used_by_class(usage: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+def used_by_class(usage: Iterable[UsageSum]) -> dict[str, float]:
     """GPU-hours by GPU class."""
     sums: dict[str, float] = defaultdict(float)
     for entry in usage:
-        sums[entry["gpu_class"] or ""] += entry["gpu_hours"]
+        sums[entry.gpu_class or ""] += entry.gpu_hours
     return dict(sorted(sums.items()))

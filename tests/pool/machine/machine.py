@@ -187,31 +187,20 @@ class PoolMachine(Checked):
             return
 
     def registers(self, server: Server) -> None:
-        fences = None if not server.fences_after else round(server.fences_after * 1000)
-        self.ask(
-            lambda tx: registration.register(
-                tx, server.name, owner="gpu-server", boot_id=server.boot or "",
-                address=f"tcp://{server.name}:1", version="1", gpus=server.offered, fences_after=fences,
-            )
-        )  # fmt: skip
+        said = server.registration()
+        self.ask(lambda tx: registration.register(tx, server.name, said, owner="gpu-server"))
         server.registered = True
         server.grants.forget_sequence()
 
     def answer(self, report: Report) -> None:
         """The controller takes a report; the server hears the answer if it still is the one that asked."""
-        alive = {item.id: item for item in report.alive}
 
         def work(tx: Transaction) -> Assignment:
-            agent_reports.report(
-                tx, report.agent, owner="gpu-server", boot_id=report.boot, done_seq=report.target_seq,
-                alive=alive, counts_by=report.incarnation, epoch=report.epoch,
-            )  # fmt: skip
-            return agent_views.agent_told(
-                tx, report.agent, report.target_seq, report.incarnation, full=report.full
-            )
+            agent_reports.report(tx, report.agent, report.said, owner="gpu-server")
+            return agent_views.agent_told(tx, report.agent, report.said)
 
         server = self.servers[report.agent]
-        ours = report.boot == server.boot
+        ours = report.said.boot_id == server.boot
         try:
             told = self.ask(work)
         except AgentReplaced:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from gpu_kernels.errors import AgentReplaced, UnknownAgent
@@ -13,52 +12,17 @@ from gpu_kernels.pool.ledger.queries.leases import in_force_of
 from gpu_kernels.pool.ledger.state.rows import Agent, Lease
 from gpu_kernels.pool.ledger.state.states import HOLDING, State, Who
 from gpu_kernels.pool.ledger.transaction import Transaction
-
-WORKING = "active"
-"""The state by which an agent's inventory says that a worker serves the lease."""
+from gpu_kernels.resources.agents import WORKING, AgentReport, LiveLease, OutsideMemory
 
 
-@dataclass(frozen=True, slots=True)
-class Alive:
-    """A lease that an agent's inventory names."""
-
-    id: str
-    epoch: int
-    state: str
-    used_mib: int
-    peak_mib: int
-    sessions: int
-    launches: int
-
-
-@dataclass(frozen=True, slots=True)
-class Outside:
-    """Memory of a GPU that processes outside all leases use."""
-
-    gpu: str
-    mib: int
-
-
-def report(
-    tx: Transaction,
-    name: str,
-    *,
-    owner: str,
-    boot_id: str,
-    done_seq: int,
-    alive: Mapping[str, Alive],
-    counts_by: str,
-    epoch: int = 0,
-    outside: Sequence[Outside] = (),
-) -> None:
+def report(tx: Transaction, name: str, said: AgentReport, *, owner: str) -> None:
     """Take an agent's word: what it has carried out, what lives, and what uses its GPUs beside that.
 
-    ``counts_by`` is the incarnation of the ledger that ``done_seq`` belongs to; ``epoch`` the highest that
-    the agent has ever seen. Raises ``UnknownAgent`` before its registration, ``AgentReplaced`` from an
-    older process of that name.
+    Raises ``UnknownAgent`` before its registration, ``AgentReplaced`` from an older process of that name.
     """
-    agent = reporting(tx, name, owner=owner, boot_id=boot_id)
-    if done_seq > agent.target_seq or counts_by != tx.counts_by:
+    agent = reporting(tx, name, owner=owner, boot_id=said.boot_id)
+    done_seq, alive = said.target_seq, {lease.id: lease for lease in said.leases}
+    if done_seq > agent.target_seq or said.incarnation != tx.counts_by:
         done_seq = 0  # it counts by another ledger (one restored, or new): it has done nothing of this one
     if agent.reported_at <= tx.now - tx.timing.agent_ttl:
         tx.capacity_changed()
@@ -66,15 +30,15 @@ def report(
         agent,
         reported_at=tx.now,
         reported_seq=max(agent.reported_seq, done_seq),
-        counts_by=counts_by,
-        epoch=max(agent.epoch, epoch),
+        counts_by=said.incarnation,
+        epoch=max(agent.epoch, said.epoch),
     )
     for lease in in_force_of(tx, agent):
         worker = alive.get(lease.id)
         if worker is not None and worker.epoch == lease.epoch:
             _note(tx, lease, worker, name)
     confirm(tx, agent, done_seq, alive)
-    _alarm(tx, agent, outside)
+    _alarm(tx, agent, said.outside)
     strangers = tuple(sorted(worker.id for worker in alive.values() if not _belongs(tx, worker, name)))
     tx.when_committed(lambda: tx.strangers.__setitem__(name, strangers))
 
@@ -92,7 +56,7 @@ def reporting(tx: Transaction, name: str, *, owner: str, boot_id: str) -> Agent:
     return agent
 
 
-def _belongs(tx: Transaction, worker: Alive, agent: str) -> bool:
+def _belongs(tx: Transaction, worker: LiveLease, agent: str) -> bool:
     """Whether what lives there holds slices there; what does not is on its way out, or should never be.
 
     Reports may overtake each other: what was freed only just now may still be named by an older one.
@@ -103,7 +67,7 @@ def _belongs(tx: Transaction, worker: Alive, agent: str) -> bool:
     return lease.state in HOLDING or (lease.ended_at or 0) > tx.now - tx.timing.agent_ttl
 
 
-def _note(tx: Transaction, lease: Lease, worker: Alive, agent: str) -> None:
+def _note(tx: Transaction, lease: Lease, worker: LiveLease, agent: str) -> None:
     told: dict[str, Any] = {
         "used_mib": worker.used_mib,
         "sessions": worker.sessions,
@@ -123,7 +87,7 @@ def _note(tx: Transaction, lease: Lease, worker: Alive, agent: str) -> None:
         tx.change(lease, **told)
 
 
-def _alarm(tx: Transaction, agent: Agent, outside: Sequence[Outside]) -> None:
+def _alarm(tx: Transaction, agent: Agent, outside: Sequence[OutsideMemory]) -> None:
     """Note memory used outside all leases, once for each GPU until it is gone or has doubled."""
     gpus = tx.book.gpus_of.of(agent.name)
     told = tx.alarms.get(agent.name, {})

@@ -9,12 +9,6 @@ from gpu_kernels.pool.ledger.transaction import Transaction
 MOST_OF_ONE = 4
 """Tokens of one name: the one in use, and room to bring a server its next one before the old one goes."""
 MOST = 2000
-ID_DIGITS = 12
-
-
-def id_of(row: AgentToken) -> str:
-    """What a token is called where people see it: the beginning of its digest, which tells nothing of it."""
-    return row.sha256[:ID_DIGITS]
 
 
 def add(tx: Transaction, agent: str, sha256: str, *, actor: str) -> AgentToken:
@@ -33,14 +27,14 @@ def add(tx: Transaction, agent: str, sha256: str, *, actor: str) -> AgentToken:
             details={"limit": MOST},
         )
     row = tx.put(AgentToken(sha256=sha256, agent=agent, created_by=actor[:255], created_at=tx.now))
-    tx.event(actor, "agent_token_added", agent, {"token": id_of(row)})
+    tx.event(actor, "agent_token_added", agent, {"token": row.id})
     return row
 
 
 def remove(tx: Transaction, token_id: str, *, actor: str) -> AgentToken:
     """Take a token back; what it registered stays as it is. Raises ``UnknownAgentToken``."""
     for row in tx.book.agent_tokens.values():
-        if id_of(row) == token_id:
+        if row.id == token_id:
             tx.drop(row)
             tx.event(actor, "agent_token_removed", row.agent, {"token": token_id})
             return row
@@ -49,8 +43,3 @@ def remove(tx: Transaction, token_id: str, *, actor: str) -> AgentToken:
 
 def of_agent(tx: Transaction, agent: str) -> list[AgentToken]:
     return [row for row in tx.book.agent_tokens.values() if row.agent == agent]
-
-
-def every(tx: Transaction) -> list[AgentToken]:
-    """By agent, the oldest first."""
-    return sorted(tx.book.agent_tokens.values(), key=lambda row: (row.agent, row.created_at, row.sha256))

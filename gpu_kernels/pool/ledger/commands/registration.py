@@ -8,7 +8,7 @@ taken, the old one goes on, keeps its place, and the admin hears of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpu_kernels.durations import duration
 from gpu_kernels.errors import AgentElsewhere, Conflict
@@ -19,6 +19,7 @@ from gpu_kernels.pool.ledger.state.capacity import adopted, takes_slices
 from gpu_kernels.pool.ledger.state.rows import Agent, Gpu
 from gpu_kernels.pool.ledger.state.states import State, Who
 from gpu_kernels.pool.ledger.transaction import RefusedRegistration, Transaction
+from gpu_kernels.resources.agents import OfferedGpu, Registration
 
 RESTARTED = f"The GPU server restarted; what ran on it is lost.\n{ASK_ANEW}"
 GPU_GONE = f"The GPU is gone from its server.\n{ASK_ANEW}"
@@ -27,70 +28,46 @@ TOLD_EVERY = 60_000
 MOST_REMEMBERED = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class OfferedGpu:
-    uuid: str
-    index: int
-    gpu_class: str
-    device: str
-    name: str
-    total_mib: int
-    allocatable_mib: int
-
-
-def register(
-    tx: Transaction,
-    name: str,
-    *,
-    owner: str,
-    boot_id: str,
-    address: str,
-    version: str,
-    gpus: Sequence[OfferedGpu],
-    fences_after: int | None = None,
-) -> Agent:
+def register(tx: Transaction, name: str, said: Registration, *, owner: str) -> Agent:
     """Take an agent and its GPUs into the pool, or take note that it is another process now.
 
     A new boot has no workers, so what was active under the last one is lost and is taken back; its slices
-    are free once the new boot reports. ``fences_after`` is in milliseconds. Raises ``AgentElsewhere`` while
-    the last boot answers from another address or by another token, ``Conflict`` when one of the GPUs is
-    another agent's.
+    are free once the new boot reports. Raises ``AgentElsewhere`` while the last boot answers from another
+    address or by another token, ``Conflict`` when one of the GPUs is another agent's.
     """
     known = tx.book.agents.get(name)
     if known is not None:
-        check_place(tx, known, owner, address)
-    _check_claims(tx, name, gpus)
+        check_place(tx, known, owner, said.address)
+    _check_claims(tx, name, said.gpus)
     agent = known or Agent(
         name=name, owner=owner, boot_id="", address="", version="", registered_at=tx.now, reported_at=tx.now
     )
-    rebooted = known is not None and known.boot_id != boot_id
+    rebooted = known is not None and known.boot_id != said.boot_id
     agent = tx.change(
         agent,
         owner=owner,
-        boot_id=boot_id,
-        address=address,
-        version=version,
+        boot_id=said.boot_id,
+        address=said.address,
+        version=said.version,
         registered_at=tx.now,
         reported_at=tx.now,
-        fences_after=fences_after or None,
+        fences_after=round(said.fences_after * 1000) or None,
     )
-    present = _offer(tx, agent, gpus)
+    present = _offer(tx, agent, said.gpus)
     for lease in in_force_of(tx, agent):
         if rebooted and lease.state == State.ACTIVE:
             revoke(tx, lease, who=Who.DECISION, actor=name, reason=RESTARTED)
     for lease in in_force_of(tx, agent):
         if any(part.gpu_id not in present for part in tx.book.parts(lease)):
             revoke(tx, lease, who=Who.DECISION, actor=name, reason=GPU_GONE)
-    tx.event(owner, "registered", name, {"boot_id": boot_id, "gpus": len(gpus)})
+    tx.event(owner, "registered", name, {"boot_id": said.boot_id, "gpus": len(said.gpus)})
     tx.agent_changed(name)
     tx.capacity_changed()
     return tx.book.agents[name]
 
 
 def _check_claims(tx: Transaction, name: str, gpus: Sequence[OfferedGpu]) -> None:
-    """Refuse a GPU that is there twice: sold by two agents, its memory would be promised twice."""
-    if len({gpu.uuid for gpu in gpus}) != len(gpus):
-        raise Conflict("Two of the GPUs have the same UUID.")
+    """Refuse a GPU that is there already: sold by two agents, its memory would be promised twice."""
     for gpu in gpus:
         for other in tx.book.claims.of(gpu.uuid).values():
             if other.agent_name != name:

@@ -60,6 +60,11 @@ class AgentToken:
     created_by: str
     created_at: int
 
+    @property
+    def id(self) -> str:
+        """What it is called where people see it: the beginning of its digest, which tells nothing of it."""
+        return self.sha256[:12]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gpu_kernels.pool.service.schemas.base import PRINTABLE, Model, Moment, Thousandths
+from gpu_kernels.pool.service.schemas.base import Model, Moment, Thousandths
+from gpu_kernels.resources.base import PRINTABLE
 from gpu_kernels.units import MAX_TEXT
 from gpu_kernels.vocabulary.rules import (
     LONGEST_LIFE,

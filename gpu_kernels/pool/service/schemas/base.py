@@ -6,31 +6,11 @@ from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-WORDS: dict[str, str] = {}
-"""What is said of a text that does not match a pattern, by the pattern."""
-
-
-def pattern(expression: str, words: str) -> str:
-    """A pattern for ``Field(pattern=...)``, and what is said of a text that does not match it."""
-    WORDS[expression] = words
-    return expression
-
-
-PRINTABLE = pattern(
-    r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]*$", "must not hold control characters"
-)
-"""No line ends, and nothing that changes the direction of what follows."""
-CLASS = pattern(
-    r"^[A-Za-z][A-Za-z0-9._-]{0,31}$",
-    "must be a GPU class: up to 32 letters, digits, '.', '_', '-'; a letter first",
-)
-MAX_BODY = 1024 * 1024
-BIG = 2**62
-"""Counters stay below it, so that no store needs more than 63 bits."""
+from gpu_kernels.resources.base import BIG, CLASS, PRINTABLE, pattern
 
 
 class Model(BaseModel):
-    """A body, a part of one, or an answer. Strict: ``"5"`` is no number and ``1`` is not true."""
+    """A body, or a part of one. Strict: ``"5"`` is no number and ``1`` is not true."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
     MOST_BYTES: ClassVar[int] = 128 * 1024
@@ -48,12 +28,8 @@ Text64 = Annotated[str, Field(min_length=1, max_length=64, pattern=PRINTABLE)]
 ServerName = Annotated[
     str, Field(max_length=255, pattern=PRINTABLE, description="Name of the user's Jupyter server")
 ]
-Id = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
 Count = Annotated[int, Field(ge=0, le=BIG)]
 Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
-Instant = Annotated[
-    str, Field(json_schema_extra={"format": "date-time"}, examples=["2026-11-21T12:49:54.547+00:00"])
-]
 Moment = Annotated[
     str,
     Field(
@@ -82,6 +58,3 @@ class Paged(Query):
     after: str | None = Field(
         None, max_length=2000, pattern=r"^[A-Za-z0-9_-]+$", description="The last answer's `next`"
     )
-
-
-Next = Annotated[str | None, Field(description="Asks for what follows (`after`); null where nothing does")]

@@ -6,12 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gpu_kernels.pool.service.schemas.base import (
-    CourseName,
-    Model,
-    Paged,
-    pattern,
-)
+from gpu_kernels.pool.service.schemas.base import CourseName, Model, Paged
+from gpu_kernels.resources.base import pattern
 from gpu_kernels.vocabulary.calendar import DAY_MINUTES, MOST_EXCEPT_DATES, MOST_SEATS
 
 Weekday = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]

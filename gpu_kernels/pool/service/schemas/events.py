@@ -1,12 +1,11 @@
-"""Server-sent events: which ones are asked for, and what one holds."""
+"""Server-sent events: which ones are asked for."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field
 
-from gpu_kernels.pool.service.schemas.base import Count, Instant, Model, Query, pattern
+from gpu_kernels.pool.service.schemas.base import Query
+from gpu_kernels.resources.base import pattern
 
 
 class EventsQuery(Query):
@@ -29,16 +28,3 @@ class EventsQuery(Query):
         le=2**62,
         description="The `id` of the last event seen, where the header `Last-Event-ID` cannot be sent",
     )
-
-
-class PoolEvent(Model):
-    """One change. `kind` is the state that a lease has now, or names another change."""
-
-    id: Count
-    at: Instant
-    kind: str
-    subject: str = Field(description="What it is about, such as a lease's id")
-    user: str | None
-    course: str | None
-    actor: str | None = Field(description="Who did it; for `pool` only")
-    detail: dict[str, Any]

@@ -1,25 +1,11 @@
-"""What was: usage of the pool, and the trail of who changed what."""
+"""Which usage of the pool is asked for, and which part of the trail of who changed what."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
 from pydantic import Field
 
-from gpu_kernels.pool.service.schemas.base import (
-    PRINTABLE,
-    Count,
-    CourseName,
-    Instant,
-    Model,
-    Moment,
-    Next,
-    Paged,
-    Query,
-    pattern,
-)
-
-Dimension = Literal["course", "user", "gpu_class", "week"]
+from gpu_kernels.pool.service.schemas.base import CourseName, Moment, Paged, Query
+from gpu_kernels.resources.base import PRINTABLE, pattern
 
 
 class AccountsQuery(Query):
@@ -58,48 +44,6 @@ class TimelineQuery(AccountsQuery):
     step: int = Field(3600, ge=60, le=31 * 24 * 3600, description="Seconds; at most 1000 steps")
 
 
-class Steps(Model):
-    """Averages of the steps, in thousandths of a GPU. ``used`` counts from a slice's first worker on."""
-
-    held: list[Count]
-    used: list[Count]
-
-
-class Timeline(Model):
-    """What was held and used in [from, to), by GPU class; the last step may be shorter."""
-
-    begin: Instant = Field(alias="from")
-    end: Instant = Field(alias="to")
-    step: int
-    classes: dict[str, Steps]
-
-
-class UsageSum(Model):
-    """One sum; null in what was not asked to sum by.
-
-    `gpu_hours` is what was used: from a slice's first worker to its end, times its share of the GPU.
-    `held_gpu_hours` counts from the grant, `gib_hours` is of memory.
-    """
-
-    course: str | None
-    user: str | None
-    gpu_class: str | None
-    week: str | None = Field(description="ISO week, such as `2026-W47`")
-    leases: Count
-    gpu_hours: float
-    held_gpu_hours: float
-    gib_hours: float
-
-
-class Usage(Model):
-    """Sums of the accounts in [from, to), largest first."""
-
-    begin: Instant = Field(alias="from")
-    end: Instant = Field(alias="to")
-    by: list[Dimension]
-    sums: list[UsageSum]
-
-
 class AuditQuery(Paged):
     """Which events."""
 
@@ -111,21 +55,3 @@ class AuditQuery(Paged):
         description="What they are about, such as a lease's id",
     )
     kind: str | None = Field(None, min_length=1, max_length=64, pattern=PRINTABLE)
-
-
-class AuditEvent(Model):
-    """Who changed what, when."""
-
-    id: Count
-    at: Instant
-    actor: str
-    kind: str
-    subject: str
-    detail: dict[str, Any]
-
-
-class Audit(Model):
-    """The audit trail, newest first."""
-
-    events: list[AuditEvent]
-    next: Next

@@ -7,9 +7,6 @@ from typing import Annotated
 from pydantic import Field
 
 from gpu_kernels.pool.service.schemas.base import (
-    BIG,
-    MAX_BODY,
-    PRINTABLE,
     CourseName,
     LongPoll,
     Model,
@@ -19,6 +16,7 @@ from gpu_kernels.pool.service.schemas.base import (
     Text64,
     Text255,
 )
+from gpu_kernels.resources.base import BIG, MAX_BODY, PRINTABLE
 from gpu_kernels.vocabulary.rules import LONGEST_LIFE
 
 MAX_RENEWED = 10_000
