@@ -13,6 +13,7 @@ from pathlib import Path
 from traitlets.config import Application
 
 from gpu_kernels import cli
+from gpu_kernels.markdown import cell
 
 HEAD = """\
 # The command line
@@ -23,7 +24,9 @@ HEAD = """\
 SERVICES_HEAD = """\
 ## Services
 
-Options of the services may stand in a configuration file too (`--config FILE`), as `c.NAME = VALUE`.
+Each option stands for a setting, which may be in a configuration file too (`--config FILE`); settings without
+an option of their own are given as `--CLASS.NAME=VALUE`. All of them, with types and defaults:
+[configuration](configuration.md).
 """
 
 
@@ -49,7 +52,7 @@ def _options(parser: argparse.ArgumentParser, name: str, level: int) -> Iterator
     ]
     if actions:
         yield "| option | |\n|---|---|"
-        yield from (f"| {_called(action)} | {_cell(action.help or '')} |" for action in actions)
+        yield from (f"| {_called(action)} | {cell(action.help or '')} |" for action in actions)
         yield ""
     for action in below:
         for command, child in action.choices.items():
@@ -71,12 +74,12 @@ def _called(action: argparse.Action) -> str:
 def _services() -> Iterator[str]:
     for name, (module, summary) in cli.SERVICES.items():
         app = _application(importlib.import_module(module))
-        yield f"### `jupyter gpu {name}`\n\n{_sentence(summary)}\n"
-        for kind in app.classes or [app]:
-            yield f"| `c.{kind.__name__}` | default | |\n|---|---|---|"
-            for option, trait in sorted(kind.class_own_traits(config=True).items()):
-                yield f"| `{option}` | `{_cell(trait.default_value_repr())}` | {_cell(trait.help)} |"
-            yield ""
+        yield f"### `jupyter gpu {name}`\n\n{_sentence(summary)}\n\n| option | setting | |\n|---|---|---|"
+        traits = app.class_traits(config=True)
+        for option, target in app.aliases.items():
+            help_text = traits[target.rpartition(".")[2]].help
+            yield f"| `--{option}` | `c.{app.__name__}.{target.rpartition('.')[2]}` | {cell(help_text)} |"
+        yield ""
 
 
 def _application(module: object) -> type[Application]:
@@ -89,10 +92,6 @@ def _application(module: object) -> type[Application]:
 
 def _sentence(summary: str) -> str:
     return summary[0].upper() + summary[1:] + ("" if summary.endswith("?") else ".")
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.replace("%%", "%").split()).replace("|", "\\|")
 
 
 if __name__ == "__main__":

@@ -103,7 +103,9 @@ class PoolSettings(Application):
         For one start. The leases in force cannot be used any more.
         """,
     ).tag(config=True)
-    lease_ttl = Float(60.0, help="Seconds that a lease lives after its last renewal.").tag(config=True)
+    lease_ttl = Float(60.0, help="Seconds that a lease lives after its last renewal, at least 0.5.").tag(
+        config=True
+    )
     agent_ttl = Float(30.0, help="Seconds of silence after which nothing new is placed on a GPU server.").tag(
         config=True
     )
@@ -160,7 +162,7 @@ class PoolSettings(Application):
     placement = Dict(
         help="""Where slices go, by GPU class: "fgd", "best_fit" or "spread".
 
-        "" stands for every other class.
+        "" stands for every other class. By default "fgd".
         """,
         value_trait=Enum(POLICIES),
         key_trait=Unicode(),
@@ -180,8 +182,8 @@ class PoolSettings(Application):
     max_reads = Float(
         120.0,
         min=1.0,
-        help="Sums, plots, tables and pages of the history that one user may ask for in a minute; also the "
-        "most at once.",
+        help="Sums, plots, tables and pages of the history (usage, audit, ended leases, state) that one user "
+        "may ask for in a minute; also the most at once.",
     ).tag(config=True)
     sweep_interval = Float(
         help="""Seconds between two looks for leases that are over, at most a quarter of lease_ttl.
@@ -230,7 +232,9 @@ class PoolSettings(Application):
         """,
     ).tag(config=True)
     keep_days = Float(
-        90.0, help="Days for which ended leases and the audit trail are kept; accounts are kept for good."
+        90.0,
+        help="Days for which ended leases and the audit trail (5 million rows at most) are kept; accounts "
+        "are kept for good.",
     ).tag(config=True)
 
     metrics_without_token = Bool(

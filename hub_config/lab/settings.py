@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
 from gpu_kernels.spawner.ports import free_port, is_free
 
@@ -33,27 +34,26 @@ class SettingsError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """One lab: a state folder and six ports on a loopback address.
+    """One lab: a state folder and six ports on a loopback address. Each field says what it is for."""
 
-    `gpus`, `gpu_memory_mib` and `gpu_class` describe the software GPUs that the agent offers.
-    `servers_yield`: they go after hub, proxy and controller where processors are short, and after
-    everything else on this machine. Durations are in seconds.
-    """
-
-    state: Path
-    port: int
-    proxy_api_port: int
-    hub_port: int
-    controller_port: int
-    agent_port: int
-    pages_port: int
-    address: str = "127.0.0.1"
-    gpu_class: str = "V100"
-    gpu_memory_mib: int = 32768
-    gpus: int = 1
-    lease_ttl: int = 60
-    course_thousandths: int = 200
-    servers_yield: bool = False
+    state: Annotated[Path, "Folder of passwords, homes, ledger and logs."]
+    port: Annotated[int, "Port for browsers."]
+    proxy_api_port: Annotated[int, "Port of the proxy's API."]
+    hub_port: Annotated[int, "Port of the hub."]
+    controller_port: Annotated[int, "Port of the pool controller."]
+    agent_port: Annotated[int, "Port of the GPU server's data port."]
+    pages_port: Annotated[int, "Port of the lab pages."]
+    address: Annotated[str, "IPv4 loopback address that all of them listen on."] = "127.0.0.1"
+    gpu_class: Annotated[str, "GPU class that the agent's software GPUs stand for."] = "V100"
+    gpu_memory_mib: Annotated[int, "Memory of each software GPU, in MiB."] = 32768
+    gpus: Annotated[int, "How many software GPUs the agent offers."] = 1
+    lease_ttl: Annotated[int, "Seconds that a lease lives after its last renewal."] = 60
+    course_thousandths: Annotated[int, "What each course may hold at once, in thousandths of a GPU."] = 200
+    servers_yield: Annotated[
+        bool,
+        "Whether Jupyter servers go after hub, proxy and controller where processors are short, and after "
+        "everything else on this machine.",
+    ] = False
 
     def __post_init__(self) -> None:
         require_loopback(self.address)

@@ -17,7 +17,7 @@ from jupyterhub.services.auth import HubOAuth
 from tornado.netutil import bind_sockets
 from tornado.routing import Rule
 from tornado.web import Application as WebApplication
-from traitlets import Float, TraitError, Unicode, validate
+from traitlets import Float, TraitError, Unicode, default, validate
 from traitlets.config import Application, Config
 
 from gpu_kernels import __version__
@@ -84,10 +84,14 @@ class LabPages(Application):
         30.0, min=0.1, config=True, help="Seconds in which a page, or each part of a stream, must be taken."
     )
     translations = Unicode(
-        str(HERE / "locale"),
         config=True,
-        help="Folder of translations: LANGUAGE/LC_MESSAGES/gpu-lab.mo, made from locale/gpu-lab.pot.",
+        help="Folder of translations: LANGUAGE/LC_MESSAGES/gpu-lab.mo, made from locale/gpu-lab.pot. By "
+        "default the package's own.",
     )
+
+    @default("translations")
+    def _default_translations(self) -> str:
+        return str(HERE / "locale")
 
     @validate("time_zone")
     def _known_time_zone(self, proposal: Any) -> str:

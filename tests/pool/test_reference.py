@@ -16,7 +16,6 @@ from gpu_kernels.pool.service import identity, reference, schemas
 from gpu_kernels.pool.service.metrics import Metrics
 from gpu_kernels.pool.service.operations import operations_of
 from gpu_kernels.pool.service.routes import ROUTES
-from gpu_kernels.pool.settings import PoolSettings
 
 pytestmark = pytest.mark.quick
 
@@ -52,10 +51,6 @@ def table(heading: str) -> set[str]:
     section = PAGE.split(f"{heading}\n", 1)[1].split("\n#", 1)[0]
     cells = re.findall(r"^\| ([^|]*) \|", section, re.M)
     return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
-
-
-def test_every_setting_is_described() -> None:
-    assert table("## Settings") == set(PoolSettings.class_own_traits(config=True))
 
 
 def test_every_error_code_is_described_with_its_status() -> None:
