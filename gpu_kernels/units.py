@@ -38,7 +38,7 @@ _OTHER_UNITS = _MEMORY_UNITS | {"%", "percent", "core", "cores", "thousandth", "
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A share of one GPU."""
+    """A share of one GPU: memory in MiB, compute in thousandths."""
 
     mib: int
     thousandths: int
@@ -76,9 +76,12 @@ class Size:
 
 
 def parse_size(text: str) -> Size:
-    """Read a size. Raises ``InvalidSize``, whose text shows what was read and what is allowed.
+    """Read a size, such as ``0.02 V100``, ``1/20 V100``, ``2048 MiB``, ``2 V100`` or ``0.1 GPU``.
 
     The same text mostly gives the same object, so that what is kept by size is found without a comparison.
+
+    Raises:
+        InvalidSize: It is none; the text shows what was read and what is allowed.
     """
     if not isinstance(text, str):
         raise _invalid(repr(text), "that is not text")
@@ -108,6 +111,13 @@ def slice_of(size: Size, allocatable_mib: int) -> Slice:
 
     A size in MiB takes the share of compute that it takes of memory, at least one thousandth; one that is
     more than the GPU has gives a slice that is more than the GPU has, which then fits nowhere.
+
+    Args:
+        size: What was asked for.
+        allocatable_mib: The GPU's memory less what its driver reserves, in MiB.
+
+    Raises:
+        ValueError: That memory is not positive.
     """
     if allocatable_mib <= 0:
         raise ValueError(f"allocatable memory must be positive, not {allocatable_mib}")

@@ -100,6 +100,7 @@ def joins(*, plain: str | None = None) -> Callable[[Any, Any, dict[str, Any]], d
     """
 
     def join(authenticator: Any, handler: Any, auth_model: dict[str, Any]) -> dict[str, Any]:
+        """Called by the hub when somebody has logged in; gives ``auth_model`` with the groups."""
         user = handler.find_user(auth_model["name"])
         before = [group.name for group in user.groups] if user is not None else []
         claims = auth_model.get("auth_state") or {}

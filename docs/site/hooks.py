@@ -1,7 +1,7 @@
 """What the site needs beside its pages: the repository's own papers as pages, and links that leave the pages.
 
-MkDocs calls ``on_files`` once with what it found, and ``on_page_markdown`` for each page before it is
-rendered.
+MkDocs calls ``on_files`` once with what it found, ``on_page_markdown`` for each page before it is rendered,
+and ``on_post_page`` when it is.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ PAPERS = {
 }
 """Where each is in the repository, and on the site."""
 README = "README.md"
+CELL = re.compile(r"<td.*?</td>", re.S)
+CODE = re.compile(r"<code>([^<]*)</code>")
+JOINT = re.compile(r"(?:::|[/_=,]|\.(?!\w{1,4}$))(?=\w)")
+"""Not before the ending of a file's name."""
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<to>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 
 
@@ -52,3 +56,13 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
         return f"[{link['text']}]({to}{link['anchor'] or ''})"
 
     return LINK.sub(there, markdown)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """A name in a table may be broken where its parts meet and nowhere else; the search has it whole."""
+    return CELL.sub(lambda cell: CODE.sub(_breakable, cell[0]), output)
+
+
+def _breakable(code: re.Match[str]) -> str:
+    broken = JOINT.sub(r"\g<0><wbr>", code[1])
+    return f"<code>{broken}</code>"

@@ -23,7 +23,9 @@ T = TypeVar("T")
 
 
 class AsyncPoolClient(Connection):
-    """The same calls for asyncio. One instance may be used from several event loops, one after another."""
+    """The calls of ``PoolClient`` as coroutines. One instance may be used from several event loops, one after
+    another; arguments and errors are those of ``PoolClient``.
+    """
 
     def __init__(self, url: str, token: str, timeout: float = 10.0, *, verify: bool | str = True) -> None:
         super().__init__(url, token, timeout, verify=verify)

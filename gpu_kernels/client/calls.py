@@ -38,12 +38,25 @@ def ask(
     preemptible: bool = False,
     wait_for_course: bool = False,
 ) -> Request[Lease]:
-    """Ask for a lease: ``reserved``, or ``queued`` when ``wait`` > 0 seconds and nothing is free.
-    ``preemptible``: it may be one that makes way for a class hour, and says when (``Lease.preempt_in``).
-    ``wait_for_course``: it is queued also while the course holds all that it may, instead of refused.
+    """Ask for a lease: ``reserved``, or ``queued`` when ``wait`` > 0 and nothing is free. Whoever asks also
+    renews and releases; ``reserve`` does all of that.
 
-    Raises what was refused, e.g. ``CourseLimit``, ``PoolFull``, ``NoSuchClass``, ``InvalidSize``. The same
-    key asks for the same lease. Whoever asks also renews and releases; ``reserve`` does all of that.
+    Args:
+        size: What to reserve, as ``parse_size`` reads it.
+        key: The same key asks for the same lease, however often it is sent.
+        slot: What the lease is for; a second lease for a slot replaces the first.
+        holder: Who uses it; only the present holder's release counts.
+        course: The course to charge; may be left out by who is in one alone.
+        wait: Seconds to stand in the queue.
+        labels: Texts by name, kept with the lease.
+        preemptible: It may be one that makes way for a class hour, and says when (``Lease.preempt_in``).
+        wait_for_course: It is queued also while the course holds all that it may, instead of refused.
+
+    Raises:
+        InvalidSize: The size cannot be read.
+        CourseAmbiguous: No course was named, and the user has none, or several.
+        Refused: It cannot be granted: ``CourseLimit``, ``PoolFull``, ``NoSuchClass`` and others.
+        KeyReused: The key is of a living lease that was asked for in other words.
     """
     body = {
         "size": size,
@@ -70,7 +83,7 @@ def get(lease_id: str, wait: float = 0.0) -> Request[Lease]:
 
 
 def wait_for(lease: Lease, seconds: float) -> Script[Lease]:
-    """Wait while ``lease`` is queued, at most so long; the lease as it then is."""
+    """Wait while ``lease`` is queued, at most so many seconds; the lease as it then is."""
     end = time.monotonic() + seconds
     while lease.queued and (left := end - time.monotonic()) > 0:
         lease = yield get(lease.id, wait=left)
@@ -80,19 +93,27 @@ def wait_for(lease: Lease, seconds: float) -> Script[Lease]:
 def leases(
     course: str | None = None, *, user: str | None = None, everyone: bool = False, ended: bool = False
 ) -> Script[list[Lease]]:
-    """Own leases; those of a course for its instructor; a user's or everyone's for an admin. Newest first."""
+    """Leases, newest first: one's own; those of a ``course`` for its instructor; a ``user``'s or
+    ``everyone``'s for an admin. Those that hold a slice or wait for one; with ``ended``, the ended ones too.
+    """
     params = query_of(course=course, user=user, all=everyone or None, ended=ended or None)
     return (yield from all_pages(lambda more: Request("GET", "/leases", _leases_page, params=params | more)))
 
 
 def renew(leases: Iterable[tuple[str, int]]) -> Request[Renewal]:
-    """Renew all of these (id, epoch) in one call."""
+    """Renew all of these (id, epoch) in one call; which live on, and for how many seconds, and which are
+    lost.
+    """
     body = {"leases": [{"id": lease_id, "epoch": epoch} for lease_id, epoch in leases]}
     return Request("POST", "/leases/renew", reader(Renewal), body)
 
 
 def release(lease_id: str, holder: str) -> Request[Lease]:
-    """Give a lease back; nothing changes when another holder has it now."""
+    """Give a lease back; nothing changes when another holder has it now. Repeating it is harmless.
+
+    Raises:
+        UnknownLease: There is no such lease, or it is another user's.
+    """
     return Request("POST", path_of("leases", lease_id, "release"), _lease, {"holder": holder})
 
 
@@ -113,7 +134,7 @@ def release_server(server: str, user: str | None = None) -> Request[list[Lease]]
 
 
 def revoke(lease_id: str, reason: str) -> Request[Lease]:
-    """Take a lease back (pool admin)."""
+    """Take a lease back (pool admin); its user reads the ``reason``."""
     return Request("POST", path_of("leases", lease_id, "revoke"), _lease, {"reason": reason})
 
 
@@ -132,7 +153,8 @@ def usage(
     time_zone: str = "UTC",
 ) -> Request[Usage]:
     """Sums of usage in [since, until), by some of course, user, gpu_class, week. Times are ISO 8601 dates or
-    instants; by default the last 30 days. One's own, unless one may see others'.
+    instants; by default the last 30 days. One's own, unless one may see others'. Each sum has
+    ``gpu_hours`` (used), ``held_gpu_hours`` (counted from the grant) and ``gib_hours`` (of memory).
     """
     params = _period(since, until, course, user, time_zone) | {"by": ",".join(by)}
     return Request("GET", "/usage", reader(Usage), params=params)
@@ -160,8 +182,8 @@ def usage_table(
     own: bool = False,
     time_zone: str = "UTC",
 ) -> Request[str]:
-    """The accounts of the same as comma-separated values, one line a slice. ``own``: none of others', though
-    they may be seen.
+    """The same period's slices as comma-separated values, one line a slice, newest first. ``own``: none of
+    others', though they may be seen.
     """
     params = _period(since, until, course, user, time_zone) | query_of(own=own or None)
     return Request("GET", "/usage.csv", str, params=params, plain=True)
@@ -190,7 +212,16 @@ def course(name: str) -> Request[Course]:
 
 
 def set_limit(course: str, limit: Mapping[str, int]) -> Request[Course]:
-    """Set what a course may hold at once: GPU class to thousandths."""
+    """Set what a course may hold at once, for its instructor.
+
+    Args:
+        course: The course's name.
+        limit: Thousandths of a GPU by GPU class: ``{"V100": 500}`` is half of one.
+
+    Raises:
+        NotAMember: The user is no instructor of the course.
+        UnknownCourse: There is no such course.
+    """
     body = {"limit": {gpu_class: {"thousandths": value} for gpu_class, value in limit.items()}}
     return Request("PUT", path_of("courses", course), _course, body)
 
@@ -213,7 +244,11 @@ def class_hour(class_hour_id: str) -> Request[ClassHour]:
 
 
 def add_class_hour(**fields: Any) -> Request[ClassHour]:
-    """Reserve a class hour; ``fields`` are those of the body. Raises ``ClassHourFull`` where seats lack."""
+    """Reserve a class hour; ``fields`` are those of the body of ``POST /class-hours``.
+
+    Raises:
+        ClassHourFull: Its seats do not fit beside what is there; ``details`` says how many would.
+    """
     return Request("POST", "/class-hours", _class_hour, fields, repeatable=False)
 
 

@@ -7,7 +7,9 @@ from gpu_kernels.resources.leases import Lease
 
 
 class Leased:
-    """A lease that is being kept. ``lease`` is what the controller granted: slices, secret, address."""
+    """A lease that is being renewed while its block runs. ``lease`` is what the controller granted: slices,
+    secret, address.
+    """
 
     def __init__(self, holder: LeaseHolder) -> None:
         assert holder.lease is not None
@@ -16,6 +18,7 @@ class Leased:
 
     @property
     def id(self) -> str:
+        """The lease's id."""
         return self.lease.id
 
     @property

@@ -25,7 +25,15 @@ T = TypeVar("T")
 
 class PoolClient(Connection):
     """The controller's API for threads: safe to share between them, bound to no event loop, usable after a
-    fork.
+    fork. As a ``with`` block it closes its connections at the end.
+
+    ``url``: the controller's address, or several with commas between, of which one is active. ``timeout``:
+    seconds for each call, besides those that the caller asks the controller to wait. ``verify``: as httpx
+    takes it, for an https address.
+
+    Raises:
+        Unauthenticated: The token is empty, or cannot be one.
+        PoolUnavailable: The address is no http or https URL.
     """
 
     def __init__(self, url: str, token: str, timeout: float = 10.0, *, verify: bool | str = True) -> None:
@@ -43,6 +51,7 @@ class PoolClient(Connection):
         self.close()
 
     def close(self) -> None:
+        """Close the connections; the next call opens new ones."""
         with self._lock:
             if self._http is not None and self._pid == os.getpid():
                 self._http.close()
@@ -129,10 +138,24 @@ class PoolClient(Connection):
             with pool.reserve("0.1 V100", wait=60) as lease:
                 ...
 
-        ``wait``: seconds to stand in the queue; ``on_position`` is then called with the queued lease each
-        time its position has changed. ``on_lost`` is called once, in another thread, with the reason when
-        the lease can no longer be relied upon; ``lease.check()`` raises it, ``lease.trusted_for`` says for
-        how many seconds it can. Entering raises the refusal.
+        Entering gives a ``Leased`` and raises the refusal. Leaving never raises: a lease that cannot be given
+        back expires.
+
+        Args:
+            size: What to reserve, as ``parse_size`` reads it.
+            wait: Seconds to stand in the queue where nothing is free.
+            course: The course to charge; may be left out by who is in one alone.
+            slot: What the lease is for; another lease for the same slot would replace it. By default a slot
+                of its own.
+            labels: Texts by name, kept with the lease.
+            on_position: Called with the queued lease each time its position has changed.
+            on_lost: Called once, in another thread, with the reason when the lease can no longer be relied
+                upon.
+
+        Raises:
+            InvalidSize: The size cannot be read.
+            Refused: It cannot be granted: ``CourseLimit``, ``PoolFull``, ``NoSuchClass`` and others.
+            PoolUnavailable: No controller answers.
         """
         request = LeaseRequest.of_its_own("reserve", size, wait, course, slot, labels)
         return Reservation(self, request, on_position, on_lost)

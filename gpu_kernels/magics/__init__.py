@@ -11,16 +11,16 @@ from typing import Any
 def gpu(line: str = "", cell: str | None = None) -> Any:
     """Show and change the slice of a GPU that this kernel has.
 
-    %gpu                     what it has: size, memory in use, GPU, time left, course
-    %gpu wait                wait until it has one; shows the place in the line
-    %gpu wait --timeout 60   wait no longer than a minute; the place stays
-    %gpu release             give it back; variables stay, what lies in the GPU's memory goes
-    %gpu attach 0.05         another size instead, of the same GPU class; or '0.05 A100', '2048 MiB'
-    %gpu usage --plot        what you used, and what is left of the budgets
-    %gpu smi                 the slice as nvidia-smi shows a GPU
-    %%gpu 0.1                a larger slice for this cell alone
+        %gpu                     what it has: size, memory in use, GPU, time left, course
+        %gpu wait                wait until it has one; shows the place in the line
+        %gpu wait --timeout 60   wait no longer than a minute; the place stays
+        %gpu release             give it back; variables stay, what lies in the GPU's memory goes
+        %gpu attach 0.05         another size instead, of the same GPU class; or '0.05 A100', '2048 MiB'
+        %gpu usage --plot        what you used, and what is left of the budgets
+        %gpu smi                 the slice as nvidia-smi shows a GPU
+        %%gpu 0.1                a larger slice for this cell alone
 
-    %gpu attach --help says more about one of them. All but 'attach', 'release', 'wait' and '%%gpu' may be
+    ``%gpu attach --help`` says more about one of them. All but 'attach', 'release', 'wait' and '%%gpu' may be
     used while a cell runs.
     """
     from gpu_kernels.magics.command import run_cell, run_line

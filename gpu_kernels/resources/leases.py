@@ -116,6 +116,7 @@ class Lease(Resource, frozen=True, kw_only=True):
 
     @property
     def queued(self) -> bool:
+        """Whether it waits for its slices."""
         return self.state == "queued"
 
     @property
@@ -125,6 +126,7 @@ class Lease(Resource, frozen=True, kw_only=True):
 
     @property
     def alive(self) -> bool:
+        """Whether it waits for its slices, or may use them."""
         return self.queued or self.in_force
 
     @property
@@ -155,10 +157,12 @@ class Lease(Resource, frozen=True, kw_only=True):
 
     @property
     def mib(self) -> int:
+        """Memory of all its slices, in MiB."""
         return sum(part.mib for part in self.slices)
 
     @property
     def thousandths(self) -> int:
+        """Compute of all its slices, in thousandths of a GPU."""
         return sum(part.thousandths for part in self.slices)
 
 

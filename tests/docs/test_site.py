@@ -51,6 +51,19 @@ def test_the_search_finds_the_fields_words(site: Path) -> None:
         assert term in index
 
 
+def test_the_python_page_has_calls_with_their_parameters_and_resources_with_their_fields(site: Path) -> None:
+    page = (site / "reference" / "python-api.html").read_text()
+    ask = page.split('id="gpu_kernels.client.PoolClient.ask"', 1)[1].split("<h4", 1)[0]
+    assert "wait_for_course" in ask
+    assert ">Lease</a>" in ask  # what it answers, and not the request
+    assert "Seconds to stand in the queue" in ask
+    lease = page.split('id="gpu_kernels.client.Lease"', 1)[1].split("<h4", 1)[0]
+    assert "Seconds until it ends unless renewed" in lease
+    assert ">holder<" in lease
+    assert "Annotated" not in page
+    assert "Its code is <code>course_limit</code>" in page
+
+
 def test_the_command_line_page_says_what_the_code_takes() -> None:
     page = (ROOT / "docs" / "reference" / "command-line.md").read_text()
     assert reference.page() == page, "run: python -m gpu_kernels.cli.reference docs/reference/command-line.md"
