@@ -22,10 +22,12 @@ PAPERS = {
 }
 """Where each is in the repository, and on the site."""
 README = "README.md"
-CELL = re.compile(r"<td.*?</td>", re.S)
+CELL = re.compile(r"(?P<first><tr>\n)?<td.*?</td>", re.S)
 CODE = re.compile(r"<code>([^<]*)</code>")
-JOINT = re.compile(r"(?:::|[/_=,]|\.(?!\w{1,4}$))(?=\w)")
+JOINT = re.compile(r'(?:::|[/_=,]|\.(?!\w{1,4}$))(?=[\w{\["&])')
 """Not before the ending of a file's name."""
+WHOLE = 44
+"""Characters up to which a name in the first column stays whole: it is what the table is about."""
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<to>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 
 
@@ -60,9 +62,14 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 def on_post_page(output: str, **_: Any) -> str:
     """A name in a table may be broken where its parts meet and nowhere else; the search has it whole."""
-    return CELL.sub(lambda cell: CODE.sub(_breakable, cell[0]), output)
+    return CELL.sub(_breakable, output)
 
 
-def _breakable(code: re.Match[str]) -> str:
-    broken = JOINT.sub(r"\g<0><wbr>", code[1])
-    return f"<code>{broken}</code>"
+def _breakable(cell: re.Match[str]) -> str:
+    def code(found: re.Match[str]) -> str:
+        if cell["first"] and len(found[1]) <= WHOLE:
+            return found[0]
+        broken = JOINT.sub(r"\g<0><wbr>", found[1])
+        return f"<code>{broken}</code>"
+
+    return CODE.sub(code, cell[0])

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from gpu_kernels.cli import reference
+from tests.browser import expect, needs_chromium, one_page
 from tests.native_build import ROOT
 
 MKDOCS = ROOT / "build" / "docs" / "bin" / "mkdocs"
 ARCHITECTURE = ROOT / "docs" / "explanation" / "architecture.md"
-PLACE = re.compile(r"^\| (?P<behaviour>[^|]+) \| `(?P<file>[^`]+)` \| `(?P<name>\w+)` \|$", re.M)
+PLACE = re.compile(r"^\| (?P<behaviour>[^|]+) \| `(?P<file>[^`]+)` \| `(?P<name>[\w.]+)` \|$", re.M)
 PLACES = list(PLACE.finditer(ARCHITECTURE.read_text()))
 
 
@@ -51,6 +52,35 @@ def test_the_search_finds_the_fields_words(site: Path) -> None:
         assert term in index
 
 
+@pytest.mark.browser
+@needs_chromium
+def test_the_search_works_where_the_site_is_read_from_a_folder_and_asks_nobody(site: Path) -> None:
+    with one_page() as page:
+        outside: list[str] = []
+        page.on("request", lambda asked: outside.append(asked.url))
+        page.goto((site / "reference" / "glossary.html").as_uri())
+        page.fill(".md-search__input", "fencing token")
+        expect(page.locator(".md-search-result__meta")).to_contain_text("matching document")
+        assert page.locator(".md-search-result__item").count() > 1
+        assert [url for url in outside if not url.startswith(("file:", "data:", "about:"))] == []
+
+
+@pytest.mark.browser
+@needs_chromium
+def test_no_table_is_wider_than_its_page(site: Path) -> None:
+    wider = """() => [...document.querySelectorAll('.md-typeset__scrollwrap')]
+        .filter((table) => table.scrollWidth > table.clientWidth + 2)
+        .map((table) => table.innerText.slice(0, 60))"""
+    with one_page() as page:
+        page.set_viewport_size({"width": 1300, "height": 900})
+        looked_at = 0
+        for path in sorted(site.rglob("*.html")):
+            page.goto(path.as_uri())
+            looked_at += page.locator(".md-typeset__scrollwrap").count()
+            assert page.evaluate(wider) == [], path.relative_to(site)
+        assert looked_at > 100
+
+
 def test_the_python_page_has_calls_with_their_parameters_and_resources_with_their_fields(site: Path) -> None:
     page = (site / "reference" / "python-api.html").read_text()
     ask = page.split('id="gpu_kernels.client.PoolClient.ask"', 1)[1].split("<h4", 1)[0]
@@ -69,9 +99,15 @@ def test_the_command_line_page_says_what_the_code_takes() -> None:
     assert reference.page() == page, "run: python -m gpu_kernels.cli.reference docs/reference/command-line.md"
 
 
-@pytest.mark.parametrize(
-    "place", list(PLACE.finditer(ARCHITECTURE.read_text())), ids=lambda place: place["name"]
-)
+def test_every_row_of_the_architectures_table_is_looked_up() -> None:
+    table = ARCHITECTURE.read_text().split("## Where is", 1)[1].split("\n## ", 1)[0]
+    rows = [
+        line for line in table.splitlines() if line.startswith("| ") and not line.startswith("| behaviour")
+    ]
+    assert len(rows) == len(PLACES) > 10
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place["name"])
 def test_the_architecture_names_the_place_of_each_behaviour(place: re.Match[str]) -> None:
-    defined = re.compile(rf"(\bdef |\bclass |^|::|\s){place['name']}\b", re.M)
+    defined = re.compile(rf"(\bdef |\bclass |^|::|\s){re.escape(place['name'])}\b", re.M)
     assert defined.search((ROOT / place["file"]).read_text())
