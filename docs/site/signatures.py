@@ -85,7 +85,7 @@ def row(field: griffe.Attribute) -> str:
     if isinstance(kind, griffe.ExprSubscript) and str(kind.left) == "Annotated":
         kind, *notes = kind.slice.elements
     text = " ".join(text for note in notes for text in descriptions(note))
-    words = re.split(r"(\w+)", str(kind))
+    words = re.split(r"(\w+)", re.sub(r"Annotated\[(\w+), \w+\([^)]*\)\]", r"\1", str(kind)))
     text = text or next((SHORT[word][1] for word in words if word in SHORT), "")
     plain = "".join(SHORT[word][0] if word in SHORT else word for word in words)
     return f"    {field.name} ({plain}): {text}"
