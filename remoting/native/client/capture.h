@@ -41,7 +41,8 @@ inline CUresult refuse_captured_context(uint64_t context) {
     });
 }
 
-// While one lives, stream 0 means the calling thread's own default stream to the entry points of graphs.
+// While one lives, stream 0 means the calling thread's own default stream to the entry points of the front
+// and of graphs.
 class PerThreadDefault {
   public:
     PerThreadDefault();

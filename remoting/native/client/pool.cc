@@ -71,6 +71,7 @@ using namespace client;
 Pool pool(CUmemoryPool handle) {
     uint64_t wire;
     const client::Pool* known = pool_of(handle, wire);
+    if (!known) check(Session::get().error());  // between two lives none is known
     require(known != nullptr);
     return {.device = known->device,
             .max_bytes = known->max_bytes,

@@ -126,7 +126,7 @@ Stream stream(CUstream handle) {
                 .flags = known->flags,
                 .priority = known->priority};
     }
-    Context* context = nullptr;
+    client::Context* context = nullptr;
     check(find_current(context));
     const bool own = value == kPerThreadStreamHandle || (value == 0 && in_per_thread_form());
     return {.number = number_of_default(own ? Thread::current().number : 0, context->id),

@@ -45,6 +45,7 @@ CUresult forget_if_unused(Call& call, uint64_t handle) {
 // Refuses a handle that the program has given back, though mappings keep its memory. Under counts().
 Physical& held_by_program(uint64_t handle) {
     Physical* physical = physicals().find(handle);
+    if (!physical) cuda::check(Session::get().error());  // between two lives none is known
     cuda::require(physical && physical->held > 0);
     return *physical;
 }

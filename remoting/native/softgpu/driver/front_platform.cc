@@ -119,7 +119,7 @@ std::optional<CUdevice> primary_to_begin_again(CUcontext) {
 
 void record_context(front::Context& of, CUevent handle) {
     auto& context = static_cast<Context&>(of);
-    const auto event = live().handles.get<Event>(handle);
+    const auto event = live().handles.get<softgpu::driver::Event>(handle);
     require(event->context.get() == &context, CUDA_ERROR_INVALID_HANDLE);
     const auto queue = context.legacy_stream()->queue;
     Operation marker;
@@ -129,7 +129,7 @@ void record_context(front::Context& of, CUevent handle) {
 }
 
 void hold_context(front::Context& context, CUevent event) {
-    const auto record = live().handles.get<Event>(event)->record();
+    const auto record = live().handles.get<softgpu::driver::Event>(event)->record();
     if (!record.completion || record.completion->done()) return;
     live().scheduler.submit_to_all(static_cast<Context&>(context).group, record.completion);
 }

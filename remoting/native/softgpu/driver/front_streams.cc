@@ -27,7 +27,7 @@ std::shared_ptr<driver::Event> working(CUevent handle) {
 
 Stream stream(CUstream handle) {
     const auto found = working_stream(live(), handle);
-    const Context& context = *found->context;
+    const driver::Context& context = *found->context;
     return {.number = found->id,
             .device = context.device,
             .owner = context.handle,
