@@ -88,7 +88,7 @@ def attributes(cuda: Cuda) -> object:
     }
 
 
-def hints(cuda: Cuda) -> object:
+def hints_of_kernels(cuda: Cuda) -> object:
     """Of caches and banks: what they answer to each value, and to a device that is not there."""
     kernel, function = handles(cuda, "none").values()
     values, value = range(-1, 5), c_int()

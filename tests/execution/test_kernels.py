@@ -26,7 +26,7 @@ def test_attributes_are_set_to_what_they_can_be_and_else_refused_at_once(both: B
 
 
 def test_hints_are_taken_where_they_can_be_right(both: BothWays) -> None:
-    of_kernel, of_function, banks, *devices, of_context = both.run("hints")
+    of_kernel, of_function, banks, *devices, of_context = both.run("hints_of_kernels")
     assert of_kernel == of_function == [INVALID_VALUE, 0, 0, 0, 0, INVALID_VALUE]
     assert banks == [INVALID_VALUE, 0, 0, 0, INVALID_VALUE, INVALID_VALUE]
     assert devices == [[0, INVALID_DEVICE, INVALID_DEVICE]] * 3
