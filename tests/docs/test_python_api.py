@@ -23,7 +23,7 @@ EXAMPLE = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<shows>.*
 EXAMPLES = [(each["code"], each["shows"] or "") for each in EXAMPLE.finditer(PAGE)]
 SHOWN = re.findall(r"^::: (\S+)$", PAGE, re.M)
 TRAIN = 'import os\nprint("trained on", os.environ["GPU_KERNELS_SIZE"])\n'
-AGENTS_OWN = {"register_agent", "report_agent", "Assignment", "AssignedLease"}
+AGENTS_OWN = {"register_agent", "report_agent", "Assignment", "AssignedLease", "AgentReport", "Registration"}
 """What agents say to the controller; nobody else speaks for a GPU server."""
 VARIABLES = {"CONTROLLER_VARIABLE", "TOKEN_VARIABLES"}
 
