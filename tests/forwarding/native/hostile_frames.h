@@ -244,8 +244,9 @@ inline void Frames::descriptor(wire::Writer& to, char kind) {
     const auto fill = [&](auto& list) {
         for (auto& each : list) each = small();
     };
-    const int32_t type = data_.one_of(kTypes),
-                  rank = data_.in_range<int>(0, 15) ? (steps_ ? 3 : 4) : small() * 3;
+    const int32_t type = data_.one_of(kTypes), rank = data_.in_range<int>(0, 15)
+                                                          ? (steps_ ? 3 : 4)
+                                                          : static_cast<int32_t>(int64_t{small()} * 3);
     if (kind == 'T') {
         // Many functions want tensors that are alike.
         Tensor tensor = tensor_.rank && data_.coin() ? tensor_ : Tensor{type, rank, {}, {}};
