@@ -116,5 +116,8 @@ passed |= {f"Transform{name}": said_of(places[name], *shape) for name, shape in 
 passed["TransformSum"] = "0 1=0:4 2=0:4 3=1:4"
 passed["TransformScalars"] = "2.5 0.5"
 assert int(driver.cuCtxSynchronize()[0]) == 0
+# Work that fails later: the recording driver has no such fill. Whose question comes next is not told of it.
+assert int(driver.cuMemsetD16(d, 1, 8)[0]) == 0
+asked_of["after work that fails"] = [*asked(6, {OP_A: 1}), int(driver.cuCtxSynchronize()[0])]
 passed["asked"] = asked_of
 print(json.dumps(passed))

@@ -120,6 +120,7 @@ def test_nvidias_cublaslt_is_given_what_the_program_passed(native, agent, tmp_pa
     passed, recorded = json.loads(done.stdout), (tmp_path / "log").read_text()
     # The heuristic is NVIDIA's own: what that has no algorithm for is refused before it is called.
     asked = passed.pop("asked")
+    assert asked.pop("after work that fails") == [0, 1, NOT_SUPPORTED]
     assert asked == {"done": [0, 1], "not done": [CUBLAS_NOT_SUPPORTED, 0], "many sums": [0, 1]}
     assert done.stderr.count("cublasLtMatmulAlgoGetHeuristic: NVIDIA's library has no algorithm") == 1
     assert words(recorded, "Heuristic")[2] == [f"1={1 << 20}:8", *(f"{n}=256:4" for n in (5, 6, 7, 8))]

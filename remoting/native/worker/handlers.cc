@@ -40,7 +40,7 @@ const Handler kByHand[wire::kFirstGenerated] = {
     {},  // kOpMemoryLook: the lane's
     {"a wait in a stream", How::sync, handle_wait_in_stream, Keeps::nothing},
     {"call of a maths library", How::post, handle_library_call},
-    {"look for a maths library", How::ask, handle_library_look, Keeps::little},
+    {"look for a maths library", How::fetch, handle_library_look, Keeps::little},
 };
 const Handler kSetChecks{"checks", How::ask, handle_set_checks};
 
