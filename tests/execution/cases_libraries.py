@@ -8,7 +8,7 @@ from ctypes import byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, 
 from pathlib import Path
 
 from tests.softgpu.driver import ptx
-from tests.softgpu.driver.raw import Cuda
+from tests.softgpu.driver.raw import HOST_FUNCTION, Cuda
 
 TEXT = ptx.HEADER + ptx.SHAPES
 FILL = (ptx.HEADER + ptx.FILL).encode()
@@ -155,6 +155,13 @@ def files(cuda: Cuda, folder: str) -> object:
         name = path.encode() if path else None
         return cuda.code("cuLinkAddFile_v2", new_link(cuda), PTX, name, 0, None, None)
 
+    not_there = f"{folder}/not there".encode()
+    early = [cuda.code("cuModuleLoad", None, not_there)]
+    current = c_uint64()
+    cuda.cuCtxGetCurrent(byref(current))
+    cuda.cuCtxSetCurrent(0)
+    early.append(cuda.code("cuModuleLoad", byref(out), not_there))
+    cuda.cuCtxSetCurrent(current.value)
     nowhere = (f"{folder}/not there", folder, None)
     module = cuda.new("cuModuleLoad", f"{folder}/text".encode())
     launched = cuda.launch(cuda.kernel(module, "fill"), c_uint64(0), c_uint(0), c_uint(0))
@@ -162,6 +169,7 @@ def files(cuda: Cuda, folder: str) -> object:
         {name: load(f"{folder}/{name}") for name in contents},
         [(*load(path), link(path)) for path in nowhere],
         launched,
+        early,
         [link(f"{folder}/{name}") for name in ("text", "nothing")],
     )
 
@@ -285,6 +293,50 @@ def what_a_link_refuses(cuda: Cuda) -> object:
     refused.append({add_to(cuda, full, FILL) for _ in range(256)})
     refused.append(add_to(cuda, full, FILL))
     return refused
+
+
+def too_much_in_a_link(cuda: Cuda, amount: int) -> object:
+    """What each of two inputs of so many bytes answers as it is added, and the link of both."""
+    link, image = new_link(cuda), c_uint64()
+    codes = [add_to(cuda, link, FILL + b" " * amount) for _ in range(2)]
+    codes.append(cuda.code("cuLinkComplete", link, byref(image), None))
+    cuda.cuLinkDestroy(link)
+    return codes
+
+
+def a_link_of_nothing(cuda: Cuda) -> object:
+    """Of an archive with no member, which has no code for any GPU."""
+    link, image, archive = new_link(cuda), c_uint64(), 4
+    return [
+        add_to(cuda, link, b"!<arch>\n", archive),
+        cuda.code("cuLinkComplete", link, byref(image), None),
+    ]
+
+
+def within_a_function(cuda: Cuda) -> object:
+    """What a function that a stream calls may do with libraries and links."""
+    library, link, out, size = load_library(cuda), new_link(cuda), c_uint64(), c_size_t()
+    kernel = cuda.new("cuLibraryGetKernel", library, b"none")
+    add_to(cuda, link, FILL)
+    codes: list[int] = []
+
+    def calls(data: object) -> None:
+        codes.extend(
+            [
+                cuda.code("cuLibraryLoadData", byref(out), FILL, None, None, 0, None, None, 0),
+                cuda.code("cuLibraryLoadFromFile", byref(out), b"none", None, None, 0, None, None, 0),
+                cuda.code("cuModuleLoadData", byref(out), FILL),
+                cuda.code("cuLinkComplete", link, byref(out), byref(size)),
+                cuda.code("cuKernelSetAttribute", 9, 50, kernel, 0),
+                cuda.code("cuLibraryUnload", library),
+                cuda.code("cuLibraryGetKernel", byref(out), library, b"none"),
+            ]
+        )
+
+    function = HOST_FUNCTION(calls)
+    cuda.cuLaunchHostFunc(None, function, None)
+    cuda.cuCtxSynchronize()
+    return codes
 
 
 def the_first_links_of_cuda(cuda: Cuda) -> object:

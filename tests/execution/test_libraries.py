@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.both_ways import BothWays
 
-INVALID_VALUE, INVALID_IMAGE, INVALID_CONTEXT, INVALID_PTX = 1, 200, 201, 218
+INVALID_VALUE, OUT_OF_MEMORY, INVALID_IMAGE, INVALID_CONTEXT, INVALID_PTX = 1, 2, 200, 201, 218
 FILE_NOT_FOUND, INVALID_HANDLE, NOT_FOUND, NOT_PERMITTED, NOT_SUPPORTED = 301, 400, 500, 800, 801
 KERNELS = ["mixed", "none", "bounded", "bump", "needs_shared"]
 
@@ -39,12 +39,13 @@ def test_a_library_needs_no_context_and_a_module_one(both: BothWays) -> None:
 
 
 def test_files_that_are_no_images_are_refused(both: BothWays, tmp_path: Path) -> None:
-    codes, nowhere, launched, linked = both.run("files", str(tmp_path))
+    codes, nowhere, launched, early, linked = both.run("files", str(tmp_path))
     assert codes.pop("text") == (0, 0)
     assert codes == dict.fromkeys(codes, (INVALID_IMAGE, INVALID_IMAGE))
     no_file, folder, no_path = nowhere
     assert no_file == folder == (FILE_NOT_FOUND,) * 3
     assert no_path == (INVALID_VALUE,) * 3
+    assert early == [INVALID_VALUE, INVALID_CONTEXT]  # before the file is looked at
     assert (launched, linked) == (0, [0, INVALID_IMAGE])
 
 
@@ -88,6 +89,23 @@ def test_a_link_refuses_what_cannot_be_linked(both: BothWays) -> None:
     assert codes[5:9] == [INVALID_VALUE, NOT_SUPPORTED, INVALID_VALUE, INVALID_VALUE]
     assert codes[9:17] == [0, *[INVALID_VALUE] * 5, NOT_SUPPORTED, INVALID_VALUE]
     assert codes[17:] == [INVALID_PTX, 0, {0}, INVALID_VALUE]
+
+
+def test_a_software_gpu_keeps_so_much_of_a_links_inputs_and_refuses_more_as_it_is_added(
+    both: BothWays,
+) -> None:
+    """On the server, the worker's own driver does: the program is told when the link is made."""
+    amount = 40 << 20
+    assert both.straight.run("too_much_in_a_link", amount) == [0, OUT_OF_MEMORY, 0]
+    assert both.forwarded.run("too_much_in_a_link", amount) == [0, 0, OUT_OF_MEMORY]
+
+
+def test_a_link_of_nothing_is_refused(both: BothWays) -> None:
+    assert both.run("a_link_of_nothing") == [0, INVALID_VALUE]
+
+
+def test_a_function_that_a_stream_calls_loads_and_links_nothing(both: BothWays) -> None:
+    assert both.run("within_a_function") == [NOT_PERMITTED] * 6 + [0]
 
 
 def test_links_under_their_first_names(both: BothWays) -> None:

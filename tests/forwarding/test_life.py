@@ -31,6 +31,9 @@ def test_between_two_lives_each_handle_is_refused_and_nothing_begins(software: C
     c = Cuda()
     old = all_of(c)
     new_life(c)
+    # A link needs a context, so it begins no life either.
+    assert c.status("cuLinkCreate_v2", 0, None, None, ctypes.byref(U64())) in (
+        CONTEXT_IS_DESTROYED, INVALID_CONTEXT)
     for name, answer in answers(c, old).items():
         gone = name in ("cuMemFree", "cuMemFreeAsync")
         expected = (SUCCESS,) if gone else (CONTEXT_IS_DESTROYED, INVALID_CONTEXT, INVALID_HANDLE)

@@ -38,10 +38,8 @@ namespace front::platform {
 
 using namespace client;
 
-void require_link() {
-    Call call;
-    check(call.begin_anew());
-    require_working_context();
+size_t most_link_bytes() {
+    return wire::kMaxImage;
 }
 
 // The worker reads it, when all are there.

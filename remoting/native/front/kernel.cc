@@ -119,7 +119,7 @@ CUresult cuFuncGetAttribute(int* pi, CUfunction_attribute attrib, CUfunction hfu
     return call([&] { get_attribute(Kernel(hfunc), pi, attrib); });
 }
 CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev) {
-    return call([&] {
+    return permitted_call([&] {
         const Kernel found(kernel);
         platform::require_device(dev);
         set_attribute(found, attrib, val, dev);

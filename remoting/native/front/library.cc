@@ -2,6 +2,7 @@
 #include "library.h"
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 
 #include "platform.h"
@@ -12,7 +13,7 @@ using platform::Library;
 
 namespace {
 
-// What is done with a module is done in a context, whichever it is.
+// What is done with a module is done in the calling thread's context, and with a library in none.
 template <class Handle, class Body>
 CUresult library_call(Body&& body) noexcept {
     return call([&] {
@@ -21,15 +22,40 @@ CUresult library_call(Body&& body) noexcept {
     });
 }
 
+// The same for what no function may do that a stream calls.
+template <class Handle, class Body>
+CUresult changing_call(Body&& body) noexcept {
+    return permitted_call([&] { return library_call<Handle>(body); });
+}
+
+struct Options {
+    unsigned count = 0;
+    const CUjit_option* names = nullptr;
+    void** values = nullptr;
+};
+
 template <class Handle>
-CUresult load(Handle* out, const Image& image, unsigned count = 0, const CUjit_option* options = nullptr,
-              void** values = nullptr) {
-    return library_call<Handle>([&] {
-        require(out != nullptr && image.data != nullptr);
-        const JitOptions jit(count, options, values);
-        const auto began = std::chrono::steady_clock::now();
-        *out = Library<Handle>::load(image, jit);
-        jit.tell_time(std::chrono::steady_clock::now() - began);
+void load_image(Handle* out, const Image& image, const Options& options) {
+    const JitOptions jit(options.count, options.names, options.values);
+    const auto began = std::chrono::steady_clock::now();
+    *out = Library<Handle>::load(image, jit);
+    jit.tell_time(std::chrono::steady_clock::now() - began);
+}
+
+template <class Handle>
+CUresult load(Handle* out, const void* data, const Options& options = {}) {
+    return changing_call<Handle>([&] {
+        require(out != nullptr && data != nullptr);
+        load_image(out, {data}, options);
+    });
+}
+
+template <class Handle>
+CUresult load_file(Handle* out, const char* path, const Options& options = {}) {
+    return changing_call<Handle>([&] {
+        require(out != nullptr);
+        const std::string bytes = read_image_file(path);
+        load_image(out, {bytes.data(), bytes.size(), file_name(path)}, options);
     });
 }
 
@@ -82,10 +108,15 @@ CUresult get_variable(CUdeviceptr* address, size_t* bytes, Handle handle, const 
 
 template <class Handle>
 CUresult unload(Handle handle) {
-    return library_call<Handle>([&] { Library(handle).unload(); });
+    return changing_call<Handle>([&] { Library(handle).unload(); });
 }
 
 }  // namespace
+
+const char* front::file_name(const char* path) {
+    const char* const slash = std::strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
 
 std::string front::read_image_file(const char* path) {
     require(path != nullptr);
@@ -110,7 +141,7 @@ CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* j
                            unsigned int numLibraryOptions) {
     return call([&] {
         check_options(numLibraryOptions, libraryOptions);
-        return load(library, {code}, numJitOptions, jitOptions, jitOptionsValues);
+        return load(library, code, {numJitOptions, jitOptions, jitOptionsValues});
     });
 }
 CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* fileName, CUjit_option* jitOptions,
@@ -119,26 +150,21 @@ CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* fileName, CUjit_o
                                unsigned int numLibraryOptions) {
     return call([&] {
         check_options(numLibraryOptions, libraryOptions);
-        const std::string bytes = read_image_file(fileName);
-        return load(library, {bytes.data(), bytes.size(), fileName}, numJitOptions, jitOptions,
-                    jitOptionsValues);
+        return load_file(library, fileName, {numJitOptions, jitOptions, jitOptionsValues});
     });
 }
 CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int numOptions,
                             CUjit_option* options, void** optionValues) {
-    return load(module, {image}, numOptions, options, optionValues);
+    return load(module, image, {numOptions, options, optionValues});
 }
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
-    return load(module, {image});
+    return load(module, image);
 }
 CUresult cuModuleLoadFatBinary(CUmodule* module, const void* fatCubin) {
-    return load(module, {fatCubin});
+    return load(module, fatCubin);
 }
 CUresult cuModuleLoad(CUmodule* module, const char* fname) {
-    return call([&] {
-        const std::string bytes = read_image_file(fname);
-        return load(module, {bytes.data(), bytes.size(), fname});
-    });
+    return load_file(module, fname);
 }
 
 CUresult cuLibraryUnload(CUlibrary library) {

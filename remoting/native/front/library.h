@@ -13,12 +13,14 @@ namespace front {
 // What a program hands over. It says itself where it ends; `bytes` bounds it where that is known.
 struct Image {
     const void* data = nullptr;
-    std::optional<size_t> bytes{};  // behind them is a NUL
-    const char* name = nullptr;     // for messages
+    std::optional<size_t> bytes{};
+    const char* name = nullptr;  // for messages
 };
 
 // Throws FILE_NOT_FOUND for what cannot be read, and INVALID_IMAGE for what is empty or too large to be one.
 std::string read_image_file(const char* path);
+// The last part of a path, by which messages name it.
+const char* file_name(const char* path);
 
 struct Variable {
     CUdeviceptr address = 0;
@@ -63,8 +65,8 @@ class Library {
     std::shared_ptr<void> object_;  // the backend's own, where it keeps one
 };
 
-// A link needs what the load of a library does.
-void require_link();
+// How much is kept of all inputs of a link together; what does not fit is refused as it is added.
+size_t most_link_bytes();
 // What is kept of an input: `bytes` of the program's, read as far as it can be before the others are there.
 std::string take_input(CUjitInputType type, const Image& image, const JitOptions& options);
 // All inputs, linked into an image that can be loaded. Tells the options' logs.

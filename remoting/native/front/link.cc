@@ -67,10 +67,12 @@ void check_options(unsigned count, const CUjit_option* options, void** values) {
 void add(Link& link, CUjitInputType type, const Image& image) {
     const std::lock_guard lock(link.mutex);
     require(!link.complete && link.inputs.size() < kMostInputs);
-    require(*image.bytes > 0 && *image.bytes <= wire::kMaxImage && link.bytes <= wire::kMaxImage);
+    require(*image.bytes > 0 && *image.bytes <= wire::kMaxImage);
     const std::string name = image.name ? std::string(image.name).substr(0, kMostName) : "";
-    link.inputs.push_back({type, name, platform::take_input(type, image, link.options)});
-    link.bytes += link.inputs.back().bytes.size();
+    std::string taken = platform::take_input(type, image, link.options);
+    require(taken.size() <= platform::most_link_bytes() - link.bytes, CUDA_ERROR_OUT_OF_MEMORY);
+    link.bytes += taken.size();
+    link.inputs.push_back({type, name, std::move(taken)});
 }
 
 }  // namespace
@@ -87,7 +89,7 @@ extern "C" {
 CUresult cuLinkCreate_v2(unsigned int numOptions, CUjit_option* options, void** optionValues,
                          CUlinkState* stateOut) {
     return call([&] {
-        platform::require_link();
+        platform::require_working_context();
         require(stateOut != nullptr);
         auto link = std::make_shared<Link>(JitOptions(numOptions, options, optionValues));
         const CUlinkState handle = new_handle();
@@ -122,7 +124,7 @@ CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char* pa
         check_type(type);
         check_options(numOptions, options, optionValues);
         const std::string bytes = read_image_file(path);
-        add(*link, type, {bytes.data(), bytes.size(), path});
+        add(*link, type, {bytes.data(), bytes.size(), file_name(path)});
     });
 }
 CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char* path, unsigned int numOptions,
@@ -131,7 +133,7 @@ CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char* path,
 }
 
 CUresult cuLinkComplete(CUlinkState state, void** cubinOut, size_t* sizeOut) {
-    return call([&] {
+    return permitted_call([&] {
         const auto link = find(state);
         require(cubinOut != nullptr);
         const std::lock_guard lock(link->mutex);

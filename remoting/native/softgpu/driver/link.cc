@@ -66,8 +66,8 @@ namespace front::platform {
 using namespace softgpu;
 using namespace softgpu::driver;
 
-void require_link() {
-    require_working_context();
+size_t most_link_bytes() {
+    return Limits::text_bytes;
 }
 
 std::string take_input(CUjitInputType type, const Image& image, const JitOptions& options) {
@@ -76,14 +76,12 @@ std::string take_input(CUjitInputType type, const Image& image, const JitOptions
 
 std::string link(std::span<const LinkInput> inputs, const JitOptions& options) {
     std::vector<NamedText> texts;
-    size_t bytes = 0;
     for (const LinkInput& input : inputs) {
         if (input.bytes.empty()) continue;  // an object without a kernel
-        bytes += input.bytes.size();
-        require(bytes <= Limits::text_bytes, CUDA_ERROR_OUT_OF_MEMORY);
         for (auto& text : read_image(input.bytes.data(), input.bytes.size()))
             texts.push_back(std::move(text));
     }
+    require(!texts.empty());
     link_logged(texts, options);
     std::string container = make_container(texts);
     container.push_back('\0');  // for those who take it as text
