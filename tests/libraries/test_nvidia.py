@@ -104,6 +104,27 @@ def test_nvidias_library_is_given_what_the_program_passed(native, agent, tmp_pat
     assert words(recorded, "destroy") == []
 
 
+TWISTER = """
+import ctypes, sys
+from cuda.bindings import driver
+from tests.libraries.generators import Curand
+from tests.libraries.on_device import start
+start()
+_, memory = driver.cuMemAlloc(1 << 20)
+twister = Curand(sys.argv[1]).generator("mt19937", seed=5)
+place = ctypes.c_void_p(int(memory))
+print(twister.status("Generate", place, ctypes.c_size_t(1 << 21)) != 0)
+twister("Generate", place, ctypes.c_size_t(20))
+print(int(driver.cuCtxSynchronize()[0]))
+"""
+
+
+def test_a_twister_whose_call_has_failed_stands_where_it_stood(native, agent, tmp_path) -> None:
+    (tmp_path / "program.py").write_text(TWISTER)
+    done = run(agent, native, tmp_path / "program.py", "curand", 10)
+    assert done.stdout == "True\n0\n", done.stdout + done.stderr
+
+
 def test_streams_work_in_memory_of_their_own(native, agent, tmp_path) -> None:
     done = run(agent, native, HERE / "cublas_streams.py")
     assert done.returncode == 0, done.stdout + done.stderr

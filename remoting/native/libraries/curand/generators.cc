@@ -118,8 +118,12 @@ Status generate(Generator& generator, int64_t result, void* output, size_t count
     const Status status =
         generator.on_host ? generate_here(generator, call) : generate_in_stream(generator, call);
     if (status != kSuccess) return status;
+    // The place and the twister go on together: a call that has failed leaves both.
+    if (settings.kind == kMt19937) {
+        if (const Status passed = pass_over_results(generator, call)) return passed;
+    }
     generator.position = behind(settings, generator.position, result, call.count);
-    return settings.kind == kMt19937 ? pass_over_results(generator, call) : kSuccess;
+    return kSuccess;
 }
 
 void end(Generator& generator) {
