@@ -9,7 +9,7 @@ extern "C" int library_unsupported(const char* name) {
 }
 
 extern "C" void library_tells(const char* name, const char* why) {
-    cuda::say_once(name, [&] { return std::string(name) + ": " + why; }, libraries::tell_user);
+    cuda::say_once(name, why, [&] { return std::string(name) + ": " + why; }, libraries::tell_user);
 }
 
 extern "C" int library_refuses(const char* name, const char* why) {
