@@ -116,9 +116,11 @@ class Lt:
             assert self.set("MatmulDesc", made, attribute, value) == 0
         return made
 
-    def heuristic(self, product: ctypes.c_void_p, *layouts: ctypes.c_void_p) -> tuple[int, int, Result]:
+    def heuristic(
+        self, product: ctypes.c_void_p, *layouts: ctypes.c_void_p, most: int = 1 << 20
+    ) -> tuple[int, int, Result]:
         preference, result, count = self.make("MatmulPreference"), Result(), ctypes.c_int(-1)
-        assert self.set("MatmulPreference", preference, MOST_WORKSPACE, 1 << 20) == 0
+        assert self.set("MatmulPreference", preference, MOST_WORKSPACE, most) == 0
         status = self.library.cublasLtMatmulAlgoGetHeuristic(
             *(self.handle, product, *layouts, preference, 1, ctypes.byref(result), ctypes.byref(count))
         )

@@ -229,6 +229,20 @@ def attributes() -> dict[str, int]:
     return said
 
 
+def within_a_function() -> dict[str, int]:
+    """The heuristic asks nobody on a software GPU, so a function that a stream calls may ask."""
+    product, said = Product(), {}
+
+    def ask(_: object) -> None:
+        said["status"], said["count"], _ = lt.heuristic(product.product, *product.layouts)
+
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(ask)
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    assert driver.cuLaunchHostFunc(0, driver.CUhostFn(address), 0)[0] == 0
+    assert driver.cuCtxSynchronize()[0] == 0
+    return said
+
+
 def nothing_spreads() -> dict[str, bool]:
     """With beta 0 there need be no C, and a NaN in the result's memory does not spread."""
     a = Matrix(random("float32", 4, 4)[None])

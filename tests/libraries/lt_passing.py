@@ -27,6 +27,7 @@ from tests.libraries.lt import (
     STRIDE,
     TRANSFORM_B,
     Lt,
+    Result,
 )
 from tests.libraries.on_device import Value, start
 
@@ -93,11 +94,29 @@ passed["LtScalars"] = "2.5 0.5"
 passed["LtWorkspace"] = f"{hex(extra)} {1 << 16}"
 
 
-def asked(rows: int, attributes: dict) -> tuple[int, int]:
-    """What the heuristic says of a product with a result of so many rows."""
+def product_of(rows: int) -> list[ctypes.c_void_p]:
+    """The layouts of one with a result of so many rows."""
     shapes = ((2, 5, rows, 6, 100), (2, 5, 7, 8, 200), *[(0, rows, 7, rows, 7 * rows)] * 2)
-    status, count, _ = lt.heuristic(lt.product("float16", attributes), *(layout(*shape) for shape in shapes))
+    return [layout(*shape) for shape in shapes]
+
+
+def asked(rows: int, attributes: dict) -> tuple[int, int]:
+    """What the heuristic says of it."""
+    status, count, _ = lt.heuristic(lt.product("float16", attributes), *product_of(rows))
     return status, count
+
+
+def needs_workspace() -> list[list[int]]:
+    """What the heuristic says, by how much it may take, and what the check of its algorithm says."""
+    needy, layouts = lt.product("float16", {OP_A: 1}), product_of(12)
+    said = []
+    for most in (4 << 20, 32 << 20):
+        status, count, result = lt.heuristic(needy, *layouts, most=most)
+        said.append([status, count, result.workspace])
+    checked = Result()
+    algorithm = ctypes.byref(result.algorithm)
+    status = lt.library.cublasLtMatmulAlgoCheck(lt.handle, needy, *layouts, algorithm, ctypes.byref(checked))
+    return [*said, [status, 1, checked.workspace]]
 
 
 many = (1 << 20) + 1
@@ -116,6 +135,10 @@ passed |= {f"Transform{name}": said_of(places[name], *shape) for name, shape in 
 passed["TransformSum"] = "0 1=0:4 2=0:4 3=1:4"
 passed["TransformScalars"] = "2.5 0.5"
 assert int(driver.cuCtxSynchronize()[0]) == 0
+# The same question again, whose bias lies elsewhere as well aligned, is one that was answered.
+again = [asked(4, {OP_A: 1, EPILOGUE: BIAS, BIAS_POINTER: place}) for place in (bias, extra, extra + 256)]
+asked_of["again"] = again
+passed["workspaces"] = needs_workspace()
 # Work that fails later: the recording driver has no such fill. Whose question comes next is not told of it.
 assert int(driver.cuMemsetD16(d, 1, 8)[0]) == 0
 asked_of["after work that fails"] = [*asked(6, {OP_A: 1}), int(driver.cuCtxSynchronize()[0])]

@@ -112,6 +112,10 @@ def test_attributes_are_kept_and_the_one_algorithm_may_be_configured(environment
     }
 
 
+def test_a_function_that_a_stream_calls_may_ask_for_an_algorithm(environment) -> None:
+    assert behaviour(environment, "within_a_function")[0] == {"status": 0, "count": 1}
+
+
 def test_with_beta_0_there_need_be_no_c(environment) -> None:
     assert behaviour(environment, "nothing_spreads")[0] == {"done": True, "finite": True}
 

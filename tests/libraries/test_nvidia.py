@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
@@ -19,7 +20,7 @@ from tests.native_build import Build, build_of_make, python_path
 
 HERE = Path(__file__).parent
 INVALID_VALUE, OUT_OF_MEMORY, NOT_SUPPORTED, UNKNOWN = 1, 2, 801, 999
-CUBLAS_INVALID_VALUE, CUBLAS_NOT_SUPPORTED = 7, 15
+CUBLAS_ALLOC_FAILED, CUBLAS_INVALID_VALUE, CUBLAS_NOT_SUPPORTED = 3, 7, 15
 CUSOLVER_ALLOC_FAILED, CUSOLVER_INVALID_VALUE = 2, 3
 ZERO_PIVOT = 9  # CUSPARSE_STATUS_ZERO_PIVOT
 pytestmark = [pytest.mark.native, pytest.mark.timeout(300)]
@@ -104,6 +105,31 @@ def test_nvidias_library_is_given_what_the_program_passed(native, agent, tmp_pat
     assert words(recorded, "destroy") == []
 
 
+def test_a_library_with_no_room_for_a_handle_is_not_one_without_an_algorithm(native, tmp_path) -> None:
+    log = {"RECORDING_CUBLAS_LOG": str(tmp_path / "log"), "RECORDING_CUBLASLT_HAS_NO_ROOM": "1"}
+    options = ("--libraries", str(native.folder / "recording_cublas"))
+    with MinimalAgent(
+        *(tmp_path, native.worker, native.recording_driver), environment=os.environ | log, options=options
+    ) as agent:
+        (tmp_path / "program.py").write_text(ASK)
+        done = run(agent, native, tmp_path / "program.py", "cublasLt")
+    assert done.stdout == f"{CUBLAS_ALLOC_FAILED} 0\n", done.stderr
+    assert "no algorithm" not in done.stderr
+    assert "cublasLtCreate of the GPU server's library failed with 3" in done.stderr
+
+
+ASK = """
+import sys
+import numpy as np
+from tests.libraries.lt import Lt, Matrix
+from tests.libraries.on_device import start
+start()
+lt = Lt(sys.argv[1])
+layouts = [lt.layout(Matrix(np.ones((1, 4, 4), "float32"))) for _ in range(4)]
+print(*lt.heuristic(lt.product("float32", {}), *layouts)[:2])
+"""
+
+
 TWISTER = """
 import ctypes, sys
 from cuda.bindings import driver
@@ -141,6 +167,12 @@ def test_nvidias_cublaslt_is_given_what_the_program_passed(native, agent, tmp_pa
     passed, recorded = json.loads(done.stdout), (tmp_path / "log").read_text()
     # The heuristic is NVIDIA's own: what that has no algorithm for is refused before it is called.
     asked = passed.pop("asked")
+    assert asked.pop("again") == [[0, 1]] * 3
+    # What NVIDIA's algorithm needs the program is told, as far as it allows it.
+    needed, refused = [0, 1, 8 << 20], [CUBLAS_NOT_SUPPORTED, 0, 0]
+    assert passed.pop("workspaces") == [refused, needed, needed]
+    asked_for = [one[0] for one in words(recorded, "Heuristic")]
+    assert asked_for[5:] == [f"1={1 << 20}:8", f"1={4 << 20}:8", f"1={32 << 20}:8", ANY, ANY]
     assert asked.pop("after work that fails") == [0, 1, NOT_SUPPORTED]
     assert asked == {"done": [0, 1], "not done": [CUBLAS_NOT_SUPPORTED, 0], "many sums": [0, 1]}
     assert done.stderr.count("cublasLtMatmulAlgoGetHeuristic: NVIDIA's library has no algorithm") == 1

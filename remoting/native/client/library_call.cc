@@ -7,6 +7,7 @@
 #include "libraries/call.h"
 #include "life.h"
 #include "mapped.h"
+#include "payload.h"
 
 using namespace client;
 
@@ -27,15 +28,22 @@ CUresult look(const void* bytes, size_t count) {
     return CUDA_SUCCESS;
 }
 
-// Whether the call that follows the head would be done.
-CUresult ask(const GkLibraryCall& head, const std::byte* bytes, size_t count) {
+// Whether the call that follows would be done.
+CUresult ask(const std::byte* bytes, size_t count) {
+    GkAsk question;
+    if (count < sizeof question) return CUDA_ERROR_INVALID_VALUE;
+    std::memcpy(&question, bytes, sizeof question);
     Call call;
     if (CUresult error = call.begin_without_context()) return error;
-    wire::LibraryLook message{head.library, head.major};
+    wire::LibraryLook message{question.head.library, question.head.major};
     const iovec parts[2] = {{&message, sizeof message},
-                            {const_cast<std::byte*>(bytes + sizeof head), count - sizeof head}};
+                            {const_cast<std::byte*>(bytes + sizeof question), count - sizeof question}};
     std::span<const std::byte> answer;
-    return call.ask_parts(wire::kOpLibraryLook, 0, parts, 2, answer);
+    if (CUresult error = call.ask_parts(wire::kOpLibraryLook, 0, parts, 2, answer)) return error;
+    uint64_t workspace_bytes = 0;
+    if (!wire::Reader(answer).take(workspace_bytes)) return CUDA_ERROR_UNKNOWN;
+    if (question.workspace_bytes) *question.workspace_bytes = workspace_bytes;
+    return CUDA_SUCCESS;
 }
 
 // After the calls that the thread has posted.
@@ -70,7 +78,7 @@ extern "C" __attribute__((visibility("default"))) int gkLibraryCall(void* stream
     std::memcpy(&head, call, sizeof head);
     if (head.function == kGkLook) return look(call, bytes);
     const auto* const begin = static_cast<const std::byte*>(call);
-    if (head.function == kGkAsk) return ask(head, begin, bytes);
+    if (head.function == kGkAsk) return ask(begin, bytes);
     return head.function == kGkForget ? forget(begin, bytes)
                                       : submit(static_cast<CUstream>(stream), begin, bytes);
 }

@@ -50,10 +50,14 @@ struct GkLook {
     GkLibraryCall head;
     GkEnd* end;  // where the answer is to be
 };
-// The same, of one call, whose head and arguments follow the head: whether cublasLtMatmul would do it. An
-// operand's address is what the program's will be a multiple of, and `workspace_bytes` what there will be at
-// least.
+// The same, of one call, whose head and arguments follow: whether cublasLtMatmul would do it. An operand's
+// address is what the program's will be a multiple of, and `workspace_bytes` what there may be at most.
+// NOT_FOUND: what computes has no algorithm for it.
 inline constexpr uint16_t kGkAsk = UINT16_MAX - 2;
+struct GkAsk {
+    GkLibraryCall head;
+    uint64_t* workspace_bytes;  // where is to be how much the algorithm needs
+};
 // The same: that the program has ended an object of the library's, whose number (u64) follows the head, and
 // of which the other end may keep something. It is of no stream: the object's may have gone, or be captured.
 inline constexpr uint16_t kGkForget = UINT16_MAX - 1;

@@ -47,29 +47,34 @@ CUresult ask(GkLibrary library, uint8_t major, GkEnd& end) {
     return static_cast<CUresult>(driver()->library_call(nullptr, &look, sizeof look));
 }
 
+struct Known {
+    bool is = false;
+    unsigned long long life = 0;
+    GkEnd end{};
+};
+std::mutex mutex;
+Known all[kGkLibraries];
+
 }  // namespace
 
 CUresult look(GkLibrary library, uint8_t major) {
     GkEnd end{};
-    return ask(library, major, end);
+    const CUresult result = ask(library, major, end);
+    if (result != CUDA_SUCCESS) return result;
+    const std::lock_guard lock(mutex);
+    all[library] = {true, driver()->present_life(), end};
+    return result;
 }
 
 GkEnd end_of(GkLibrary library, uint8_t major) {
-    struct Known {
-        bool is = false;
-        unsigned long long life = 0;
-        GkEnd end{};
-    };
-    static std::mutex mutex;
-    static Known all[kGkLibraries];
+    {
+        const std::lock_guard lock(mutex);
+        const Known& known = all[library];
+        if (known.is && known.life == (driver() ? driver()->present_life() : 0)) return known.end;
+    }
+    if (look(library, major) != CUDA_SUCCESS) return {};
     const std::lock_guard lock(mutex);
-    Known& known = all[library];
-    const unsigned long long life = driver() ? driver()->present_life() : 0;
-    if (known.is && known.life == life) return known.end;
-    GkEnd end{};
-    if (ask(library, major, end) != CUDA_SUCCESS) return {};
-    known = {true, life, end};
-    return end;
+    return all[library].end;
 }
 
 CUresult post(CUstream stream, const Callee& callee, const void* arguments, size_t bytes) {

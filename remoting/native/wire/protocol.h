@@ -122,8 +122,8 @@ enum Opcode : uint16_t {
     kOpMemoryLook = 26,      // asked, in no order: MemoryLook, [bytes]; [bytes]
     kOpWaitInStream = 27,    // asked: u64 stream; all has run that an operation of it would come after
     kOpLibraryCall = 28,     // posted: u64 stream, a call of a maths library (libraries/call.h)
-    kOpLibraryLook = 29,     // asked: LibraryLook, [a call of cublasLtMatmul]; GkEnd, or NOT_SUPPORTED where
-                             // nothing computes its calls, or that
+    kOpLibraryLook = 29,     // asked: LibraryLook; GkEnd, or NOT_SUPPORTED where nothing computes its calls.
+                             // LibraryLook, a call of cublasLtMatmul; u64 bytes of workspace (kGkAsk)
     kOpGraphPart = 30,       // posted; these: graph_wire.h
     kOpGraphMake = 31,       // asked
     kOpGraphSet = 32,        // posted

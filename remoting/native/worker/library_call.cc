@@ -54,14 +54,15 @@ CUresult look(Context& context, const wire::LibraryLook& message, GkEnd& end) {
 }
 
 // Whether one call would be done, which a program asks before it makes it.
-CUresult ask(Context& context, const wire::LibraryLook& message, wire::Reader& payload) {
+CUresult ask(Context& context, const wire::LibraryLook& message, wire::Reader& payload,
+             uint64_t& workspace_bytes) {
     GkLibraryCall head;
     alignas(8) Arguments arguments;
     if (!payload.take(head) || !is_sound(head, payload.rest(), arguments)) return kMalformed;
     const bool is_known = head.library == kGkCublasLt && head.function == maths::cublasLt::k_cublasLtMatmul;
     if (!is_known || head.library != message.library || head.major != message.major) return kMalformed;
     if (context.driver().library_call) return CUDA_SUCCESS;  // its library knows what is not done
-    return NvidiaLibraries::get().ask(context, head, arguments.data());
+    return NvidiaLibraries::get().ask(context, head, arguments.data(), workspace_bytes);
 }
 
 }  // namespace
@@ -88,8 +89,14 @@ CUresult handle_library_look(Context& context, uint8_t, wire::Reader& payload, w
     if (!payload.take(message)) return kMalformed;
     if (message.library >= kGkLibraries || message.major > UINT8_MAX) return CUDA_ERROR_NOT_SUPPORTED;
     GkEnd end{};
-    const CUresult result = payload.finished() ? look(context, message, end) : ask(context, message, payload);
-    if (result == CUDA_SUCCESS) reply.put(end);
+    if (payload.finished()) {
+        const CUresult result = look(context, message, end);
+        if (result == CUDA_SUCCESS) reply.put(end);
+        return result;
+    }
+    uint64_t workspace_bytes = 0;
+    const CUresult result = ask(context, message, payload, workspace_bytes);
+    if (result == CUDA_SUCCESS) reply.put(workspace_bytes);
     return result;
 }
 

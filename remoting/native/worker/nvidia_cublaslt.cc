@@ -209,9 +209,11 @@ int invoke(const lt::transform& m, const LtCall& call) {
 
 }  // namespace
 
-int ask_cublaslt(const void* arguments, const LtCall& call) {
+int ask_cublaslt(const void* arguments, const LtCall& call, uint64_t& workspace_bytes) {
     HeuristicResult best{};
-    return Described(*static_cast<const lt::matmul*>(arguments), call).find(call, best);
+    const int status = Described(*static_cast<const lt::matmul*>(arguments), call).find(call, best);
+    workspace_bytes = best.workspace_bytes;
+    return status;
 }
 
 int invoke_cublaslt(uint16_t function, const void* arguments, const LtCall& call) {

@@ -19,7 +19,7 @@ struct LtCall {
 
 // `arguments` was looked at; a status of cuBLAS. The algorithm is the one that NVIDIA's heuristic puts first.
 int invoke_cublaslt(uint16_t function, const void* arguments, const LtCall& call);
-// Whether it has one for a cublasLtMatmul, of which nothing is computed.
-int ask_cublaslt(const void* arguments, const LtCall& call);
+// Whether it has one for a cublasLtMatmul, of which nothing is computed, and how much workspace that needs.
+int ask_cublaslt(const void* arguments, const LtCall& call, uint64_t& workspace_bytes);
 
 }  // namespace worker

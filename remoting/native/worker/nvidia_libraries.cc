@@ -367,7 +367,8 @@ CUresult NvidiaLibraries::call(Context& context, CUstream stream, const GkLibrar
     return wire::is_sticky(result) ? result : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CUresult NvidiaLibraries::ask(Context& context, const GkLibraryCall& head, const void* arguments) {
+CUresult NvidiaLibraries::ask(Context& context, const GkLibraryCall& head, const void* arguments,
+                              uint64_t& workspace_bytes) {
     void* const library = opened(head.library, head.major).library;
     if (!library) return CUDA_ERROR_NOT_SUPPORTED;
     take_missing_function(), take_refusal();
@@ -376,13 +377,20 @@ CUresult NvidiaLibraries::ask(Context& context, const GkLibraryCall& head, const
     void* const handle = borrow(context.session(), kind, library, status);
     if (handle) {
         status = ask_cublaslt(
-            arguments, {library, handle, nullptr, head.scalars_on_device != 0, 0, head.workspace_bytes});
+            arguments, {library, handle, nullptr, head.scalars_on_device != 0, 0, head.workspace_bytes},
+            workspace_bytes);
         give_back(context.session(), kind, handle);
     }
-    const std::string missing = take_missing_function();
-    take_refusal();
-    if (!missing.empty()) tell_of_missing(context.session(), head.library, head.major, missing);
-    return handle && status == cublas::kSuccess ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+    const std::string missing = take_missing_function(), why = take_refusal();
+    if (!missing.empty()) {
+        tell_of_missing(context.session(), head.library, head.major, missing);
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    if (!handle) {
+        if (!why.empty()) context.session().refuse("cublasLtMatmulAlgoGetHeuristic: " + why);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return status == cublas::kNotSupported ? CUDA_ERROR_NOT_FOUND : cublas::result_of(status);
 }
 
 CUresult NvidiaLibraries::call_with(Context& context, CUstream stream, const GkLibraryCall& head,

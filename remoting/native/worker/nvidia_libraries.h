@@ -36,9 +36,10 @@ class NvidiaLibraries {
     // `arguments` was looked at, and goes together.
     CUresult call(Context& context, CUstream stream, const GkLibraryCall& head, void* arguments,
                   size_t bytes);
-    // Whether NVIDIA's cuBLASLt has an algorithm for a product that was looked at: NOT_SUPPORTED where it has
-    // none.
-    CUresult ask(Context& context, const GkLibraryCall& head, const void* arguments);
+    // Whether NVIDIA's cuBLASLt has an algorithm for a product that was looked at, and how much workspace it
+    // needs: NOT_FOUND where it has none.
+    CUresult ask(Context& context, const GkLibraryCall& head, const void* arguments,
+                 uint64_t& workspace_bytes);
     // The memory that the stream's calls worked in, which the caller frees; 0 where there is none. The stream
     // ends.
     uint64_t take_workspace(const Session& session, CUstream stream);

@@ -1,4 +1,5 @@
-// cuBLASLt's descriptors: what a program says of a product before it asks for it. They lie in the program's process.
+// cuBLASLt's descriptors: what a program says of a product before it asks for it. They lie in the program's
+// process.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +33,8 @@ struct MatmulDescriptor {
     uint64_t auxiliary = 0;
     int64_t auxiliary_lead = 0, auxiliary_stride = 0, alpha_stride = 0;
     int32_t multiprocessors = 0;
-    // Of 8-bit floating point numbers, which are not done: factors of A, B, C, D and of what is kept, and largest numbers.
+    // Of 8-bit floating point numbers, which are not done: factors of A, B, C, D and of what is kept, and
+    // largest numbers.
     uint64_t factors[7] = {};
     int32_t factor_modes[5] = {};
     int8_t fast_sums = 0;
@@ -59,7 +61,8 @@ struct Algorithm {
     uint32_t tile = 0, reduction = 0, swizzle = 0, custom = 0, stages = 0;
     int32_t split = 1;
     uint16_t inner_shape = 0, cluster = 0;
-    uint64_t unused[4] = {};
+    uint64_t workspace = 0;  // that it needs, as the heuristic has found
+    uint64_t unused[3] = {};
 };
 static_assert(sizeof(Algorithm) == 8 * sizeof(uint64_t));
 
@@ -75,9 +78,9 @@ struct Attribute {
     size_t offset, bytes;
 };
 
-cublas::Status set_attribute(void* descriptor, std::span<const Attribute> attributes, int number, const void* from,
-                             size_t bytes, const char* function);
-cublas::Status get_attribute(const void* descriptor, std::span<const Attribute> attributes, int number, void* to,
-                             size_t bytes, size_t* written, const char* function);
+cublas::Status set_attribute(void* descriptor, std::span<const Attribute> attributes, int number,
+                             const void* from, size_t bytes, const char* function);
+cublas::Status get_attribute(const void* descriptor, std::span<const Attribute> attributes, int number,
+                             void* to, size_t bytes, size_t* written, const char* function);
 
 }  // namespace cublasLt

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "algorithms.h"
 #include "cublas/status.h"
 #include "cublasLt_messages.h"
 #include "descriptors.h"
@@ -174,36 +175,20 @@ struct HeuristicResult {
 
 constexpr HeuristicResult kTheOne = {{}, 0, kSuccess, 1, {}};
 
-// What the call has whose program brings no workspace.
-constexpr uint64_t kOwnWorkspace = 4 << 20;
-
-// Whether what computes would do it: on a GPU NVIDIA's own heuristic is asked, which no rule of ours knows.
-Status ask(Matmul& asked, const Preference& preference) {
+// Whether what computes would do it, and what the algorithm needs.
+Status ask(Matmul& asked, const Preference& preference, HeuristicResult& result) {
     constexpr auto kFunction = maths::cublasLt::k_cublasLtMatmul;
     if (Status status = fit(kFunction, asked, false)) return status;
     auto& m = asked.message;
     m.A = preference.align[0], m.B = preference.align[1], m.C = preference.align[2],
     m.D = preference.align[3];
-    struct {
-        GkLibraryCall question, head;
-        maths::cublasLt::matmul message;
-    } call{.question = {}, .head = {}, .message = m};
-    call.question.library = call.head.library = kGkCublasLt;
-    call.question.major = call.head.major = CUBLAS_MAJOR;
-    call.question.function = kGkAsk, call.head.function = kFunction;
-    call.head.wide = 1, call.head.scalars_on_device = asked.scalars_on_device;
-    const uint64_t most = preference.most_workspace;
-    call.head.workspace_bytes = most == 0 ? kOwnWorkspace : std::min(most, kOwnWorkspace);
-    const libraries::Driver* const driver = libraries::driver();
-    if (!driver) return kNotInitialized;
-    const char* const name = "cublasLtMatmulAlgoGetHeuristic";
-    if (!driver->library_call) return static_cast<Status>(library_unsupported(name));
-    const auto result = static_cast<CUresult>(driver->library_call(nullptr, &call, sizeof call));
-    if (result != CUDA_ERROR_NOT_SUPPORTED) return meaning(result);
-    return static_cast<Status>(
-        library_refuses(name,
-                        "NVIDIA's library has no algorithm for this product on this GPU: allow it a larger "
-                        "workspace, or leave its epilogue to a call of its own"));
+    HeuristicResult found = kTheOne;
+    const Status status =
+        find_algorithm(m, asked.scalars_on_device, preference.most_workspace, found.algorithm.workspace);
+    if (status != kSuccess) return status;
+    found.workspace_bytes = found.algorithm.workspace;
+    result = found;
+    return kSuccess;
 }
 
 }  // namespace
@@ -238,8 +223,7 @@ CUBLAS_EXPORT Status cublasLtMatmulAlgoGetHeuristic(void* handle, void* descript
     if (most < 1 || !results || !count) return kInvalidValue;
     const auto hints = all_of<Preference>().find(preference);
     Matmul asked = matmul_of(descriptor, a_layout, b_layout, c_layout, d_layout);
-    if (Status status = ask(asked, hints ? *hints : Preference{})) return status;
-    *results = kTheOne;
+    if (Status status = ask(asked, hints ? *hints : Preference{}, *results)) return status;
     *count = 1;
     return kSuccess;
 }
@@ -250,9 +234,10 @@ CUBLAS_EXPORT Status cublasLtMatmulAlgoCheck(void* handle, void* descriptor, voi
     if (!handle) return kNotInitialized;
     if (!algorithm || !result) return kInvalidValue;
     Matmul asked = matmul_of(descriptor, a_layout, b_layout, c_layout, d_layout);
-    if (Status status = ask(asked, {})) return status;
-    *result = kTheOne;
-    result->algorithm = *algorithm;
+    const Preference as_found{.most_workspace = algorithm->workspace};
+    const Algorithm given = *algorithm;  // which may lie in the result
+    if (Status status = ask(asked, as_found, *result)) return status;
+    result->algorithm = given;
     return kSuccess;
 }
 
