@@ -29,7 +29,7 @@ struct Variable {
 
 struct LinkInput {
     CUjitInputType type;
-    std::string name;
+    std::string name;  // for a linker's messages; the software GPU's inputs name themselves
     std::string bytes;
 };
 
