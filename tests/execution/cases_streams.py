@@ -96,6 +96,8 @@ def within_a_function_of_a_stream(cuda: Cuda) -> list[int]:
                 cuda.code("cuStreamWaitEvent", stream, event, 0),
                 cuda.code("cuMemPoolCreate", byref(pool), pool_properties()),
                 cuda.code("cuMemAddressReserve", byref(out), 2 << 20, 0, 0, 0),
+                cuda.code("cuEventDestroy_v2", event),
+                cuda.code("cuStreamDestroy_v2", stream),
             ]
         )
 

@@ -40,7 +40,7 @@ def test_streams_that_were_made_need_no_current_context(both: BothWays) -> None:
 
 
 def test_a_function_of_a_stream_makes_and_asks_nothing(both: BothWays) -> None:
-    assert both.run("within_a_function_of_a_stream") == [raw.NOT_PERMITTED] * 7
+    assert both.run("within_a_function_of_a_stream") == [raw.NOT_PERMITTED] * 9
 
 
 def test_streams_of_a_failed_context_answer_its_error(native: Build, tmp_path: Path) -> None:

@@ -164,6 +164,7 @@ def test_an_address_that_the_first_life_had_is_not_given_out_while_it_may_be_fre
         assert not old & new
         for address in old:
             c.free(address)  # it has gone with its life
+        assert c.status("cuMemFreeAsync", U64(managed), U64(0)) == INVALID_VALUE  # as for any managed memory
             assert c.status("cuMemFree_v2", U64(address)) == INVALID_VALUE
         for address in new:
             c.free(address)

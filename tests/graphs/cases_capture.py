@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from collections.abc import Callable
 from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from functools import partial
 
-from tests.softgpu.driver.raw import Cuda
+from tests.softgpu.driver.raw import HOST_FUNCTION, Cuda
 
 from .driver import BYTES, KERNEL, WORDS, Work, handles, listed
 
@@ -226,3 +227,93 @@ def events_as_nodes(cuda: Cuda) -> object:
     cuda.cuGraphLaunch(work.instantiate(graph), stream)
     cuda.cuEventSynchronize(event)
     return [*seen, kinds, cuda.read(space, 1)]
+
+
+def _without_context(cuda: Cuda, body: Callable[[], int]) -> int:
+    answer: list[int] = []
+    thread = threading.Thread(target=lambda: answer.append(body()))
+    thread.start()
+    thread.join()
+    return answer[0]
+
+
+def _in_function(cuda: Cuda, stream: int, body: Callable[[], int]) -> int:
+    """The answer within a function that `stream` calls, which is waited for without CUDA."""
+    answer: list[int] = []
+    called = threading.Event()
+
+    def run(data: object) -> None:
+        answer.append(body())
+        called.set()
+
+    function = HOST_FUNCTION(run)
+    cuda.cuLaunchHostFunc(stream, function, None)
+    assert called.wait(30)
+    return answer[0]
+
+
+def _in_child(cuda: Cuda, body: Callable[[], int]) -> int:
+    """The answer in the child of a fork; none within 30 seconds is a failure."""
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(body())
+        finally:
+            os._exit(255)
+    killer = threading.Timer(30, os.kill, (child, 9))
+    killer.start()
+    _, status = os.waitpid(child, 0)
+    killer.cancel()
+    return os.waitstatus_to_exitcode(status)
+
+
+def refused_calls(cuda: Cuda) -> dict[str, tuple[int, int]]:
+    """What is refused for its own sake while a global capture is under way, and the capture's state then."""
+    work = Work(cuda)
+    stream, other = work.stream(), work.stream()
+    address, event, out, pitch = cuda.alloc(BYTES), work.event(), c_uint64(), c_size_t()
+    foreign = cuda.new("cuCtxCreate_v2", 0, 0)
+    foreign_event = cuda.new("cuEventCreate", 0)
+    cuda.cuCtxPopCurrent_v2(None)
+    cuda.cuEventRecord(event, other)
+    calls: dict[str, tuple[str, tuple[object, ...]]] = {
+        "allocate": ("cuMemAlloc_v2", (byref(out), 64)),
+        "allocate rows": ("cuMemAllocPitch_v2", (byref(out), byref(pitch), 64, 2, 4)),
+        "allocate managed": ("cuMemAllocManaged", (byref(out), 64, 1)),
+        "allocate in the stream": ("cuMemAllocAsync", (byref(out), 64, stream)),
+        "free": ("cuMemFree_v2", (address,)),
+        "query": ("cuEventQuery", (event,)),
+        "synchronize": ("cuEventSynchronize", (event,)),
+    }
+    own: dict[str, tuple[str, tuple[object, ...]]] = {
+        "query nothing": ("cuEventQuery", (0x1234,)),
+        "synchronize nothing": ("cuEventSynchronize", (0x1234,)),
+        "record nothing": ("cuCtxRecordEvent", (0, 0x1234)),
+        "record another context's": ("cuCtxRecordEvent", (0, foreign_event)),
+        "wait for nothing": ("cuCtxWaitEvent", (0, 0x1234)),
+    }
+    seen = {}
+
+    def tell(name: str, call: Callable[[], int]) -> None:
+        cuda.cuStreamBeginCapture_v2(stream, GLOBAL)
+        seen[name] = (call(), _status(cuda, stream))
+        cuda.code("cuStreamEndCapture", stream, byref(c_uint64()))
+
+    for name, (function, arguments) in own.items():
+        tell(name, partial(cuda.code, function, *arguments))
+    for name, (function, arguments) in calls.items():
+        call = partial(cuda.code, function, *arguments)
+        if name in ("query", "synchronize"):
+            tell(f"{name} in a child", partial(_in_child, cuda, call))
+        elif name != "allocate in the stream":
+            tell(f"{name} without a context", partial(_without_context, cuda, call))
+        tell(f"{name} in a function", partial(_in_function, cuda, other, call))
+    cuda.cuCtxDestroy_v2(foreign)
+    return seen
+
+
+def free_of_nothing_in_capture(cuda: Cuda) -> list[int]:
+    stream, graph = cuda.new("cuStreamCreate", 1), c_uint64()
+    cuda.cuStreamBeginCapture_v2(stream, GLOBAL)
+    codes = [cuda.code("cuMemFreeAsync", 0, stream), cuda.code("cuMemFreeAsync", 0, 0x1234)]
+    return [*codes, _status(cuda, stream), cuda.code("cuStreamEndCapture", stream, byref(graph))]

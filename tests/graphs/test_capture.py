@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.both_ways import BothWays
+from tests.softgpu.driver import raw
 
 from .driver import BYTES, FILL_NODE, RECORD_EVENT, WAIT_EVENT
 
@@ -31,6 +32,23 @@ def test_what_a_graph_cannot_hold_ends_the_capture(both: BothWays) -> None:
     assert both.run("ended_by") == expected | {"nothing": (0, 1, 0)}
 
 
+def test_a_call_that_is_refused_anyway_ends_no_capture(both: BothWays) -> None:
+    answers = {
+        "query nothing": raw.INVALID_HANDLE,
+        "synchronize nothing": raw.INVALID_HANDLE,
+        "record nothing": raw.INVALID_HANDLE,
+        "record another context's": raw.INVALID_HANDLE,
+        "wait for nothing": raw.INVALID_HANDLE,
+        "query in a child": raw.NOT_INITIALIZED,
+        "synchronize in a child": raw.NOT_INITIALIZED,
+    }
+    names = "allocate", "allocate rows", "allocate managed", "free"
+    answers |= {f"{name} without a context": raw.INVALID_CONTEXT for name in names}
+    names = *names, "allocate in the stream", "query", "synchronize"
+    answers |= {f"{name} in a function": raw.NOT_PERMITTED for name in names}
+    assert both.run("refused_calls") == {name: (code, 1) for name, code in answers.items()}
+
+
 def test_the_modes_say_who_may_not_allocate(both: BothWays) -> None:
     *answers, wrong_thread, relaxed = both.run("modes")
     forbidden = {
@@ -54,6 +72,10 @@ def test_a_capture_under_way_tells_of_itself(both: BothWays) -> None:
 
 def test_memory_is_allocated_and_freed_in_a_capture(both: BothWays) -> None:
     assert both.run("memory_in_capture") == [1, b"\x06" * BYTES]
+
+
+def test_nothing_is_freed_in_a_capture_too(both: BothWays) -> None:
+    assert both.run("free_of_nothing_in_capture") == [0, raw.INVALID_HANDLE, 1, 0]
 
 
 def test_a_graph_launched_in_a_capture_becomes_a_part_of_it(both: BothWays) -> None:

@@ -197,10 +197,11 @@ CUdeviceptr allocate_in_stream(size_t bytes, CUmemoryPool pool, CUstream stream)
 }
 
 // What is left of it here goes now.
-bool freed_earlier(CUdeviceptr address) {
-    if (const auto earlier = MemoryMap::get().take_earlier(address, client::Memory::Kind::managed)) {
-        unmap(earlier->base, earlier->bytes);
-        return true;
+bool freed_earlier(CUdeviceptr address, bool in_stream) {
+    if (!in_stream) {
+        const auto earlier = MemoryMap::get().take_earlier(address, client::Memory::Kind::managed);
+        if (earlier) unmap(earlier->base, earlier->bytes);
+        if (earlier) return true;
     }
     if (!MemoryMap::get().free_earlier(address)) return false;
     SliceFile::get().unmap(address);

@@ -1,22 +1,12 @@
 // Entry points: allocating and freeing memory of devices, in the order of streams too, and pinned memory of
 // the host.
+#include "capture.h"
 #include "graphs/arguments.h"
-#include "graphs/capture.h"
 #include "placement.h"
 
 using namespace front;
 
 namespace {
-
-void refuse_in_captures() {
-    if (graphs::any_capture()) graphs::refuse_unsafe();
-}
-
-// Whether what `make` gives has become a node of a graph.
-template <class Make>
-bool captured(CUstream stream, Make&& make) {
-    return graphs::any_capture() && graphs::captured(graphs::platform::stream(stream), make);
-}
 
 // With null for the pool that is current on the stream's device.
 CUresult allocate_in_stream(CUdeviceptr* out, size_t bytes, CUmemoryPool pool, CUstream stream) {
@@ -27,14 +17,12 @@ CUresult allocate_in_stream(CUdeviceptr* out, size_t bytes, CUmemoryPool pool, C
     });
 }
 
-// Whether the free is done here: of nothing, or of memory that a graph has. `check` refuses the call.
+// Whether it was memory that a graph has, and is free now. `check` refuses the call.
 template <class Check>
-bool freed(CUdeviceptr address, Check&& check) {
-    const bool of_graph = graphs::find_allocation(address) != nullptr;
-    if (address && !of_graph) return false;
+bool freed_of_graph(CUdeviceptr address, Check&& check) {
+    if (!graphs::find_allocation(address)) return false;
     check();
-    if (of_graph) graphs::free_of_graph(address);
-    return true;
+    return graphs::free_of_graph(address);  // the graph may have gone meanwhile, and the memory with it
 }
 
 // Memory of the host that holds the address.
@@ -88,9 +76,13 @@ CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned int flag
 // Waits for the work that may use the memory, as CUDA's does.
 CUresult cuMemFree_v2(CUdeviceptr dptr) {
     return call([&] {
-        if (platform::freed_earlier(dptr)) return;
-        if (dptr) refuse_in_captures();
-        if (!freed(dptr, platform::require_working_context)) platform::free(dptr);
+        if (!dptr) {
+            platform::require_working_context();
+            return;
+        }
+        if (platform::freed_earlier(dptr, false)) return;
+        refuse_in_captures();
+        if (!freed_of_graph(dptr, platform::require_working_context)) platform::free(dptr);
     });
 }
 
@@ -103,9 +95,11 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPoo
 
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
     return call([&] {
-        if (platform::freed_earlier(dptr)) return;
+        const auto check_stream = [&] { platform::require_stream(hStream); };
+        if (!dptr) return check_stream();
+        if (platform::freed_earlier(dptr, true)) return;
         if (captured(hStream, [&] { return graphs::free_params(dptr); })) return;
-        if (!freed(dptr, [&] { platform::require_stream(hStream); })) platform::free_in_stream(dptr, hStream);
+        if (!freed_of_graph(dptr, check_stream)) platform::free_in_stream(dptr, hStream);
     });
 }
 

@@ -1,6 +1,6 @@
 // Entry points: events. Recording and waiting ask nothing that the library does not look up itself, unless
 // there is a capture.
-#include "graphs/capture.h"
+#include "capture.h"
 #include "placement.h"
 
 using namespace front;
@@ -11,16 +11,10 @@ bool concerns_captures(bool external) {
     return external || graphs::any_capture() || graphs::any_captured_event();
 }
 
-// The stream of a call that concerns captures.
-graphs::Stream captured_stream(CUstream handle) {
-    check(graphs::platform::ready());
-    require(!platform::in_callback(), CUDA_ERROR_NOT_PERMITTED);
-    return graphs::platform::stream(handle);
-}
-
 // Before asking about an event, or waiting for it.
-void refuse_in_capture(CUevent event) {
-    if (graphs::any_captured_event()) graphs::require_not_captured_event(platform::event(event).key);
+void refuse_in_capture(CUevent handle) {
+    if (!graphs::any_capture() && !graphs::any_captured_event()) return;
+    graphs::require_not_captured_event(captured_event(handle).key);
     if (graphs::any_capture()) graphs::refuse_unsafe();
 }
 
@@ -39,7 +33,7 @@ CUresult cuEventCreate(CUevent* phEvent, unsigned int Flags) {
 }
 
 CUresult cuEventDestroy_v2(CUevent hEvent) {
-    return call([&] { platform::end_event(hEvent); });
+    return permitted_call([&] { platform::end_event(hEvent); });
 }
 CUresult cuEventDestroy(CUevent hEvent) {
     return cuEventDestroy_v2(hEvent);

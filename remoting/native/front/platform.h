@@ -147,7 +147,8 @@ CUdeviceptr allocate(size_t bytes);
 Pitched allocate_pitched(size_t width, size_t rows, unsigned element);
 CUdeviceptr allocate_managed(size_t bytes, bool attached);                         // see attach
 CUdeviceptr allocate_in_stream(size_t bytes, CUmemoryPool pool, CUstream stream);  // null: the current pool
-bool freed_earlier(CUdeviceptr address);  // it was another life's, and is the program's no longer
+// It was another life's, and is the program's no longer. Managed memory is not freed in a stream.
+bool freed_earlier(CUdeviceptr address, bool in_stream);
 void free(CUdeviceptr address);
 void free_in_stream(CUdeviceptr address, CUstream stream);
 void* pin(CUdevice device, size_t bytes, unsigned flags);
@@ -197,7 +198,7 @@ CUresult call(Body&& body) noexcept {
 template <class Body>
 CUresult permitted_call(Body&& body) noexcept {
     return call([&] {
-        require(!platform::in_callback(), CUDA_ERROR_NOT_PERMITTED);
+        require_outside_callback();
         return body();
     });
 }

@@ -35,7 +35,7 @@ CUresult cuStreamCreate(CUstream* phStream, unsigned int Flags) {
 
 // What was submitted still runs.
 CUresult cuStreamDestroy_v2(CUstream hStream) {
-    return call([&] { platform::end_stream(hStream); });
+    return permitted_call([&] { platform::end_stream(hStream); });
 }
 CUresult cuStreamDestroy(CUstream hStream) {
     return cuStreamDestroy_v2(hStream);

@@ -106,7 +106,7 @@ CUdeviceptr allocate_in_stream(size_t bytes, CUmemoryPool pool, CUstream stream)
                                   pool ? find_pool(pool) : live().current_pool(context->device));
 }
 
-bool freed_earlier(CUdeviceptr) {
+bool freed_earlier(CUdeviceptr, bool) {
     return false;
 }
 

@@ -59,7 +59,7 @@ void end_stream(CUstream handle) {
 }
 
 Event event(CUevent handle) {
-    const auto event = find(handle);
+    const auto event = working(handle);
     return {key_of(*event), event->context->id};
 }
 
