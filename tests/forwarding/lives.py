@@ -55,6 +55,7 @@ def software(tmp_path: Path, native: Build) -> Iterator[Client]:
 
 # Handles of all kinds, and what calls with them answer.
 OLD = """
+    GRANULE = 2 << 20
     def host(data): pass
     FUNCTION = ctypes.CFUNCTYPE(None, POINTER)
     function = FUNCTION(host)
@@ -77,6 +78,7 @@ OLD = """
         made["function"] = c.out("cuModuleGetFunction", U64(made["module"]), b"store")
         properties = (U64 * 11)(1, 1)  # pinned memory, on device 0
         made["pool"] = c.out("cuMemPoolCreate", properties)
+        made["physical"] = c.out("cuMemCreate", SIZE(GRANULE), properties, U64(0))
         made["node"] = c.out("cuGraphAddEmptyNode", U64(made["graph"]), None, SIZE(0))
         made["exec"] = c.out("cuGraphInstantiateWithFlags", U64(made["graph"]), U64(0))
         return made
@@ -84,6 +86,7 @@ OLD = """
     def answers(c, old):
         h = {name: U64(value) for name, value in old.items()}
         out, back = U64(), ctypes.create_string_buffer(16)
+        access, granule = (UINT * 3)(1, 0, 3), SIZE(GRANULE)
         def launch(kernel):
             values = [U64(0), U64(0)]
             return c.status("cuLaunchKernel", *launch_arguments(old[kernel], values, 1, 1, 0))
@@ -108,8 +111,19 @@ OLD = """
             "cuMemFreeAsync": c.status("cuMemFreeAsync", h["pooled"], U64(0)),
             "cuMemAllocFromPoolAsync": c.status(
                 "cuMemAllocFromPoolAsync", ctypes.byref(out), SIZE(64), h["pool"], U64(0)),
+            "cuMemPoolGetAttribute": c.status("cuMemPoolGetAttribute", h["pool"], INT(1), ctypes.byref(out)),
+            "cuMemPoolGetAttribute (settled)": c.status(
+                "cuMemPoolGetAttribute", h["pool"], INT(9), ctypes.byref(out)),
+            "cuMemPoolSetAttribute": c.status("cuMemPoolSetAttribute", h["pool"], INT(1), ctypes.byref(out)),
+            "cuMemPoolSetAccess": c.status("cuMemPoolSetAccess", h["pool"], access, SIZE(1)),
             "cuMemPoolTrimTo": c.status("cuMemPoolTrimTo", h["pool"], SIZE(0)),
             "cuMemPoolDestroy": c.status("cuMemPoolDestroy", h["pool"]),
+            "cuMemMap": c.status("cuMemMap", U64(1 << 40), granule, SIZE(0), h["physical"], U64(0)),
+            "cuMemMap (of nothing)": c.status(
+                "cuMemMap", U64(1 << 40), SIZE(0), SIZE(0), h["physical"], U64(0)),
+            "cuMemGetAllocationPropertiesFromHandle": c.status(
+                "cuMemGetAllocationPropertiesFromHandle", (U64 * 4)(), h["physical"]),
+            "cuMemRelease": c.status("cuMemRelease", h["physical"]),
             "cuGraphInstantiate": c.status(
                 "cuGraphInstantiateWithFlags", ctypes.byref(out), h["graph"], U64(0)),
             "cuGraphLaunch": c.status("cuGraphLaunch", h["exec"], U64(0)),

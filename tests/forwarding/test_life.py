@@ -30,11 +30,30 @@ def test_between_two_lives_each_handle_is_refused_and_nothing_begins(software: C
         + """
     c = Cuda()
     old = all_of(c)
+    default = c.out("cuDeviceGetDefaultMemPool", INT(0))
+    access, granule = (UINT * 3)(1, 0, 3), SIZE(GRANULE)
+    addresses = U64(c.out("cuMemAddressReserve", granule, SIZE(0), U64(0), U64(0)))
+    c.call("cuMemMap", addresses, granule, SIZE(0), U64(old["physical"]), U64(0))
     new_life(c)
     # A link needs a context, so it begins no life either.
     assert c.status("cuLinkCreate_v2", 0, None, None, ctypes.byref(U64())) in (
         CONTEXT_IS_DESTROYED, INVALID_CONTEXT)
-    for name, answer in answers(c, old).items():
+    answered = answers(c, old)
+    out = ctypes.byref(U64())
+    for name, arguments in {
+        "cuMemSetAccess": (addresses, granule, access, SIZE(1)),
+        "cuMemGetAccess": (out, access, addresses),
+        "cuMemRetainAllocationHandle": (out, addresses),
+        "cuMemUnmap": (addresses, granule),
+        "cuMemAddressFree": (addresses, granule),
+    }.items():
+        answered[name] = c.status(name, *arguments)
+    # A default pool keeps its handle, but what it is, is the next life's to say.
+    for attribute in (1, 9):
+        answered["cuMemPoolGetAttribute", attribute] = c.status(
+            "cuMemPoolGetAttribute", U64(default), INT(attribute), ctypes.byref(U64()))
+    answered["cuMemPoolDestroy (default)"] = c.status("cuMemPoolDestroy", U64(default))
+    for name, answer in answered.items():
         gone = name in ("cuMemFree", "cuMemFreeAsync")
         expected = (SUCCESS,) if gone else (CONTEXT_IS_DESTROYED, INVALID_CONTEXT, INVALID_HANDLE)
         assert answer in expected, (name, answer)
@@ -145,6 +164,7 @@ def test_host_memory_of_the_first_life_stays_the_programs_until_it_frees_it(soft
         assert c.status("cuMemHostUnregister", mine) == 713
         c.call("cuMemHostRegister_v2", mine, SIZE(4096), UINT(2))
         maps = lambda: open("/proc/self/maps").read()
+        assert c.status("cuMemFreeAsync", U64(managed), U64(0)) == INVALID_VALUE  # as for any managed memory
         assert f"{pinned:x}-" in maps() and f"{managed:x}-" in maps()
         c.call("cuMemFreeHost", U64(pinned))
         c.call("cuMemFree_v2", U64(managed))
@@ -164,7 +184,6 @@ def test_an_address_that_the_first_life_had_is_not_given_out_while_it_may_be_fre
         assert not old & new
         for address in old:
             c.free(address)  # it has gone with its life
-        assert c.status("cuMemFreeAsync", U64(managed), U64(0)) == INVALID_VALUE  # as for any managed memory
             assert c.status("cuMemFree_v2", U64(address)) == INVALID_VALUE
         for address in new:
             c.free(address)

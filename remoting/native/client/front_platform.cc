@@ -58,6 +58,10 @@ void require_initialised() {
     require(Session::get().initialised(), CUDA_ERROR_NOT_INITIALIZED);
 }
 
+void require_alive() {
+    check(Session::get().error());
+}
+
 // Without a worker, the version of the headers is the best answer.
 int driver_version() {
     const int version = Session::get().driver_version();

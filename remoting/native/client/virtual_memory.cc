@@ -52,6 +52,7 @@ Physical& held_by_program(uint64_t handle) {
 
 Memory mapping_at(CUdeviceptr address) {
     const auto memory = MemoryMap::get().find(address);
+    if (!memory) cuda::check(Session::get().error());  // between two lives there is none
     cuda::require(memory && memory->mapping);
     return *memory;
 }

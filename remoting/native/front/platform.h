@@ -67,6 +67,7 @@ namespace platform {
 
 void require_initialised();  // cuInit has succeeded, and this is not the child of a fork
 
+void require_alive();        // no error has ended the life of the process, and it is not between two
 // Devices. What takes one is given one that is there.
 int driver_version();  // answered before cuInit too
 int device_count();
@@ -204,3 +205,12 @@ CUresult permitted_call(Body&& body) noexcept {
 }
 
 }  // namespace front
+// The same for calls with what only the present life can have: between two lives none begins for them.
+template <class Body>
+CUresult living_call(Body&& body) noexcept {
+    return permitted_call([&] {
+        platform::require_alive();
+        return body();
+    });
+}
+

@@ -83,14 +83,14 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
 
 // What was allocated from it stays until it is freed.
 CUresult cuMemPoolDestroy(CUmemoryPool pool) {
-    return permitted_call([&] {
+    return living_call([&] {
         require(!platform::pool(pool).is_default);
         platform::end_pool(pool);
     });
 }
 
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {
-    return permitted_call([&] {
+    return living_call([&] {
         require(value != nullptr);
         const uint64_t answer =
             changes(attr) ? platform::pool_attribute(pool, attr) : settled(platform::pool(pool), attr);
@@ -99,7 +99,7 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void
 }
 
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {
-    return permitted_call([&] {
+    return living_call([&] {
         require(value && is_setting(attr));
         uint64_t asked = 0;
         std::memcpy(&asked, value, bytes_of(attr));
@@ -109,12 +109,12 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void
 }
 
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
-    return permitted_call([&] { platform::trim_pool(pool, minBytesToKeep); });
+    return living_call([&] { platform::trim_pool(pool, minBytesToKeep); });
 }
 
 // A pool's own device always has access.
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map, size_t count) {
-    return permitted_call([&] {
+    return living_call([&] {
         const CUdevice own = platform::pool(pool).device;
         require(map || count == 0);
         std::vector<Access> asked;

@@ -45,7 +45,7 @@ CUresult cuMemAddressReserve(CUdeviceptr* ptr, size_t size, size_t alignment, CU
 }
 
 CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size) {
-    return permitted_call([&] { platform::free_addresses(ptr, size); });
+    return living_call([&] { platform::free_addresses(ptr, size); });
 }
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* prop,
@@ -62,7 +62,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CU
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
-    return permitted_call([&] { platform::release_memory(handle); });
+    return living_call([&] { platform::release_memory(handle); });
 }
 
 // The same handle as it was mapped by, with one more reference.
@@ -75,7 +75,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
 
 CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
                   unsigned long long flags) {
-    return permitted_call([&] {
+    return living_call([&] {
         require(size > 0 && offset == 0 && flags == 0);
         const size_t granule = granularity(platform::device_of_memory(handle));
         require(ptr % granule == 0 && size % granule == 0);
@@ -84,11 +84,11 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 }
 
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
-    return permitted_call([&] { platform::unmap_memory(ptr, size); });
+    return living_call([&] { platform::unmap_memory(ptr, size); });
 }
 
 CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc* desc, size_t count) {
-    return permitted_call([&] {
+    return living_call([&] {
         require(desc && count > 0);
         std::vector<Access> asked;
         for (size_t i = 0; i < count; ++i) asked.push_back(access_of(desc[i]));
@@ -99,8 +99,9 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc* des
 CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr ptr) {
     return call([&] {
         require(flags && location && location->type == CU_MEM_LOCATION_TYPE_DEVICE);
+        const uint32_t accessible_from = platform::mapping_accessible_from(ptr);
         platform::require_device(location->id);
-        const bool granted = platform::mapping_accessible_from(ptr) >> location->id & 1;
+        const bool granted = accessible_from >> location->id & 1;
         *flags = granted ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     });
 }

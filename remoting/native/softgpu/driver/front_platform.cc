@@ -30,6 +30,8 @@ void require_initialised() {
     live();
 }
 
+void require_alive() {}  // a process has one life, and errors end contexts
+
 int driver_version() {
     return CUDA_VERSION;
 }
