@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import threading
+import time
+from collections.abc import Callable
 from ctypes import byref, c_size_t, c_uint, c_uint64
 
-from tests.softgpu.driver.raw import Cuda
+from tests.graphs.driver import end_capture
+from tests.softgpu.driver.raw import HOST_FUNCTION, Cuda
 
 
 def allocation_mistakes(cuda: Cuda) -> list[int]:
@@ -64,4 +68,50 @@ def allocation_in_a_capture(cuda: Cuda) -> list[int]:
         codes.append(cuda.code(name, byref(out), *arguments))
         cuda.code("cuStreamEndCapture", stream, byref(graph))
     cuda.cuStreamDestroy_v2(stream)
+    return codes
+
+
+def _at_once(cuda: Cuda, body: Callable[[], int]) -> list[int]:
+    """The answers of two threads that have the context current, in order."""
+    context, together = cuda.new("cuCtxGetCurrent"), threading.Barrier(2)
+    codes: list[int] = []
+
+    def works() -> None:
+        cuda.cuCtxSetCurrent(context)
+        together.wait()
+        codes.append(body())
+
+    threads = [threading.Thread(target=works) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sorted(codes)
+
+
+def host_memory_of_two_threads(cuda: Cuda) -> list[list[int]]:
+    """What threads are told that free, register and unregister the same memory at the same time."""
+    own = ctypes.create_string_buffer(3 * 4096)
+    base = (ctypes.addressof(own) + 4095) // 4096 * 4096
+    pinned = cuda.new("cuMemHostAlloc", 4096, 0)
+    return [
+        _at_once(cuda, lambda: cuda.code("cuMemFreeHost", pinned)),
+        _at_once(cuda, lambda: cuda.code("cuMemHostRegister_v2", base, 4096, 0)),
+        _at_once(cuda, lambda: cuda.code("cuMemHostUnregister", base)),
+    ]
+
+
+def two_threads_free_what_a_graph_has_yet_to_write(cuda: Cuda) -> list[int]:
+    """Both wait for the graph, which takes a while."""
+    stream, pinned = cuda.new("cuStreamCreate", 1), cuda.new("cuMemHostAlloc", 4096, 0)
+    sleep = HOST_FUNCTION(lambda data: time.sleep(0.5))
+    device = cuda.alloc(4096)
+    cuda.cuStreamBeginCapture_v2(stream, 2)
+    cuda.cuLaunchHostFunc(stream, sleep, None)
+    cuda.cuMemcpyDtoHAsync_v2(pinned, device, 4096, stream)
+    graph = cuda.new("cuGraphInstantiateWithFlags", end_capture(cuda, stream), 0)
+    cuda.cuGraphLaunch(graph, stream)
+    codes = _at_once(cuda, lambda: cuda.code("cuMemFreeHost", pinned))
+    cuda.cuStreamSynchronize(stream)
+    cuda.cuGraphExecDestroy(graph)
     return codes

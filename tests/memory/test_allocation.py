@@ -30,3 +30,15 @@ def test_registered_memory_is_told_apart(both: BothWays) -> None:
 
 def test_allocation_out_of_order_is_refused_in_a_capture(both: BothWays) -> None:
     assert both.run("allocation_in_a_capture") == [CAPTURE_UNSUPPORTED] * 3
+
+
+def test_of_two_threads_one_frees_and_one_registers(both: BothWays) -> None:
+    assert both.run("host_memory_of_two_threads") == [
+        [0, BAD],
+        [0, ALREADY_REGISTERED],
+        [0, NOT_REGISTERED],
+    ]
+
+
+def test_of_two_threads_that_wait_for_a_graph_one_frees_what_it_writes(both: BothWays) -> None:
+    assert both.forwarded.run("two_threads_free_what_a_graph_has_yet_to_write") == [0, BAD]

@@ -100,25 +100,14 @@ void unmap(uint64_t address, size_t bytes) {
     munmap(reinterpret_cast<void*>(first), (address + bytes + kPage - 1) / kPage * kPage - first);
 }
 
-// Pinned memory that begins at `address`, or the program's own that is registered.
-Memory host_memory(const void* at, bool registered, CUresult otherwise) {
-    const auto address = reinterpret_cast<uint64_t>(at);
-    const auto known = MemoryMap::get().find(address);
-    cuda::require(known && known->base == address && known->kind == Memory::Kind::pinned &&
-                      known->registered == registered,
-                  otherwise);
-    return *known;
-}
-
-void add_host_memory(CUdevice device, void* memory, uint64_t bytes, unsigned flags, bool registered) {
+Memory host_memory(CUdevice device, void* memory, uint64_t bytes, unsigned flags) {
     Memory pinned;
     pinned.base = reinterpret_cast<uint64_t>(memory);
     pinned.bytes = bytes;
     pinned.kind = Memory::Kind::pinned;
     pinned.device = static_cast<uint8_t>(device);
-    pinned.registered = registered;
     pinned.flags = flags;
-    MemoryMap::get().add(pinned);
+    return pinned;
 }
 
 }  // namespace
@@ -238,7 +227,7 @@ void free_in_stream(CUdeviceptr address, CUstream stream) {
 void* pin(CUdevice device, size_t bytes, unsigned flags) {
     void* memory = map_pinned(bytes);
     if (!memory) refuse(gk_no_pinned_memory(bytes));
-    add_host_memory(device, memory, bytes, flags, false);
+    MemoryMap::get().add(client::host_memory(device, memory, bytes, flags));
     return memory;
 }
 
@@ -248,27 +237,30 @@ void unpin(void* memory) {
         munmap(memory, earlier->bytes);
         return;
     }
-    const client::Memory known = host_memory(memory, false, CUDA_ERROR_INVALID_VALUE);
+    const auto known = MemoryMap::get().find(address);
+    require(known && known->base == address);
     // A graph may have yet to write here. After an error of that nothing comes any more.
-    const HostRange range{address, known.bytes};
+    const HostRange range{address, known->bytes};
     Call call;
     if (GraphOutputs::get().any() && call.begin_without_context() == CUDA_SUCCESS)
         GraphOutputs::get().settle(call, {&range, 1});
-    MemoryMap::get().remove(address, {client::Memory::Kind::pinned});
-    drop_twin(known);
-    munmap(memory, known.bytes);
+    // Whose removal it is frees it, whatever other threads do.
+    const auto removed = MemoryMap::get().remove_host(address, false);
+    require(removed.has_value());
+    drop_twin(*removed);
+    munmap(memory, removed->bytes);
 }
 
 void register_host(CUdevice device, void* memory, size_t bytes, unsigned flags) {
-    const auto address = reinterpret_cast<uint64_t>(memory);
-    require(!MemoryMap::get().find(address), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
-    add_host_memory(device, memory, bytes, flags, true);
+    client::Memory own = client::host_memory(device, memory, bytes, flags);
+    own.registered = true;
+    require(MemoryMap::get().add_new(own), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
 }
 
 void unregister_host(void* memory) {
-    const client::Memory known = host_memory(memory, true, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
-    MemoryMap::get().remove(known.base, {client::Memory::Kind::pinned});
-    drop_twin(known);
+    const auto removed = MemoryMap::get().remove_host(reinterpret_cast<uint64_t>(memory), true);
+    require(removed.has_value(), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    drop_twin(*removed);
 }
 
 // The device's copy is made here, on demand: most pinned memory is only ever copied from and to.

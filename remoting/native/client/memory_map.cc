@@ -20,21 +20,37 @@ void MemoryMap::count(const Memory& memory, bool has) {
     Session::get().count_memory(memory.device, has ? bytes : -bytes);
 }
 
-void MemoryMap::add(Memory memory) {
-    if (!memory.context) memory.context = current_context_id();
-    const std::unique_lock lock(mutex_);
+void MemoryMap::put(Memory& memory) {
     memory.id = ++last_id_;
     by_base_[memory.base] = memory;
     count(memory, true);
 }
 
+void MemoryMap::add(Memory memory) {
+    if (!memory.context) memory.context = current_context_id();
+    const std::unique_lock lock(mutex_);
+    put(memory);
+}
+
+bool MemoryMap::add_new(Memory memory) {
+    if (!memory.context) memory.context = current_context_id();
+    const std::unique_lock lock(mutex_);
+    if (at(memory.base)) return false;
+    put(memory);
+    return true;
+}
+
+const Memory* MemoryMap::at(uint64_t address) const {
+    auto after = by_base_.upper_bound(address);
+    if (after == by_base_.begin()) return nullptr;
+    const Memory& memory = std::prev(after)->second;
+    return address - memory.base < memory.bytes ? &memory : nullptr;
+}
+
 std::optional<Memory> MemoryMap::find(uint64_t address) const {
     const std::shared_lock lock(mutex_);
-    auto after = by_base_.upper_bound(address);
-    if (after == by_base_.begin()) return std::nullopt;
-    const Memory& memory = std::prev(after)->second;
-    if (address - memory.base >= memory.bytes) return std::nullopt;
-    return memory;
+    const Memory* memory = at(address);
+    return memory ? std::optional(*memory) : std::nullopt;
 }
 
 // Whether copies may touch it.
@@ -61,15 +77,29 @@ bool MemoryMap::on_device(uint64_t address, uint64_t bytes) const {
     return false;
 }
 
-std::optional<Memory> MemoryMap::remove(uint64_t base, std::initializer_list<Memory::Kind> kinds) {
-    const std::unique_lock lock(mutex_);
+template <class Test>
+std::optional<Memory> MemoryMap::remove_if(uint64_t base, Test&& test) {
     auto found = by_base_.find(base);
-    if (found == by_base_.end() || found->second.global || found->second.mapping) return std::nullopt;
-    if (std::find(kinds.begin(), kinds.end(), found->second.kind) == kinds.end()) return std::nullopt;
+    if (found == by_base_.end() || !test(found->second)) return std::nullopt;
     const Memory memory = found->second;
     by_base_.erase(found);
     count(memory, false);
     return memory;
+}
+
+std::optional<Memory> MemoryMap::remove(uint64_t base, std::initializer_list<Memory::Kind> kinds) {
+    const std::unique_lock lock(mutex_);
+    return remove_if(base, [&](const Memory& memory) {
+        return !memory.global && !memory.mapping &&
+               std::find(kinds.begin(), kinds.end(), memory.kind) != kinds.end();
+    });
+}
+
+std::optional<Memory> MemoryMap::remove_host(uint64_t base, bool registered) {
+    const std::unique_lock lock(mutex_);
+    return remove_if(base, [&](const Memory& memory) {
+        return memory.kind == Memory::Kind::pinned && memory.registered == registered;
+    });
 }
 
 std::vector<Memory> MemoryMap::remove_mappings(uint64_t base, uint64_t bytes) {

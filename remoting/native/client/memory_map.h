@@ -35,6 +35,8 @@ class MemoryMap {
     static MemoryMap& get();
 
     void add(Memory memory);
+    // The same, unless memory that is known holds its first address: then false.
+    bool add_new(Memory memory);
     // The one that holds `address`.
     std::optional<Memory> find(uint64_t address) const;
     // Whether all of [address, address + bytes) is memory that the program has on the device: in one
@@ -42,6 +44,8 @@ class MemoryMap {
     bool on_device(uint64_t address, uint64_t bytes) const;
     // Removes the allocation of one of these kinds that starts at `base`; nothing when there is none.
     std::optional<Memory> remove(uint64_t base, std::initializer_list<Memory::Kind> kinds);
+    // The same for memory of the host: pinned, or registered by the program.
+    std::optional<Memory> remove_host(uint64_t base, bool registered);
     // Takes the device memory that the context owned off the map.
     std::vector<Memory> take_of_context(uint64_t context);
     // What cuMemMap has made; [base, base + bytes) is whole mappings.
@@ -63,6 +67,12 @@ class MemoryMap {
     void set_twin(uint64_t base, uint64_t device_address, uint64_t physical);
 
   private:
+    // With the mutex.
+    void put(Memory& memory);
+    const Memory* at(uint64_t address) const;
+    template <class Test>
+    std::optional<Memory> remove_if(uint64_t base, Test&& test);
+
     static bool reachable(const Memory& memory);
     static void count(const Memory& memory, bool has);
 
