@@ -1,5 +1,5 @@
-// What front/platform.h wants of the client: what came with the worker's welcome and with the replies to
-// loads, and the map of this process's memory. Nobody is asked.
+// What front/platform.h wants of the client about devices, contexts, kernels and what memory is: what came
+// with the worker's welcome and with the replies to loads, and the map of this process's memory.
 #include <cstring>
 
 #include "call.h"

@@ -23,7 +23,7 @@ struct Event {
     uint64_t context = 0;  // id
     uint8_t device = 0;
     unsigned flags = 0;
-    uint64_t recorded = 0;  // by __atomic operations: a slot's value must be assignable
+    uint64_t recorded = 0;  // counted by __atomic operations
     uint64_t completed = 0;
 };
 

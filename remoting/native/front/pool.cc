@@ -16,7 +16,8 @@ CUdevice device_at(const CUmemLocation* location) {
 }
 
 CUdevice device_at(const CUmemLocation* location, CUmemAllocationType type) {
-    require_done(type == CU_MEM_ALLOCATION_TYPE_PINNED, "a memory pool of managed memory");
+    require_done(type == CU_MEM_ALLOCATION_TYPE_PINNED,
+                 "a memory pool of memory that is not pinned to its device");
     return device_at(location);
 }
 
@@ -62,9 +63,15 @@ uint64_t settled(const Pool& pool, CUmemPool_attribute attribute) {
     }
 }
 
+bool is_pool(CUmemoryPool pool) {
+    return cuda::guarded([&] { platform::pool(pool); }) == CUDA_SUCCESS;
+}
+
 void set_current(CUdevice device, CUmemoryPool pool) {
     require(platform::pool(pool).device == device);
     platform::set_current_pool(device, pool);
+    // Another thread that has destroyed it meanwhile has perhaps not seen that it is current.
+    if (!is_pool(pool)) platform::set_current_pool(device, platform::default_pool(device));
 }
 
 }  // namespace
