@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from ctypes import Structure, byref, c_int, c_size_t, c_uint, c_uint64, c_void_p, create_string_buffer
 
 from tests.softgpu.driver import ptx
@@ -141,6 +142,38 @@ def the_primary_context_lives_from_retain_to_release(cuda: Cuda) -> object:
     cuda.cuCtxPopCurrent_v2(None)
     cuda.cuDevicePrimaryCtxSetFlags_v2(1, 0)
     return seen
+
+
+def a_function_waits_for_who_retains(cuda: Cuda, ends: str) -> object:
+    """A primary context ends while a function of its stream waits for a thread that retains it."""
+    cuda.cuCtxPushCurrent_v2(cuda.new("cuDevicePrimaryCtxRetain", 1))
+    stream, out = cuda.new("cuStreamCreate", 1), c_uint64()
+    started, retained, returned = threading.Event(), threading.Event(), threading.Event()
+    seen: list[object] = []
+
+    def waits(data: object) -> None:
+        started.set()
+        seen.append(retained.wait(10))
+        returned.set()
+
+    def retains() -> None:
+        while state_of_primary(cuda, 1)[1]:
+            time.sleep(0.001)
+        cuda.cuDevicePrimaryCtxRetain(byref(out), 1)
+        retained.set()
+
+    function, thread = HOST_FUNCTION(waits), threading.Thread(target=retains)
+    cuda.cuLaunchHostFunc(stream, function, None)
+    started.wait(10)
+    thread.start()
+    seen.append(cuda.code(ends, 1))
+    thread.join()
+    returned.wait(10)
+    seen.append(state_of_primary(cuda, 1))
+    while state_of_primary(cuda, 1)[1]:
+        cuda.cuDevicePrimaryCtxRelease_v2(1)
+    cuda.cuCtxPopCurrent_v2(None)
+    return sorted(seen, key=str), cuda.code("cuDevicePrimaryCtxRelease_v2", 1)
 
 
 def state_of_primary(cuda: Cuda, device: int) -> tuple[int, int]:

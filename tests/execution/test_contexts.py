@@ -57,6 +57,13 @@ def test_the_primary_context_lives_from_retain_to_release(both: BothWays) -> Non
     ]
 
 
+@pytest.mark.parametrize("ends", ["cuDevicePrimaryCtxReset_v2", "cuDevicePrimaryCtxRelease_v2"])
+def test_a_function_may_wait_for_who_retains_the_primary_context_that_ends(both: BothWays, ends: str) -> None:
+    seen, released = both.run("a_function_waits_for_who_retains", ends)
+    assert seen == [(0, 1), 0, True]
+    assert released == INVALID_CONTEXT
+
+
 def test_the_flags_of_a_primary_context_are_one_value(both: BothWays) -> None:
     seen = both.run("the_flags_of_a_primary_context_are_one_value")
     assert seen == [(2, (2, 1)), (4, (4, 1)), (1, 0), (1, (1, 1))]

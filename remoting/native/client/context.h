@@ -59,8 +59,8 @@ uint64_t add_context(uint8_t device, unsigned flags, unsigned api_version);
 // Gives back what `context` owns. It is no longer to be found.
 CUresult end_life(Context& context);
 
-// A device's primary context, of which nothing need be there. Those who begin and end them exclude each other
-// (front/primary_context.cc).
+// A device's primary context, of which nothing need be there. Those who begin and end the same one exclude
+// each other (front/primary_context.cc).
 Context& primary_context(uint8_t device);
 CUresult begin_primary_context(uint8_t device, unsigned flags);
 // The device whose primary context it is, where that was used in an earlier life of the process and not yet

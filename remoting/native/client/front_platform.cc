@@ -136,8 +136,11 @@ CUcontext begin_context(CUdevice device, unsigned flags, unsigned api_version) {
     return reinterpret_cast<CUcontext>(handle);
 }
 
-void end_context(Context& context) {
+// Nothing is left to do: the worker is told, and waits for the work by itself. A primary context's slot is
+// the next one's only when all of this is over.
+std::function<void()> end_context(Context& context) {
     check(client::end_life(static_cast<client::Context&>(context)));
+    return [] {};
 }
 
 CUcontext primary_context(CUdevice device) {

@@ -24,7 +24,7 @@ void destroy(CUcontext handle, Context& context) {
     require(!context.primary, CUDA_ERROR_INVALID_CONTEXT);
     require_outside_callback();
     if (top() == handle) platform::context_stack().pop_back();
-    platform::end_context(context);
+    platform::end_context(context)();
 }
 
 }  // namespace
@@ -129,7 +129,7 @@ CUresult cuCtxSetFlags(unsigned int flags) {
         const auto context = platform::current_context();
         require_flags(flags);
         if (context->primary) set_primary_flags(context->device, flags);
-        context->flags = flags;
+        if (!context->primary) context->flags = flags;
     });
 }
 

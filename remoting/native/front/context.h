@@ -43,7 +43,7 @@ CUcontext top();  // null where there is none
 
 // Throws INVALID_CONTEXT unless the context lives, or may begin again now that it is made current.
 void require_enterable(CUcontext handle);
-// The flags of a device's primary context are there before it, and after it has ended.
+// The flags of a device's primary context, which are there before it too, and after it has ended.
 void set_primary_flags(CUdevice device, unsigned flags);
 
 }  // namespace front

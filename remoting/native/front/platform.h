@@ -2,6 +2,7 @@
 // these functions. All may throw Failure; none may call an entry point of the front.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,8 +67,8 @@ struct Event {
 namespace platform {
 
 void require_initialised();  // cuInit has succeeded, and this is not the child of a fork
-
 void require_alive();        // no error has ended the life of the process, and it is not between two
+
 // Devices. What takes one is given one that is there.
 int driver_version();  // answered before cuInit too
 int device_count();
@@ -86,10 +87,12 @@ std::shared_ptr<Context> find_context(CUcontext handle);  // null for what is no
 void require_working(const Context& context);             // no error has ended it
 bool in_callback();  // the calling thread is within a function that a stream calls
 CUcontext begin_context(CUdevice device, unsigned flags, unsigned api_version);
-// Throws CONTEXT_IS_DESTROYED where another thread was first.
-void end_context(Context& context);
+// Nobody finds it any more, and its handle may be the next one's. What is returned does the rest, which may
+// wait for functions of the program: it is called without a lock. Throws CONTEXT_IS_DESTROYED where another
+// thread was first.
+std::function<void()> end_context(Context& context);
 CUcontext primary_context(CUdevice device);
-// The two that begin and end a primary one are called by one thread at a time.
+// The two that begin and end a device's primary one are called by one thread at a time.
 void begin_primary_context(CUdevice device, unsigned flags);
 // Whose it is, where it has lived in an earlier life of the process and not yet in this.
 std::optional<CUdevice> primary_to_begin_again(CUcontext handle);
@@ -204,7 +207,6 @@ CUresult permitted_call(Body&& body) noexcept {
     });
 }
 
-}  // namespace front
 // The same for calls with what only the present life can have: between two lives none begins for them.
 template <class Body>
 CUresult living_call(Body&& body) noexcept {
@@ -214,3 +216,4 @@ CUresult living_call(Body&& body) noexcept {
     });
 }
 
+}  // namespace front

@@ -123,10 +123,10 @@ void Context::set_limit(CUlimit limit, size_t value) {
     require(enough, CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-void Context::destroy() {
+std::function<void()> Context::destroy() {
     std::set<uint64_t> owned;
     std::shared_ptr<Stream> legacy;
-    decltype(limit_memory_) of_limits{};
+    LimitMemory of_limits{};
     {
         const std::lock_guard lock(mutex_);
         require(!destroyed_, CUDA_ERROR_CONTEXT_IS_DESTROYED);
@@ -136,6 +136,12 @@ void Context::destroy() {
         of_limits.swap(limit_memory_);
     }
     driver.handles.remove(handle, this);  // a new primary context may have the handle already
+    return [self = shared_from_this(), owned = std::move(owned), legacy = std::move(legacy), of_limits] {
+        self->end(owned, of_limits);
+    };
+}
+
+void Context::end(const std::set<uint64_t>& owned, const LimitMemory& of_limits) {
     group->fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
     // Its calls in line are not done any more, and none that runs gets in line after that (library_call.cc).
     group->cancel.store(true, std::memory_order_relaxed);

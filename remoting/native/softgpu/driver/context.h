@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <set>
 
 #include "front/context.h"
@@ -36,18 +37,21 @@ class Context : public Object, public front::Context, public std::enable_shared_
     // with, though they lie elsewhere here. Throws OUT_OF_MEMORY.
     void set_limit(CUlimit limit, size_t value);
 
-    // Ends the work, frees what the context owns and takes its handle away. Once.
-    void destroy();
+    // Takes its handle away, once. What is returned ends the work, which may wait for functions of the
+    // program, and frees what the context owns.
+    std::function<void()> destroy();
 
   private:
+    using LimitMemory = std::array<uint64_t, CU_LIMIT_MAX>;
     Context(Driver& driver, CUdevice device, unsigned flags);
+    void end(const std::set<uint64_t>& owned, const LimitMemory& of_limits);
 
     std::mutex setting_limit_;  // which may wait for work; with it, mutex_ may be taken
     mutable std::mutex mutex_;
     std::shared_ptr<Stream> legacy_;
     std::set<uint64_t> owned_;
     std::array<size_t, CU_LIMIT_MAX> limits_{};
-    std::array<uint64_t, CU_LIMIT_MAX> limit_memory_{};  // what is taken for them; 0: nothing
+    LimitMemory limit_memory_{};  // what is taken for them; 0: nothing
     bool destroyed_ = false;
 };
 

@@ -101,8 +101,8 @@ CUcontext begin_context(CUdevice device, unsigned flags, unsigned api_version) {
     return as_handle<CUcontext>(live().handles.add(context));
 }
 
-void end_context(front::Context& context) {
-    static_cast<Context&>(context).destroy();
+std::function<void()> end_context(front::Context& context) {
+    return static_cast<Context&>(context).destroy();
 }
 
 CUcontext primary_context(CUdevice device) {
