@@ -29,7 +29,7 @@ inline CUresult refuse_captured(CUstream stream, bool per_thread) {
 }
 
 inline CUresult refuse_unsafe() {
-    return graphs::any_capture() ? graphs::guarded([] { graphs::refuse_unsafe(); }) : CUDA_SUCCESS;
+    return graphs::guarded([] { graphs::refuse_unsafe(); });
 }
 
 // Before waiting for all of a context.

@@ -15,7 +15,7 @@ bool concerns_captures(bool external) {
 void refuse_in_capture(CUevent handle) {
     if (!graphs::any_capture() && !graphs::any_captured_event()) return;
     graphs::require_not_captured_event(captured_event(handle).key);
-    if (graphs::any_capture()) graphs::refuse_unsafe();
+    graphs::refuse_unsafe();
 }
 
 }  // namespace

@@ -1,21 +1,10 @@
 #include "placement.h"
 
-#include <mutex>
-#include <set>
-#include <string_view>
-
 namespace front {
 
 void require_done(bool done, const char* name) {
     if (done) return;
-    static std::mutex mutex;
-    static auto* told = new std::set<std::string_view>;
-    bool first = false;
-    {
-        const std::lock_guard lock(mutex);
-        first = told->insert(name).second;
-    }
-    if (first) gk_unsupported(name);
+    gk_unsupported(name);
     refuse(CUDA_ERROR_NOT_SUPPORTED);
 }
 

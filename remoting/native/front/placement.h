@@ -6,7 +6,7 @@
 
 namespace front {
 
-// Each name, a literal, is told to the user once.
+// What is not done is told to the user, each name once.
 void require_done(bool done, const char* name);
 
 // Which device gets access to memory, or loses it.

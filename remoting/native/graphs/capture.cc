@@ -197,6 +197,7 @@ void refuse_captured(const Stream& stream) {
 }
 
 void refuse_unsafe() {
+    if (!any_capture()) return;
     const Frame frame;
     if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return;
     const auto me = std::this_thread::get_id();

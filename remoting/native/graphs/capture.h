@@ -37,7 +37,7 @@ bool wait_captured(const Stream& stream, uint64_t event, CUevent handle, bool ex
 // captured.
 void refuse_captured(const Stream& stream);
 // A call that CUDA calls potentially unsafe (allocating, waiting, asking): whether a capture forbids it
-// depends on its mode and on the thread's.
+// depends on its mode and on the thread's. Without one it takes no lock.
 void refuse_unsafe();
 // What concerns all streams of a context: throws STREAM_CAPTURE_UNSUPPORTED, and the captures are invalid,
 // when some are captured.

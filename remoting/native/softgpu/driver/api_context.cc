@@ -11,7 +11,7 @@ namespace {
 // Waits for all work of the context; what it answers is the first error of that work.
 CUresult synchronize(Context& context) {
     if (graphs::any_capture()) graphs::refuse_context(context.id);
-    require_safe_in_captures();
+    graphs::refuse_unsafe();
     context.driver.scheduler.drain(context.group);
     return answer_of_wait(context.status());
 }

@@ -12,7 +12,7 @@ extern "C" {
 CUresult cuStreamSynchronize(CUstream hStream) {
     return stream_call(hStream, [](Context& context, Stream& stream) {
         require_not_captured(stream);
-        require_safe_in_captures();
+        graphs::refuse_unsafe();
         Scheduler& scheduler = context.driver.scheduler;
         const auto others = scheduler.before_legacy(stream.queue);
         scheduler.wait(scheduler.last(stream.queue), stream.queue);
@@ -24,7 +24,7 @@ CUresult cuStreamSynchronize(CUstream hStream) {
 CUresult cuStreamQuery(CUstream hStream) {
     return stream_call(hStream, [](Context& context, Stream& stream) {
         require_not_captured(stream);
-        require_safe_in_captures();
+        graphs::refuse_unsafe();
         Scheduler& scheduler = context.driver.scheduler;
         const bool busy = scheduler.last(stream.queue) || !scheduler.before_legacy(stream.queue).empty();
         return busy ? CUDA_ERROR_NOT_READY : answer_of_wait(context.status());

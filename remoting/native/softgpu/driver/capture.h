@@ -24,10 +24,6 @@ inline void require_not_captured(const Stream& stream) {
     if (graphs::any_capture()) graphs::refuse_captured(as_captured(stream));
 }
 
-inline void require_safe_in_captures() {
-    if (graphs::any_capture()) graphs::refuse_unsafe();
-}
-
 inline void require_not_captured(const Event& event) {
     if (graphs::any_captured_event()) graphs::require_not_captured_event(key_of(event));
 }

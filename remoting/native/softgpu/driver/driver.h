@@ -69,20 +69,16 @@ CUresult driver_call(Body&& body) noexcept {
     return cuda::guarded([&] { return body(live()); });
 }
 
-// The calling thread's context, which must not have failed: an error of a kernel is the answer to every later
-// call. A function that a stream calls has none.
-inline std::shared_ptr<Context> working_context(Driver& driver) {
-    require(!Scheduler::in_callback(), CUDA_ERROR_NOT_PERMITTED);
-    auto context = driver.current();
-    check(context->status());
-    return context;
+// front::working_context, as this driver has it.
+inline std::shared_ptr<Context> working_context() {
+    return std::static_pointer_cast<Context>(front::working_context());
 }
 
-// The same with that.
+// Runs an entry point's body with that.
 template <class Body>
 CUresult context_call(Body&& body) noexcept {
-    return driver_call([&](Driver& driver) {
-        const std::shared_ptr<Context> context = working_context(driver);
+    return driver_call([&](Driver&) {
+        const std::shared_ptr<Context> context = working_context();
         if constexpr (std::is_void_v<std::invoke_result_t<Body, Context&>>) {
             body(*context);
             return CUDA_SUCCESS;

@@ -78,12 +78,12 @@ std::optional<cuda::ManagedMemory> managed_memory_at(CUdeviceptr address) {
 void attach(CUdeviceptr, bool) {}  // host and kernels use the same bytes
 
 MemoryInfo memory_info() {
-    const DeviceMemory& space = live().memory.space(working_context(live())->device);
+    const DeviceMemory& space = live().memory.space(driver::working_context()->device);
     return {space.total_bytes() - space.used_bytes(), space.total_bytes()};
 }
 
 CUdeviceptr allocate(size_t bytes) {
-    return live().memory.allocate(*working_context(live()), bytes, Place::device);
+    return live().memory.allocate(*driver::working_context(), bytes, Place::device);
 }
 
 Pitched allocate_pitched(size_t width, size_t rows, unsigned) {
@@ -96,7 +96,7 @@ Pitched allocate_pitched(size_t width, size_t rows, unsigned) {
 
 // A device address is an address of this process, so device memory is managed memory as it is.
 CUdeviceptr allocate_managed(size_t bytes, bool) {
-    return live().memory.allocate(*working_context(live()), bytes, Place::managed);
+    return live().memory.allocate(*driver::working_context(), bytes, Place::managed);
 }
 
 // The memory is there at once, so all streams may use it; that it is freed waits for its stream.
@@ -111,7 +111,7 @@ bool freed_earlier(CUdeviceptr, bool) {
 }
 
 void free(CUdeviceptr address) {
-    working_context(live());
+    driver::working_context();
     const Block block = live().memory.take_device(address);
     cuda::ManagedAdvice::get().forget(block.base);
     live().scheduler.drain_all();
@@ -133,7 +133,7 @@ void free_in_stream(CUdeviceptr address, CUstream stream) {
 }
 
 void* pin(CUdevice, size_t bytes, unsigned flags) {
-    return live().memory.allocate_pinned(*working_context(live()), bytes, flags);
+    return live().memory.allocate_pinned(*driver::working_context(), bytes, flags);
 }
 
 void unpin(void* memory) {
@@ -141,7 +141,7 @@ void unpin(void* memory) {
 }
 
 void register_host(CUdevice, void* memory, size_t bytes, unsigned flags) {
-    live().memory.register_host(*working_context(live()), memory, bytes, flags);
+    live().memory.register_host(*driver::working_context(), memory, bytes, flags);
 }
 
 void unregister_host(void* memory) {

@@ -105,7 +105,7 @@ bool use_file(int descriptor, uint64_t bytes) {
 bool allocate_in_file(uint64_t* address, size_t bytes, uint64_t* place) {
     if (current_session()->checks.load(std::memory_order_relaxed) & kGkCheckInit) return false;
     const CUresult result = context_call([&](Context& context) {
-        require_safe_in_captures();
+        graphs::refuse_unsafe();
         *address = context.driver.memory.allocate_in_file(context, bytes, *place);
     });
     return result == CUDA_SUCCESS;
