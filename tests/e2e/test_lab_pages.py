@@ -109,7 +109,7 @@ def pause_and_go_on(page, ana):
 
 
 def take_back(page, reason):
-    page.get_by_label("Reason, which the user is told").fill(reason)
+    page.get_by_label("Reason, for the user to read").fill(reason)
     page.get_by_role("button", name="Take it back").click()
     told(page, "The slice was taken back.")
 

@@ -268,7 +268,7 @@ def test_a_form_of_several_buttons_is_sent_by_script(open_page, site, lesson):
     page.locator("#form-override").get_by_role("button", name="Set", exact=True).click()
     expect(page.locator("#done")).to_contain_text("The student's own rules hold from now on.")
     page.goto(page.url.partition("?")[0] + "?student=eve")
-    page.get_by_role("button", name="As for everyone again").click()
+    page.get_by_role("button", name="Remove own rules").click()
     expect(page.locator("#done")).to_contain_text("The course's rules hold for the student again.")
 
 

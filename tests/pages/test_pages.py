@@ -130,7 +130,7 @@ def test_an_instructor_is_not_offered_to_take_away_what_an_admin_said_of_a_stude
         rules = {**before.rules, "overrides": {"eve": {"max_leases": 0}}}
         root.put_account("ml101", kind="course", parent=before.path[-2], rules=rules)
         try:
-            assert "As for everyone again" not in visit("grace").see(page).text
+            assert "Remove own rules" not in visit("grace").see(page).text
             form = {"user": "eve", "override.max_leases": "3", "action": "set"}
             assert visit("grace").post(page, do="override", **form).status_code == 403
         finally:
@@ -345,14 +345,14 @@ def test_a_field_says_where_its_rule_does_not_count_and_what_does(visit, control
             "ml101",
             {"max_leases": 4, "max_size": {"V100": 300}, "overrides": {"ada": {"max_leases": 6}}},
         )
-        assert "Does not count" not in plain(visit("grace").see("courses/ml101?student=ada"))
+        assert "Has no effect" not in plain(visit("grace").see("courses/ml101?student=ada"))
         root.set_rules("ml101", {"max_leases": 2, "max_size": {"V100": 100}})
         page = visit("grace").see("courses/ml101?student=ada")
-        assert "Does not count now: above the course stands 2, which is tighter." in plain(page)
-        assert "Does not count now: above the course stands 0.1 GPUs, which is tighter." in plain(page)
-        assert "These do not count now" in plain(page)
+        assert "Has no effect now: an account above the course sets 2, which is tighter." in plain(page)
+        assert "Has no effect now: an account above the course sets 0.1 GPUs, which" in plain(page)
+        assert "These have no effect now" in plain(page)
         assert 'aria-describedby="rules-max_leases-hint"' in page.text
-        assert "These do not count now" not in plain(visit("grace").see("courses/ml101?student=eve"))
+        assert "These have no effect now" not in plain(visit("grace").see("courses/ml101?student=eve"))
         root.set_rules("ml101", {})
         grace.set_course_rules("ml101", {})
 
@@ -421,5 +421,5 @@ def test_an_admin_sees_that_a_registration_was_refused(controller, gpu, visit):
     root = visit("root")
     assert "another was refused" in root.see("pool").text
     page = root.see("servers/gpu1").text
-    assert "Somebody tried to register as this server 1 times in the last hour" in page
+    assert "Someone tried to register as this server 1 times in the last hour" in page
     assert "tcp://127.0.0.1:6666" in page

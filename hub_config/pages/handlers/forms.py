@@ -39,9 +39,9 @@ DONE: Mapping[str, str] = {
     "override": _("The student's own rules hold from now on."),
     "override_removed": _("The course's rules hold for the student again."),
     "idle_ended": _("The idle slices were taken back."),
-    "none_idle": _("No slice of the course was idle for so long; nothing was changed."),
+    "none_idle": _("No slice of the course was idle for that long; nothing was changed."),
     "booked": _("The class hour is confirmed: every meeting has all of its seats."),
-    "changed": _("The class hour was changed, and is confirmed anew."),
+    "changed": _("The class hour was changed: every meeting has all of its seats."),
     "cancelled": _("The class hour was cancelled; its seats are free for others."),
     "open": _("The server is open: slices are placed there."),
     "cordoned": _("The server is cordoned: nothing new is placed there, what is there goes on."),
@@ -50,7 +50,7 @@ DONE: Mapping[str, str] = {
 }
 """What is told of what was carried out, by its code."""
 
-LOOSER = _("More than what stands above the course.")
+LOOSER = _("More than an account above the course allows.")
 
 
 class FieldError(Exception):
