@@ -65,8 +65,8 @@ class TestExplaining:
         assert rig.lease(waiting)["starts_in"] == (LIFE - 11) / 1000
         assert told.text == (
             "You are next in the line for 0.5 V100: 1 of 1 V100 is in use. No GPU has anything left. "
-            "It is your turn in about 12 hours by what is known now; earlier when others shut down their GPU "
-            "kernels, or if you choose a smaller size."
+            "It is your turn in about 12 hours by the present forecast; earlier when others shut down their "
+            "GPU kernels, or if you choose a smaller size."
         )
 
     def test_an_admin_is_told_who_and_what_was_compared(self, rig: Rig, waiting: Lease) -> None:

@@ -63,8 +63,8 @@ def over_quota(ask: Ask, binds: QuotaBinds, shares: Mapping[str, int | None]) ->
     held = _number(binds.held, gpu_class)
     if binds.kind == "institution":
         text = (
-            f"{held} of the pool's {gpu_class} is in use, and what is free is kept for courses that are sure "
-            f"of it.\nA slice comes back when someone shuts down a GPU kernel.\n"
+            f"{held} of the pool's {gpu_class} is in use, and the rest is guaranteed to other courses.\n"
+            f"A slice comes back when someone shuts down a GPU kernel.\n"
             f"Try again in a minute, choose a smaller size, {WITHOUT_GPU}"
         )
         return PoolFull(text, retry_after=PATIENCE, details=details)
@@ -92,7 +92,11 @@ def _no_share(course: str, gpu_class: str, shares: Mapping[str, int | None]) -> 
     ]
     return (
         f"{course} has no share of {gpu_class}.\n"
-        + (f"It may hold {', '.join(others)} at once.\n" if others else "It may hold no GPU at all as yet.\n")
+        + (
+            f"It may hold {', '.join(others)} at once.\n"
+            if others
+            else "It has no share of any GPU class yet.\n"
+        )
         + f"Ask your instructor for a share, {WITHOUT_GPU}"
     )
 
@@ -117,7 +121,11 @@ def pool_is_full(size: Size, facts: Sequence[Fact]) -> PoolFull:
     if any(isinstance(fact, KeptByPromise | KeptBySeats) for fact in facts):
         what = "There is no room for it now"  # with much unused it is not full, but nothing of it may be had
     else:
-        what = "The pool is full" if not _out_of_service(facts) else "Nothing that is open has room for it"
+        what = (
+            "The pool is full"
+            if not _out_of_service(facts)
+            else "No server that takes new slices has room for it"
+        )
     return PoolFull(
         f"{what}: {in_use} of {_count(gpus, name)} {verb} in use.\n{what_is_short(size, facts)}\n"
         f"Try again in a minute, choose a smaller size, {WITHOUT_GPU}",

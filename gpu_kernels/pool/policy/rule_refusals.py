@@ -40,7 +40,7 @@ def refusal(binds: RuleBinds, size: Size, now: int, zone: ZoneInfo) -> Refused:
 def _paused(binds: RuleBinds) -> str:
     return (
         f"{binds.account} gives out no GPUs at the moment: {binds.says}\n"
-        f"Kernels that have one keep it. Ask your instructor when it goes on, {WITHOUT_GPU}"
+        f"Kernels that have one keep it. Ask your instructor when it gives out GPUs again, {WITHOUT_GPU}"
     )
 
 
@@ -94,7 +94,7 @@ def _spent(binds: RuleBinds, zone: ZoneInfo) -> str:
     lines = [f"{whose} is used up: {hours_text(binds.has)} of {hours_text(binds.most)} GPU-hours {span}."]
     if binds.until is not None:
         when = wall_clock(binds.until, zone)
-        renewed = "It resets on" if binds.window is None else "The first of it is back on"
+        renewed = "It resets on" if binds.window is None else "Part of it is available again from"
         lines.append(f"{renewed} {when}.")
         lines.append(f"Try again then, ask your instructor for a larger one, {WITHOUT_GPU}")
     else:

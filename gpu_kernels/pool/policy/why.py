@@ -79,7 +79,8 @@ def _short(ask: Ask, verdict: Verdict) -> str:
         held = thousandths_text(quota.held, quota.gpu_class).removesuffix(f" {quota.gpu_class}")
         if quota.kind == "institution":
             return (
-                f"{held} of the pool's {quota.gpu_class} is in use, and the rest is kept for other courses."
+                f"{held} of the pool's {quota.gpu_class} is in use, and the rest is guaranteed to other "
+                "courses."
             )
         return f"{quota.account} holds {held} of the {most} that it may hold at once."
     message = refusals.pool_is_full(ask.size, verdict.facts).message.splitlines()
@@ -96,7 +97,7 @@ def _when(verdict: Verdict, scene: Scene, starts_at: int | None) -> str:
         )
     if starts_at is not None:
         return (
-            f"It is your turn {in_about(starts_at - scene.now)} by what is known now; earlier when others "
+            f"It is your turn {in_about(starts_at - scene.now)} by the present forecast; earlier when others "
             "shut down their GPU kernels, or if you choose a smaller size."
         )
     full = [fact for fact in verdict.facts if isinstance(fact, TooFull)]

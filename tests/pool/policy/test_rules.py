@@ -247,7 +247,10 @@ def test_a_rolling_budget_comes_back_bit_by_bit() -> None:
     assert binds is not None
     assert binds.until == SATURDAY + 15 * HOUR + 1, "an hour of the three has left the window, and a moment"
     text = refusal(binds, SIZE, SATURDAY, BERLIN).message
-    assert "3 of 2 GPU-hours in the last 24 hours.\nThe first of it is back on Sun 22 Nov 2026, 06:00" in text
+    assert (
+        "3 of 2 GPU-hours in the last 24 hours.\nPart of it is available again from Sun 22 Nov 2026, 06:00"
+        in text
+    )
 
 
 def test_what_no_window_reaches_is_forgotten() -> None:

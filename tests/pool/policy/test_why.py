@@ -199,12 +199,12 @@ class TestRefusals:
             "A slice comes back when someone in a course of arts shuts down a GPU kernel.",
         ]
 
-    def test_what_is_kept_for_courses_that_are_sure_of_it(self) -> None:
+    def test_what_is_guaranteed_to_other_courses(self) -> None:
         pool = Pool.of(gpus(), {"ml101": None, "cv202": None})
         pool.tree.put_quota("cv202", "V100", Limits(nominal=800, lending_limit=0))
         error = refused(pool, pool.ask("0.5 V100"))
         assert error.message.startswith(
-            "0 of the pool's V100 is in use, and what is free is kept for courses that are sure of it."
+            "0 of the pool's V100 is in use, and the rest is guaranteed to other courses."
         )
 
     def test_a_rule_says_until_when(self) -> None:
@@ -236,8 +236,8 @@ class TestToldToAStudent:
         assert told(pool, ask) == (
             "You are number 2 of 2 in the line for 0.5 V100: 0.75 of 1 V100 is in use. "
             "The largest slice free on one GPU is 0.25 V100 with 8000 MiB; 0.5 V100 does not fit. "
-            "It is your turn in about 90 minutes by what is known now; earlier when others shut down their "
-            "GPU kernels, or if you choose a smaller size."
+            "It is your turn in about 90 minutes by the present forecast; earlier when others shut down "
+            "their GPU kernels, or if you choose a smaller size."
         )
 
     def test_a_promise_is_told_as_one(self) -> None:
@@ -313,7 +313,7 @@ class TestServersOutOfService:
         taken(pool, "1 V100", life=HOUR)
         pool.servers = {"server2": Server("server2", standing="draining")}
         assert refused(pool, pool.ask("0.1 V100")).message.splitlines()[:2] == [
-            "Nothing that is open has room for it: 1 of 2 V100 is in use.",
+            "No server that takes new slices has room for it: 1 of 2 V100 is in use.",
             "No GPU that is open has anything left. 1 server takes nothing new.",
         ]
 

@@ -33,7 +33,7 @@ def unknown(lease_id: str) -> UnknownLease:
     """What who does not own a lease reads, whether or not there is one."""
     return UnknownLease(
         f"There is no lease {lease_id[:40]!r} of yours.\n"
-        "It ended so long ago that it is forgotten, or is somebody else's. Look at the list of yours."
+        "It ended long ago, or belongs to someone else. 'jupyter gpu status' lists yours."
     )
 
 
