@@ -33,14 +33,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument("name", metavar="ACCOUNT", nargs="?", help="a course, a faculty, the institution")
     parser.add_argument(
-        "--set", metavar="NAME=TEXT", action="append", default=[], help="set something; again for others"
+        "--set", metavar="NAME=TEXT", action="append", default=[], help="set a property; repeat for more"
     )
     parser.add_argument(
         "--unset",
         metavar="NAME",
         action="append",
         default=[],
-        help="set something no longer; again for others",
+        help="remove a property; repeat for more",
     )
     parser.add_argument("--remove", action="store_true", help="remove the account, once nothing needs it")
     parser.add_argument("--json", action="store_true", help="for programs: JSON on standard output")
@@ -139,7 +139,7 @@ def _canonical(text: str, classes: set[str]) -> tuple[str, str]:
     word, equals, value = text.partition("=")
     name = _known(f"{PREFIX}{word.strip()}")
     if not equals:
-        raise InvalidRequest(f"{text!r} does not say to what: write {word}={PROPERTIES[name].example}.")
+        raise InvalidRequest(f"{text!r} has no value: write {word}={PROPERTIES[name].example}.")
     try:
         return name, read(name, value, classes)
     except BadProperty as error:
@@ -149,8 +149,8 @@ def _canonical(text: str, classes: set[str]) -> tuple[str, str]:
 def _known(name: str) -> str:
     if name in PROPERTIES and (counterpart := PROPERTIES[name].grading) is not None:
         raise InvalidRequest(
-            f"{name.removeprefix(PREFIX)} is said of a course's group in the hub. Here, say of the account "
-            f"COURSE-grading: {counterpart.removeprefix(PREFIX)}={PROPERTIES[name].example}"
+            f"{name.removeprefix(PREFIX)} is a property of a course's group in the hub. Here, set it on the "
+            f"account COURSE-grading: {counterpart.removeprefix(PREFIX)}={PROPERTIES[name].example}"
         )
     if name not in PROPERTIES:
         try:

@@ -20,11 +20,11 @@ examples:
   jupyter gpu agents
   jupyter gpu agents add gpu3                           makes gpu3.token, for that server alone
   jupyter gpu agents tokens                             which server has which token?
-  jupyter gpu agents remove-token gpu3                  its tokens are good for nothing any more
+  jupyter gpu agents remove-token gpu3                  revokes its tokens
   jupyter gpu agents cordon gpu3                        nothing new is placed there
   jupyter gpu agents drain gpu3 --by 2026-12-01T18:00   and what is there ends by then
   jupyter gpu agents open gpu3 --ends 2027-03-31        open, until the server is given back
-  jupyter gpu agents lost gpu3                          it is gone for good: free what was on it
+  jupyter gpu agents lost gpu3                          the server is lost: free what was on it
 
 'lost' gives the slices of a server to others at once. Say so only of a server on which nothing runs any more:
 one that is cut off still computes, and its users and the next ones would use the same GPU.
@@ -117,9 +117,9 @@ def _remove_token(client: PoolClient, name: str, token_id: str | None) -> int:
         )
     for one in found:
         client.remove_agent_token(one)
-        print(f"The token {one} of {name} is good for nothing any more.")
+        print(f"The token {one} of {name} is revoked.")
     print(
-        f"What {name} serves goes on until it fences itself. To free its slices at once, once nothing runs\n"
+        f"Programs on {name} run until it fences itself. To free its slices at once, once nothing runs\n"
         f"there any more: jupyter gpu agents lost {name}"
     )
     return Exit.OK

@@ -59,8 +59,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--agent",
         type=Path,
         metavar="DIR",
-        help="on a GPU server, for who may read the agent's state folder: what protects it from a worker "
-        "that somebody has taken over",
+        help="on a GPU server: also check what protects it from a worker that somebody has taken over; "
+        "needs an account that may read DIR, the agent's state folder",
     )
     parser.add_argument(
         "--python",
@@ -132,7 +132,7 @@ def _agent(folder: Path) -> Iterator[Check]:
         agent, found = kept(folder)
     except (OSError, ValueError, KeyError, TypeError) as error:
         advice = "Name the agent's --state-dir, as an account that may read it, once the agent has started."
-        yield Check("agent", False, f"{folder} tells nothing: {error}", advice)
+        yield Check("agent", False, f"{folder} cannot be read: {error}", advice)
         return
     if not Path(f"/proc/{agent}").exists():
         yield Check("agent", False, f"process {agent} has ended", "Start it again: jupyter gpu agent")

@@ -33,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     shown = actions.add_parser("list", help="show class hours and how their seats stand")
     shown.add_argument("course", metavar="COURSE", nargs="?", help="of this course only")
-    shown.add_argument("--past", action="store_true", help="those too that are over or cancelled")
+    shown.add_argument("--past", action="store_true", help="include those that are over or cancelled")
     shown.add_argument("--json", action="store_true", help="for programs: one JSON object on standard output")
     _add_options(actions.add_parser("add", help="reserve seats at the same times each week"))
     cancelled = actions.add_parser("cancel", help="give all seats of a class hour back")
@@ -58,13 +58,21 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--zone",
         metavar="NAME",
-        help="whose wall clock, such as Europe/Berlin; the institution's if left out",
+        help="time zone of the times, such as Europe/Berlin (default: the institution's)",
     )
     parser.add_argument(
-        "--lead", metavar="N", type=int, default=10, help="minutes before in which seats are kept clear (10)"
+        "--lead",
+        metavar="N",
+        type=int,
+        default=10,
+        help="minutes before the start when seats are kept free (10)",
     )
     parser.add_argument(
-        "--late", metavar="N", type=int, default=15, help="minutes after which untaken seats flow back (15)"
+        "--late",
+        metavar="N",
+        type=int,
+        default=15,
+        help="minutes after the start when untaken seats become free for others (15)",
     )
 
 

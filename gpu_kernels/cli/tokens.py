@@ -119,7 +119,7 @@ def _remove(entries: dict[str, Any], name: str) -> None:
         raise NoToken(f"{name} has no token here.")
     for digest in found:
         del entries[digest]
-    print(f"{len(found)} token(s) of {name} are good for nothing any more.")
+    print(f"{len(found)} token(s) of {name} revoked.")
 
 
 def _row(entry: dict[str, Any]) -> tuple[str, str, str, str]:

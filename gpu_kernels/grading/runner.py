@@ -166,9 +166,9 @@ def _believed(answer: Mapping[str, Any], submission: Submission, seconds: float)
     """Raises ``WorkerFailed`` for what no worker answers."""
     result, text, errors = (answer.get(name) for name in ("result", "text", "errors"))
     if result not in RESULTS or not isinstance(text, str) or type(errors) is not int:
-        raise WorkerFailed("Its worker's answer is none: the submission may have meddled with it.")
+        raise WorkerFailed("Its worker gave no valid answer: the submission may have tampered with it.")
     if result == "done" and submission.written is not None and not submission.written.is_file():
-        raise WorkerFailed("It is said to be done, but its result is not there.")
+        raise WorkerFailed("It is reported as done, but its result is missing.")
     return Verdict(result, text[:LONGEST_TEXT], errors, seconds)
 
 

@@ -65,7 +65,7 @@ def _taken_back(lease_id: str) -> str | None:
     try:
         lease = client_of_this_process().get(lease_id)
     except PoolError as error:
-        return f"at least, nobody knows that it was not ({error.message.splitlines()[0]})"
+        return f"the pool could not be asked to confirm this ({error.message.splitlines()[0]})"
     return None if lease.state in KEPT else (lease.reason or lease.state)
 
 
