@@ -60,7 +60,9 @@ def _read(line: bytes) -> dict[str, Any]:
     except ValueError:
         answer = None
     if not isinstance(answer, dict) or not isinstance(answer.get("state"), str):
-        raise NoAttachPoint("What answers for this kernel's slice does not speak our language.")
+        raise NoAttachPoint(
+            "What answers for this kernel's slice does not speak the protocol of this version."
+        )
     return answer
 
 

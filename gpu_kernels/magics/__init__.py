@@ -14,7 +14,7 @@ def gpu(line: str = "", cell: str | None = None) -> Any:
         %gpu                     what it has: size, memory in use, GPU, time left, course
         %gpu wait                wait until it has one; shows the place in the line
         %gpu wait --timeout 60   wait no longer than a minute; the place stays
-        %gpu release             give it back; variables stay, what lies in the GPU's memory goes
+        %gpu release             give it back; variables stay, you lose what is in the GPU's memory
         %gpu attach 0.05         another size instead, of the same GPU class; or '0.05 A100', '2048 MiB'
         %gpu usage --plot        what you used, and what is left of the budgets
         %gpu smi                 the slice as nvidia-smi shows a GPU

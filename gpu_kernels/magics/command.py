@@ -11,7 +11,7 @@ from IPython.core.error import UsageError
 from gpu_kernels.errors import GPUKernelsError, InvalidSize
 from gpu_kernels.magics.failures import Refused
 
-SECONDS = "wait at most so many seconds (default: until it comes, or you interrupt the cell)"
+SECONDS = "wait at most S seconds (default: until the slice comes, or you interrupt the cell)"
 
 
 class _Shown(Exception):
@@ -56,14 +56,14 @@ def line_parser() -> Parser:
     commands.add_parser(
         "release",
         help="give the slice back",
-        description="Gives the slice back, or leaves the line. Variables and files stay; what lies in the "
-        "GPU's memory goes. The next CUDA call asks for a slice again.",
+        description="Gives the slice back, or leaves the line. Variables and files stay; you lose "
+        "what is in the GPU's memory. The next CUDA call asks for a slice again.",
     )
     change = commands.add_parser(
         "attach",
         help="have a slice of another size",
-        description="Asks for a slice of another size. The present one goes when the new one is there, with "
-        "what lies in its memory, and stays if the new one is refused.",
+        description="Asks for a slice of another size. You keep the present one until the new one is "
+        "there, or if that is refused; you lose what is in its memory when it goes.",
     )
     change.add_argument("size", nargs="+", metavar="SIZE", help="such as 0.05, 1/20, 0.05 V100, 2048 MiB")
     change.add_argument("--timeout", metavar="S", type=_seconds, help=SECONDS)
@@ -78,8 +78,8 @@ def cell_parser() -> Parser:
     parser = Parser(
         prog="%%gpu",
         description="Runs this cell on a slice of another size, and goes back to the present one "
-        "afterwards, also after an error. Without SIZE: has the slice for this cell alone, where the "
-        "kernel has none. Copy results to the host in the same cell.",
+        "afterwards, also after an error. Without SIZE: if the kernel has no slice, gets one for this "
+        "cell alone. Copy results to the host in the same cell.",
     )
     parser.add_argument("size", nargs="*", metavar="SIZE", help="such as 0.1, 1/10, 0.1 V100, 2048 MiB")
     parser.add_argument("--timeout", metavar="S", type=_seconds, help=SECONDS)

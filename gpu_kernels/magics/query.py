@@ -64,7 +64,7 @@ def query(
             connection.sendall(hello.pack())
             status, length = ANSWER_HEAD.unpack(_receive(connection, ANSWER_HEAD.size))
             if length > MAX_ANSWER_TEXT:
-                raise AgentSilent(f"The GPU server at {address} does not speak our language.")
+                raise AgentSilent(f"The GPU server at {address} does not speak the protocol of this version.")
             text = _receive(connection, length).decode()
         if status != 0:
             raise AgentSilent(text or f"The GPU server refused (status {status}).")
@@ -72,7 +72,7 @@ def query(
     except OSError as error:
         raise AgentSilent(f"The GPU server at {address} does not answer: {error}.") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise AgentSilent(f"The GPU server at {address} gave an answer that makes no sense.") from error
+        raise AgentSilent(f"The GPU server at {address} gave an answer that cannot be read.") from error
 
 
 def transport(address: str) -> str:

@@ -180,13 +180,12 @@ def _gpu_text(part: SliceStatus) -> str:
 
 def _lease_text(lease: Lease) -> str:
     now = "in use" if lease.state == "active" else "granted, not used yet"
-    left = "" if lease.expires_in is None else f"; without that it would end in {lease.expires_in:.0f} s"
-    return f"{now}; it is renewed while this kernel lives{left}"
+    return f"{now}; renewed while this kernel runs"
 
 
 def _time_left(lease: Lease) -> str:
     """Until what ends it, however it is renewed: a class, and its longest life."""
-    most = "" if lease.ends_in is None else f"{duration(lease.ends_in)} at most, however much it is used"
+    most = "" if lease.ends_in is None else f"{duration(lease.ends_in)} at most"
     if lease.preempt_in is None or (lease.ends_in is not None and lease.ends_in < lease.preempt_in):
         return most
     way = f"{duration(lease.preempt_in)}, then it makes way for a class"

@@ -15,7 +15,7 @@ NOTHING_TO_GIVE_BACK = (
     f"There is no slice to give back: this kernel has none and waits for none.\n{ASK_AGAIN}"
 )
 FAULT = (
-    "Asking for a slice failed, and that is a fault of this installation; the server's log has more.\n"
+    "Asking for a slice failed through a fault of this installation; the server's log has the details.\n"
     "Try %gpu wait in a minute, or tell the administrator of this installation."
 )
 
@@ -68,7 +68,7 @@ def waiting(size: str, position: int | None, starts_in: float | None, why: str, 
     if why:
         return " ".join(why.split())
     when = "" if starts_in is None else f", granted in about {duration(starts_in)}"
-    return f"Waiting for {size}: number {position} in the queue{when}."
+    return f"Waiting for {size}: number {position} in the line{when}."
 
 
 def given_back(size: str, *, held: bool) -> str:
@@ -100,4 +100,4 @@ def declined_in_line(refusal: str, waits_for: str) -> str:
 
 def no_longer_wanted(size: str, kept: str | None) -> str:
     now = f"You still have {kept}." if kept else ASK_AGAIN
-    return f"{size} is no longer waited for: something else was asked of this kernel meanwhile.\n{now}"
+    return f"{size} is no longer waited for: a later request to this kernel replaced it.\n{now}"

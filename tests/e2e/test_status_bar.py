@@ -178,7 +178,7 @@ def test_what_ends_soon_and_what_is_refused_is_told(lab, page, rules):
     expect(ends).to_contain_text("first_steps.ipynb")
     expect(item(page).locator(".jp-GPUSlice-warned")).to_contain_text("min left")
     ends.get_by_role("button", name="Details").click()
-    expect(popup(page)).to_contain_text("a slice lasts no longer")
+    expect(popup(page)).to_contain_text("then it reaches its time limit")
 
     rules(longest_life=300, paused="The room is needed.")
     popup(page).get_by_label("Another size").select_option("0.1 V100")

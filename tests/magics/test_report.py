@@ -123,10 +123,10 @@ def lease(**said: object) -> Lease:
     ("preempt_in", "ends_in", "said"),
     [
         (None, None, ""),
-        (None, 7200.0, "2 h at most, however much it is used"),
-        (600.0, 7200.0, "10 min, then it makes way for a class; 2 h at most, however much it is used"),
+        (None, 7200.0, "2 h at most"),
+        (600.0, 7200.0, "10 min, then it makes way for a class; 2 h at most"),
         (600.0, None, "10 min, then it makes way for a class"),
-        (7200.0, 600.0, "10 min at most, however much it is used"),
+        (7200.0, 600.0, "10 min at most"),
     ],
 )
 def test_the_time_left_names_the_class_and_the_longest_life(preempt_in, ends_in, said):

@@ -72,7 +72,7 @@ def test_gpu_magic_tells_what_the_controller_knows_of_the_lease(pool, run_notebo
     assert text.startswith("A slice of 0.02 V100")
     assert "0.02 V100, 655 MiB, 2 % of a GPU's time" in text
     assert "server-1, tcp://127.0.0.1:1024" in text
-    assert "granted, not used yet; it is renewed while this kernel lives" in text
+    assert "granted, not used yet; renewed while this kernel runs" in text
     assert "ml101" in text
     assert "The GPU server at tcp://127.0.0.1:1024 does not answer" in text
 

@@ -115,7 +115,7 @@ function Actions({ told, busy, change, trans }: IProps): JSX.Element {
         {button('release', trans.__('Release'))}
         <span className="jp-GPUSlice-note">
           {trans.__(
-            'What lies in the GPU’s memory goes; variables and files stay.'
+            'You lose what is in the GPU’s memory; variables and files stay.'
           )}
         </span>
       </div>

@@ -38,7 +38,7 @@ export class Notifier {
       is.state === 'attached' &&
       (was.state !== 'attached' || is.lease !== was.lease);
     if (granted && was.wanted && before.waited > WAITED_S) {
-      const text = this._trans.__('Your GPU slice of %1 is there.', is.size);
+      const text = this._trans.__('Your GPU slice of %1 is ready.', is.size);
       this._tell(id, text, 'success');
     } else if (is.lost && (!was.lost || was.state === 'attached')) {
       this._tell(id, is.text, 'warning');

@@ -60,7 +60,7 @@ export function timeLeft(told: Told, trans: TranslationBundle): string {
 export function reason(told: Told, trans: TranslationBundle): string {
   return told.slice.ends_why === 'class'
     ? trans.__('then it makes way for a class')
-    : trans.__('a slice lasts no longer');
+    : trans.__('then it reaches its time limit');
 }
 
 /** How it stands in a few words that do not change every second: what a screen reader says by itself. */
