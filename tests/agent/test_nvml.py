@@ -206,6 +206,7 @@ def ok(text: bytes) -> bytes:
         (ok(b'[{"x":' + b"[" * 4000), "NVMLError_Unknown"),
         (ok(b"[" + b"{}," * 80 + b"{}]"), "NVMLError_Unknown"),
         (ok(b'[{"total_mib": 1e400}]'), "NVMLError_Unknown"),
+        (ok(b'[{"name": "\\ud83d"}]'), "NVMLError_Unknown"),
     ],
 )
 async def test_an_agent_that_answers_nonsense_is_an_error_and_no_crash(data, error):
@@ -219,7 +220,7 @@ async def test_an_agent_that_answers_nonsense_is_an_error_and_no_crash(data, err
     [
         b"[{}]",
         b'[{"name": 3, "total_mib": "many", "utilisation": null, "uuid": ["x", {"y": true}]}]',
-        b'[{"total_mib": -1, "used_mib": 1e18, "utilisation": 1e9, "name": "\\u00e9\\ud83d\\n"}]',
+        b'[{"total_mib": -1, "used_mib": 1e18, "utilisation": 1e9, "name": "\\u00e9\\ud83d\\ude00\\n"}]',
     ],
 )
 async def test_odd_values_are_bounded(text):

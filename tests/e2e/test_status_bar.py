@@ -158,7 +158,7 @@ def test_who_waits_sees_the_line_move_and_is_told_when_the_slice_is_there(lab, p
     page.keyboard.press("Escape")
 
     other.end_session(session["id"])
-    expect(toast(page, "Your GPU slice of 0.02 V100 is there")).to_be_visible()
+    expect(toast(page, "Your GPU slice of 0.02 V100 is ready")).to_be_visible()
     expect(item(page)).to_contain_text("MiB")
     shoot(page, "status-bar-granted")
 

@@ -17,7 +17,7 @@ from gpu_kernels.magics import changes, gpu, life
 from gpu_kernels.magics.failures import CellFailed, Interrupted, Refused
 from tests.provisioner.pool import COURSE, wait_until
 
-IN_LINE = r"Waiting for 0\.02 V100: number 1 in the queue|You are next in the line for 0\.02 V100"
+IN_LINE = r"Waiting for 0\.02 V100: number 1 in the line|You are next in the line for 0\.02 V100"
 
 
 @pytest.fixture(autouse=True)

@@ -86,9 +86,9 @@ def test_without_a_slice_it_says_so_as_nvidias_does_and_why(monkeypatch, capsys)
 
 
 def test_it_waits_for_nothing_and_says_how_long_the_line_is(monkeypatch):
-    told = {"state": "waiting", "text": "Waiting for 0.02 V100: number 3 in the queue."}
+    told = {"state": "waiting", "text": "Waiting for 0.02 V100: number 3 in the line."}
     monkeypatch.setattr("gpu_kernels.attach.ask", lambda at, **request: told)
-    with pytest.raises(NoDevices, match="number 3 in the queue"):
+    with pytest.raises(NoDevices, match="number 3 in the line"):
         look({"GPU_KERNELS_ATTACH": "unix:///a"})
 
 

@@ -43,7 +43,8 @@ CASE(an_agents_numbers_are_bounded) {
 }
 
 CASE(what_is_no_list_of_slices_is_refused) {
-    for (const char* text : {"", "{}", "[1]", "[{]", "[{}", "[{}] x", "[{\"name\": \"A}]", "[{\"a\": NaN}]"})
+    for (const char* text : {"", "{}", "[1]", "[{]", "[{}", "[{}] x", "[{\"name\": \"A}]", "[{\"a\": NaN}]",
+                             R"([{"name": "\ud83d"}])"})
         EXPECT(is_refused(text));
 }
 
