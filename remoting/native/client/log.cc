@@ -7,7 +7,7 @@
 namespace client {
 
 void tell_user(std::string_view text) {
-    if (!log_lines::append_line(getenv("GPU_KERNELS_LOG"), text)) log_lines::write_line(STDERR_FILENO, text);
+    log_lines::tell(getenv("GPU_KERNELS_LOG"), text);
 }
 
 void log_line(std::string_view text) {

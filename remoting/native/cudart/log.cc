@@ -9,20 +9,19 @@
 namespace cudart {
 namespace {
 
-bool write_log(const std::string& text) {
-    const char* target = getenv("GPU_KERNELS_LOG");
-    if (!target || !*target) target = getenv("GPU_KERNELS_SOFTGPU_LOG");
-    return log_lines::append_line(target, text);
+const char* target() {
+    const char* forwarded = getenv("GPU_KERNELS_LOG");
+    return forwarded && *forwarded ? forwarded : getenv("GPU_KERNELS_SOFTGPU_LOG");
 }
 
 }  // namespace
 
 void tell_user(const std::string& text) {
-    if (!write_log(text)) log_lines::write_line(STDERR_FILENO, text);
+    log_lines::tell(target(), text);
 }
 
 void log_line(const std::string& text) {
-    write_log(text);
+    log_lines::append_line(target(), text);
 }
 
 cudaError_t unsupported(const char* name, bool* told) {

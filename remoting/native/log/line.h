@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <string>
 #include <string_view>
 
@@ -39,20 +40,39 @@ inline void write_line(int fd, std::string_view text, Breaks breaks = Breaks::ke
 } catch (...) {
 }
 
-// In the log that `target` names: `stderr`, or a file that is appended to; none where it is null or empty.
-// True when the line has gone to standard error. Opened for each line: a descriptor that is kept would be
-// closed or reused by programs that close all they do not know.
-inline bool append_line(const char* target, std::string_view text) noexcept {
-    if (!target || !*target) return false;
-    if (std::string_view(target) == "stderr") {
-        write_line(STDERR_FILENO, text);
-        return true;
+// The descriptor that a target `fd:N` names; -1 for one that is not open.
+inline int descriptor_of(std::string_view target) noexcept {
+    int fd = -1;
+    const char* const end = target.data() + target.size();
+    const auto [rest, error] = std::from_chars(target.data() + 3, end, fd);
+    return error == std::errc() && rest == end && fcntl(fd, F_GETFD) >= 0 ? fd : -1;
+}
+
+// Where a line has gone.
+enum class Went { nowhere, to_log, to_user };
+
+// In the log that `target` names: `stderr`, `fd:N` for a descriptor that the process was given, or a file
+// that is appended to; nowhere where it is null, empty or cannot be opened. A file is opened for each line: a
+// descriptor that is kept would be closed or reused by programs that close all they do not know.
+inline Went append_line(const char* target, std::string_view text, Breaks breaks = Breaks::keep) noexcept {
+    if (!target || !*target) return Went::nowhere;
+    const bool to_user = std::string_view(target) == "stderr";
+    if (to_user || std::string_view(target).starts_with("fd:")) {
+        const int given = to_user ? STDERR_FILENO : descriptor_of(target);
+        if (given < 0) return Went::nowhere;
+        write_line(given, text, breaks);
+        return given == STDERR_FILENO ? Went::to_user : Went::to_log;
     }
     const int fd = open(target, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0) return false;
-    write_line(fd, text);
+    if (fd < 0) return Went::nowhere;
+    write_line(fd, text, breaks);
     close(fd);
-    return false;
+    return Went::to_log;
+}
+
+// For what a user must see and can act on: in that log, and on standard error.
+inline void tell(const char* target, std::string_view text) noexcept {
+    if (append_line(target, text) != Went::to_user) write_line(STDERR_FILENO, text);
 }
 
 }  // namespace log_lines
