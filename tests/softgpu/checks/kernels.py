@@ -158,6 +158,19 @@ def shuffles(x, out):
 
 
 @cuda.jit(lineinfo=True)
+def shuffle_in_a_branch(x, out):
+    t = cuda.threadIdx.x
+    value = x[t]
+    if t < 8:
+        offset = 16
+        while offset > 0:
+            value += cuda.shfl_down_sync(0xFF, value, offset)
+            offset //= 2
+    if t == 0:
+        out[0] = value
+
+
+@cuda.jit(lineinfo=True)
 def adds(x, out):
     i = cuda.grid(1)
     if i < out.size:
@@ -185,8 +198,11 @@ def launch(name):
         on_device, name = cuda.device_array(N, np.float32), "adds"
     else:
         on_device = cuda.to_device(x)
-    globals()[name][1, N](on_device, cuda.to_device(np.zeros(N, np.float32)))
+    out = cuda.to_device(np.zeros(N, np.float32))
+    globals()[name][1, N](on_device, out)
     cuda.synchronize()
+    if name == "shuffle_in_a_branch":
+        print("more than the eight lanes have:", out.copy_to_host()[0] - x[:8].sum())
 
 
 if __name__ == "__main__":

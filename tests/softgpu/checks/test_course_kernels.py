@@ -55,6 +55,7 @@ WRONG = {
     "histogram_without_atomics": ("race: kernel", "use an atomic operation"),
     "tile_with_a_hole": ("uninitialised: kernel", "holds no value yet"),
     "barrier_in_a_branch": ("barrier divergence: kernel", "128 of 256 threads came to the barrier"),
+    "shuffle_in_a_branch": ("shuffle divergence: kernel", "take the shuffle out of the branch"),
     "warps_without_syncwarp": ("race: kernel", "put __syncwarp() (numba: cuda.syncwarp())"),
     "never_written": ("uninitialised: kernel adds", "device memory at byte 0 of 1024, which holds no value"),
 }
@@ -72,6 +73,13 @@ def test_the_bug_of_each_kernel_of_the_course_is_found(libraries, tmp_path):
 
 def test_the_corrected_kernels_have_no_finding(libraries, tmp_path):
     assert run(libraries, tmp_path, KERNELS, *RIGHT)[1] == []
+
+
+def test_a_shuffle_from_lanes_elsewhere_gives_the_same_checked_and_unchecked(libraries, tmp_path):
+    printed = {
+        run(libraries, tmp_path, KERNELS, "shuffle_in_a_branch", checks=checks)[0] for checks in ("", "all")
+    }
+    assert printed == {"more than the eight lanes have: 0.0\n"}
 
 
 def test_only_what_was_asked_for_is_told(libraries, tmp_path):

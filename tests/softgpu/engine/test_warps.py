@@ -80,6 +80,23 @@ def test_shuffles(device: Device, mode: str, b: list[int], width: int) -> None:
     assert np.array_equal(got[:, 1], valid)
 
 
+@pytest.mark.parametrize("mode", ["up", "down", "bfly", "idx"])
+def test_a_shuffle_gets_zero_from_a_lane_that_does_not_take_part(device: Device, mode: str) -> None:
+    here = LANES < 8
+    got = run(
+        device,
+        kernel(f"""
+        add.u32 %r1, %lane, 1000; setp.gt.u32 %p1, %lane, 7; @%p1 bra DONE;
+        mul.lo.u32 %r2, %lane, 4; shfl.sync.{mode}.b32 %r0, %r1, %r2, {0 if mode == "up" else 31}, 0xff;
+        add.u32 %r0, %r0, 1;
+        """),
+    )
+    values, _ = shuffle_reference(
+        mode, np.where(here, LANES + 1000, 0), LANES * 4 & 31, 0 if mode == "up" else 31
+    )
+    assert np.array_equal(got, np.where(here, values + 1, 0))
+
+
 def test_votes_and_ballots(device: Device) -> None:
     for bits in (0, 1, 0x80000000, 0xFFFFFFFF, 0x12345678):
         flags = (bits >> LANES & 1).astype(np.uint32)

@@ -69,7 +69,7 @@ class Instrumenter {
             code.push_back(std::move(inst));
             code.push_back(std::move(leave));
             return;
-        } else if (name == "exit" || starts(name, "bar.")) {
+        } else if (name == "exit" || starts(name, "bar.") || starts(name, "shfl.")) {
             inst.fn = find_handler(checked(name));
         }
         code.push_back(std::move(inst));

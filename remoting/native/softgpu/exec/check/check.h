@@ -18,7 +18,7 @@
 
 namespace softgpu::check {
 
-enum class Kind : uint8_t { write_write, read_write, unwritten, other_place, missing };
+enum class Kind : uint8_t { write_write, read_write, unwritten, other_place, missing, absent_source };
 
 // Why two accesses race.
 enum class Why : uint8_t {
@@ -84,6 +84,7 @@ class LaunchChecks {
                    const char* remedy);
     void other_place(const Warp* warp, const Op* op, const Op* other, uint32_t thread, uint32_t other_thread);
     void missing(const Warp* warp, const Op* op, uint32_t come, uint32_t thread);
+    void absent_source(const Warp* warp, const Op* op, uint32_t lane, uint32_t source);
     std::string shared_place(uint64_t offset) const;
     std::string device_place(uint64_t address) const;
 

@@ -261,6 +261,18 @@ void LaunchChecks::missing(const Warp* warp, const Op* op, uint32_t come, uint32
          op, op});
 }
 
+void LaunchChecks::absent_source(const Warp* warp, const Op* op, uint32_t lane, uint32_t source) {
+    const std::lock_guard lock(mutex_);
+    if (!first(Kind::absent_source, op, op)) return;
+    add({"shuffle divergence: " + describe_place(warp, lane) + " reads from lane " + std::to_string(source) +
+             " of its warp, which is not at this shuffle (" + describe_line(&launch_, op) +
+             "): what it gets is undefined, here 0",
+         "take the shuffle out of the branch so that the lanes that are read from come too, or do not use "
+         "what these "
+         "lanes get",
+         Kind::absent_source, op, op});
+}
+
 std::string LaunchChecks::left_out() const {
     bool lost_order = lost_order_ || left_by_blocks_.lost();
     for (const auto& [block, state] : blocks_) lost_order = lost_order || state->order.ever_lost();

@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "exec/check/accesses.h"
+#include "exec/check/shuffle.h"
 #include "exec/schedule.h"
 
 namespace softgpu::check {
@@ -184,6 +185,18 @@ const Op* warp_leave(const Op* op, Warp* warp) {
     }
     return op + 1;
 }
+
+}  // namespace
+
+void look_at_sources(const Op* op, Warp* warp, const uint32_t* from) {
+    LaunchChecks& checks = *warp->block->launch->checks;
+    if (!checks.asks(divergence)) return;
+    each_lane(warp, [&](uint32_t lane) {
+        if (!(warp->mask >> from[lane] & 1)) checks.absent_source(warp, op, lane, from[lane]);
+    });
+}
+
+namespace {
 
 const HandlerEntry kEntries[] = {
     {"check.global", access<Where::global>},

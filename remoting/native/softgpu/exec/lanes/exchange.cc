@@ -1,13 +1,14 @@
 // Instructions by which the lanes of a warp see each other: shuffles, votes, matches, reductions.
+#include "exec/check/shuffle.h"
 #include "exec/lanes/lanes.h"
 #include "exec/schedule.h"
 
 namespace softgpu::SOFTGPU_ISA {
 namespace {
 
-// The lanes that take part: the executing ones, when all whom they name as members are among them. Zero when some are
-// not here yet; the warp then waits. Groups of lanes may each name members of their own, as tiles of a warp do: if one is
-// not complete, the first lane's goes on or waits alone.
+// The lanes that take part: the executing ones, when all whom they name as members are among them. Zero when
+// some are not here yet; the warp then waits. Groups of lanes may each name members of their own, as tiles of
+// a warp do: if one is not complete, the first lane's goes on or waits alone.
 SOFTGPU_INLINE u32 gather_members(const Op* op, Warp* warp, u32 offset) {
     if (offset == kNoSlot) return warp->mask;  // the forms without .sync
     const u32* members = slot<u32>(warp, offset);
@@ -38,9 +39,10 @@ SOFTGPU_INLINE void each_group(Warp* warp, u32 offset, u32 here, F f) {
     }
 }
 
-// d, predicate e = shfl a, b, c; members in jump.
+// d, predicate e = shfl a, b, c; members in jump. Of a lane that is not here the value is undefined: 0, and
+// not what its register happens to hold, since there are programs that add up what they get.
 enum class Way { up, down, butterfly, index };
-template <Way way>
+template <Way way, bool checked = false>
 const Op* shuffle(const Op* op, Warp* warp) {
     if (SOFTGPU_UNLIKELY(gather_members(op, warp, u32(op->jump)) == 0)) return nullptr;
     const u32 *a = slot<u32>(warp, op->a), *b = slot<u32>(warp, op->b), *c = slot<u32>(warp, op->c);
@@ -54,7 +56,9 @@ const Op* shuffle(const Op* op, Warp* warp) {
         if constexpr (way == Way::up) {
             j = lane - step, good = s32(j) >= s32(most);
         } else {
-            j = way == Way::down ? lane + step : way == Way::butterfly ? lane ^ step : least | (step & ~segment & 31);
+            j = way == Way::down        ? lane + step
+                : way == Way::butterfly ? lane ^ step
+                                        : least | (step & ~segment & 31);
             good = j <= most;
         }
         from[lane] = good ? j & 31 : lane;
@@ -63,8 +67,14 @@ const Op* shuffle(const Op* op, Warp* warp) {
     alignas(64) u32 values[kLanes];
     for (u32 lane = 0; lane < kLanes; ++lane) values[lane] = a[from[lane]];
     u32* to = slot<u32>(warp, op->d);
-    if (SOFTGPU_LIKELY(!warp->partial)) __builtin_memcpy(to, values, sizeof values);
-    else blend<u32>(to, values, warp->mask);
+    if (SOFTGPU_LIKELY(!warp->partial)) {
+        __builtin_memcpy(to, values, sizeof values);
+    } else {
+        if constexpr (checked) check::look_at_sources(op, warp, from);
+        for (u32 lane = 0; lane < kLanes; ++lane)
+            values[lane] = (warp->mask & kBit[from[lane]]) ? values[lane] : 0;
+        blend<u32>(to, values, warp->mask);
+    }
     if (op->e != kNoSlot) set_predicate(warp, op->e, pack_bits(valid));
     return op + 1;
 }
@@ -129,14 +139,17 @@ const Op* reduce(const Op* op, Warp* warp) {
     alignas(64) T totals[kLanes] = {};
     each_group(warp, op->b, here, [&](u32 group) {
         T total = a[__builtin_ctz(group)];
-        for (u32 left = group & (group - 1); left != 0; left &= left - 1) total = f(total, a[__builtin_ctz(left)]);
+        for (u32 left = group & (group - 1); left != 0; left &= left - 1)
+            total = f(total, a[__builtin_ctz(left)]);
         for (u32 i = 0; i < kLanes; ++i) totals[i] = (group & kBit[i]) ? total : totals[i];
     });
     blend<T>(slot<T>(warp, op->d), totals, here);
     return op + 1;
 }
 
-const Op* warp_barrier(const Op* op, Warp* warp) { return gather_members(op, warp, op->a) == 0 ? nullptr : op + 1; }
+const Op* warp_barrier(const Op* op, Warp* warp) {
+    return gather_members(op, warp, op->a) == 0 ? nullptr : op + 1;
+}
 
 const Op* active_mask(const Op* op, Warp* warp) {
     u32* to = result<u32>(op, warp);
@@ -147,9 +160,13 @@ const Op* active_mask(const Op* op, Warp* warp) {
 
 const HandlerEntry kEntries[] = {
     {"shfl.up.b32", in_turn<shuffle<Way::up>>},
+    {"check.shfl.up.b32", in_turn<shuffle<Way::up, true>>},
     {"shfl.down.b32", in_turn<shuffle<Way::down>>},
+    {"check.shfl.down.b32", in_turn<shuffle<Way::down, true>>},
     {"shfl.bfly.b32", in_turn<shuffle<Way::butterfly>>},
+    {"check.shfl.bfly.b32", in_turn<shuffle<Way::butterfly, true>>},
     {"shfl.idx.b32", in_turn<shuffle<Way::index>>},
+    {"check.shfl.idx.b32", in_turn<shuffle<Way::index, true>>},
     {"vote.all.pred", in_turn<ballot<Vote::all>>},
     {"vote.any.pred", in_turn<ballot<Vote::any>>},
     {"vote.uni.pred", in_turn<ballot<Vote::uniform>>},
