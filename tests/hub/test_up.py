@@ -4,6 +4,7 @@ stopped, and finds again, is in tests/repository/test_installed_wheel.py.
 
 import fcntl
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -29,7 +30,9 @@ COMMAND = (sys.executable, "-m", "gpu_kernels.cli")
 
 
 def ports_in_a_row():
-    for first in range(18000, 30000, 6):
+    """Drawn, so that labs which other tests start at the same moment get others."""
+    rows = range(18000, 30000, 6)
+    for first in random.sample(rows, len(rows)):
         if all(is_free("127.0.0.1", first + offset) for offset in range(6)):
             return first
     raise AssertionError("no six free ports in a row")
