@@ -95,7 +95,7 @@ lower-bounds: $(READY) build/packaging/.ready
 	@$(UV) install --quiet --python $(LOWEST)/bin/python -r $(LOWEST)/lowest.txt -r $(LOWEST)/tools.in
 	@echo "$(CURDIR)" > "$$(echo $(LOWEST)/lib/python3*/site-packages)/project.pth"
 	@$(LOWEST)/bin/python -m pytest -n $(TEST_PROCESSES) -m quick $(PYTEST_ARGS)
-	@$(LOWEST)/bin/python -m pytest $(PYTEST_ARGS) tests/repository/test_installed_wheel.py -k 'not lab'
+	@$(LOWEST)/bin/python -m pytest $(PYTEST_ARGS) tests/repository/test_installed_wheel.py
 
 # PyTorch comes from the package index and is large: where it cannot be had, its tests skip and say so.
 ready-full: ready
