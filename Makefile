@@ -106,9 +106,11 @@ ready-full: ready
 operators: $(READY) frameworks-pytorch
 	@GPU_KERNELS_OPERATOR_SAMPLES=0 $(TESTS) -rP tests/frameworks/pytorch/test_operators.py $(PYTEST_ARGS)
 
-# Test suites that others wrote, on the software GPU; ARGS="cudadrv/test_linker.py" runs a part.
+# Test suites that others wrote, on the software GPU; ARGS="cudadrv/test_linker.py" runs a part of numba's. NVIDIA's samples
+# run where somebody has fetched them.
 conformance: $(READY)
 	@$(PY) -m tests.conformance $(ARGS)
+	@if [ -d build/cuda-samples ]; then $(PY) -m tests.conformance.samples; else $(PY) -m tests.conformance.samples || true; fi
 	@GPU_KERNELS_CONFORMANCE=1 $(PY) -m pytest -q tests/conformance/test_course.py tests/conformance/test_pytorch.py
 
 # The same on this machine's NVIDIA GPU, straight and forwarded; without one it says so and does nothing.

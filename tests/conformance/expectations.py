@@ -16,7 +16,7 @@ from pathlib import Path
 
 from .runner import Result
 
-OUTCOMES = ("failed", "died", "hung", "skipped", "xfailed")
+OUTCOMES = ("failed", "died", "hung", "refused", "skipped", "xfailed")
 PASSED = "passed"
 
 

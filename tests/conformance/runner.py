@@ -33,7 +33,7 @@ PROCESSES_A_FILE = 20
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a test. ``outcome``: passed, failed, skipped, xfailed, died or hung."""
+    """What became of a test. ``outcome``: passed, failed, refused, skipped, xfailed, died or hung."""
 
     name: str
     outcome: str
