@@ -258,7 +258,7 @@ def change_class_hour(class_hour_id: str, **fields: Any) -> Request[ClassHour]:
 
 
 def cancel_class_hour(class_hour_id: str) -> Request[ClassHour]:
-    """Cancel a class hour: its seats flow back."""
+    """Cancel a class hour: its seats return to the pool."""
     return Request("DELETE", path_of("class-hours", class_hour_id), _class_hour)
 
 

@@ -195,7 +195,7 @@ def _begun(before: Mapping[str, Any], answer: Mapping[str, Any]) -> list[str]:
         return begin_anew()
     if before.get("lease") == answer.get("lease") and not has_failed():
         return []
-    return ["What lay in the old slice's memory is gone; your variables stay.", *begin_anew()]
+    return ["Everything in the old slice's memory is lost; your variables stay.", *begin_anew()]
 
 
 def _note_in_environment(answer: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from gpu_kernels.endings import why_ended
 
 ASK_AGAIN = "The next CUDA call asks for it again and waits; %gpu wait does so now."
 WITHOUT_GPU = "or choose 'Python 3' to work without a GPU."
-GONE = "What lay in the GPU's memory is gone; your variables and files stay."
+GONE = "Everything in GPU memory is lost; your variables and files stay."
 NOT_ASKED = "No slice of a GPU has been asked for yet."
 NOTHING_TO_GIVE_BACK = (
     f"There is no slice to give back: this kernel has none and waits for none.\n{ASK_AGAIN}"

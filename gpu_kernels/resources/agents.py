@@ -174,8 +174,8 @@ class Assignment(Resource, frozen=True):
 
 
 class RefusedRegistration(Resource, frozen=True):
-    """Who was not let in under a GPU server's name in the last hour: from where, why (a code of the errors),
-    how often, and how many seconds ago it was the last time.
+    """Who was refused registration under a GPU server's name in the last hour: from where, why (a code of the
+    errors), how often, and how many seconds ago it was the last time.
     """
 
     address: str

@@ -65,7 +65,7 @@ class Weekly(Protocol):
 class Meeting:
     """One meeting: it is on ``date`` by the wall clock, and from ``starts_at`` to before ``ends_at``.
 
-    From ``lead_at`` on nothing new is placed on its seats; seats untaken at ``late_at`` flow back.
+    From ``lead_at`` on nothing new is placed on its seats; seats untaken at ``late_at`` return to the pool.
     """
 
     starts_at: int

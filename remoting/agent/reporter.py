@@ -129,7 +129,7 @@ class Reporter:
                 await asyncio.sleep(REPLACED_PAUSE_S * random.uniform(1, 2))  # noqa: S311
             except AgentElsewhere as error:
                 self._registered = False
-                self._trouble(f"not let in, and try again: {error.log_message}")
+                self._trouble(f"registration refused, trying again: {error.log_message}")
                 failures += 1
                 await self._pause(failures)
             except (UnknownAgent, Conflict) as error:

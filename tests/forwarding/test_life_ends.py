@@ -125,8 +125,8 @@ def test_a_hundred_lives_leave_no_descriptor_no_thread_and_no_mapping(software: 
     for _ in range(100):
         lived()
     after = held()
-    # glibc keeps stacks of threads that have ended (40 MiB) and arenas (eight a core): on a busy machine more of
-    # them than the first lives needed. One mapping left by every second life would be 50.
+    # glibc keeps stacks of threads that have ended (40 MiB) and arenas (eight a core): on a busy machine more
+    # of them than the first lives needed. One mapping left by every second life would be 50.
     assert after[:2] == before[:2] and after[2] < before[2] + 50, (before, after)
     """,
     )

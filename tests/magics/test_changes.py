@@ -92,7 +92,7 @@ def test_release_gives_the_slice_back_and_a_status_says_how_to_have_it_again(att
 def test_attach_takes_another_size_of_the_same_class_where_none_is_named(attached, pool, line, size):
     text = repr(gpu(f"attach {line}"))
     assert text.startswith(f"A slice of {size}")
-    assert "What lay in the old slice's memory is gone" in text
+    assert "Everything in the old slice's memory is lost" in text
     has(pool, size)
 
 

@@ -72,7 +72,7 @@ class Setting:
     alarms: dict[str, dict[str, int]] = field(default_factory=dict)
     """By agent and GPU: how much memory outside all leases has been told of."""
     refused: dict[str, RefusedRegistration] = field(default_factory=dict)
-    """By agent: who tried to register under its name, and was not let in."""
+    """By agent: who tried to register under its name, and was refused."""
     strangers: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By agent: what lives there, by its last report, and holds no slice of it."""
     line: tuple[str, ...] = ()

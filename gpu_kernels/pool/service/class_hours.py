@@ -166,7 +166,7 @@ class OneClassHour(ClassHourHandler):
         "Cancel a class hour", who=CHANGERS, answers={200: resources.ClassHour}, errors=[UnknownClassHour]
     )
     async def delete(self, class_hour_id: str) -> None:
-        """All of its seats flow back; who sits on one keeps it as an ordinary lease. Repeating it is
+        """All of its seats return to the pool; who sits on one keeps it as an ordinary lease. Repeating it is
         harmless.
         """
         actor = self.identity.name

@@ -20,7 +20,7 @@ class Metrics:
         )
         self.registrations_refused = Counter(
             "pool_registrations_refused",
-            "GPU servers that were not let in under their name, by code",
+            "GPU servers whose registration was refused, by code",
             ["agent", "code"],
             registry=self.registry,
         )

@@ -1,4 +1,5 @@
-"""The clock's part of class hours: windows come into sight, open, and are over; seats move, and flow back.
+"""The clock's part of class hours: windows come into sight, open, and are over; seats move, and return to
+the pool.
 
 ``advance`` does what is due by the store's time, and nothing twice: each step asks what is, not what was
 done last. So it is right after a controller was away over a start, or over a whole class.
@@ -230,7 +231,7 @@ def _close(tx: Transaction) -> set[int]:
 
 
 def close(tx: Transaction, window: Window, state: str) -> set[int]:
-    """Give up a window: what its members have is theirs as any lease is, the rest flows back."""
+    """Give up a window: what its members have is theirs as any lease is, the rest returns to the pool."""
     seats = list(tx.book.seats_of.of(window.id).values())
     taken = 0
     for seat in seats:
