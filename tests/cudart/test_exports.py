@@ -56,6 +56,42 @@ def test_every_name_of_the_header_is_there(major: int):
     assert declared - set(exported(NATIVE.softgpu / f"libcudart.so.{major}")) == set()
 
 
+@pytest.mark.parametrize("major", MAJORS)
+def test_every_name_of_nvidias_library_is_there(major: int):
+    """What its headers do not declare too: what other compilers than nvcc call."""
+    nvidias = Path(headers(major)).parent / "lib" / f"libcudart.so.{major}"
+    assert set(exported(nvidias)) - set(exported(NATIVE.softgpu / f"libcudart.so.{major}")) == set()
+
+
+DECLARED_ANYWHERE = re.compile(r"\b(?:CUDAAPI|CUDARTAPI)\s+((?:__)?cu(?:da)?[A-Z]\w*)\s*\(")
+NOT_THERE = {
+    "cuWGLGetDevice",  # Windows'
+    # References to textures and surfaces, which left with CUDA 12: NVIDIA's libraries have none of these.
+    *("__cudaRegisterTexture", "__cudaRegisterSurface"),
+}
+OF_KERNELS = "cuda_device_runtime_api.h"
+NVCCS = (Path("/usr/local/cuda/include/crt/host_runtime.h"), Path("/usr/local/cuda/include/cudaProfiler.h"))
+
+
+@pytest.mark.parametrize("major", MAJORS)
+@pytest.mark.parametrize("folder", [NATIVE.softgpu, NATIVE.client], ids=lambda path: path.name)
+def test_every_function_that_a_header_declares_is_there(folder: Path, major: int):
+    """Of all headers of the wheel, and of what nvcc brings for its own output where that is installed."""
+    found = {path for path in Path(headers(major)).glob("cu*.h") if path.name != OF_KERNELS}
+    texts = [path.read_text(errors="replace") for path in (*found, *NVCCS) if path.exists()]
+    declared = {name for text in texts for name in DECLARED_ANYWHERE.findall(text)}
+    there = {*exported(folder / f"libcudart.so.{major}"), *exported(folder / "libcuda.so.1")}
+    assert len(declared) > 700
+    assert declared - there - NOT_THERE == set()
+
+
+def test_the_profilers_functions_are_there():
+    """cudaProfiler.h comes with nvcc; PyCUDA imports them."""
+    names = {"cuProfilerInitialize", "cuProfilerStart", "cuProfilerStop"}
+    for folder in (NATIVE.softgpu, NATIVE.client):
+        assert names - set(exported(folder / "libcuda.so.1")) == set()
+
+
 def test_every_name_that_pytorch_imports_is_there():
     assert set(TORCH_IMPORTS) - set(exported(NATIVE.softgpu / "libcudart.so.13")) == set()
 

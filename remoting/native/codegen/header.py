@@ -1,6 +1,6 @@
-"""What cuda.h and cudaTypedefs.h declare, read with a real C parser.
+"""What the driver's headers declare, read with a real C parser: cuda.h, those for graphics, their typedefs.
 
-Both headers are preprocessed with ``__CUDA_API_VERSION_INTERNAL``, which makes them declare every exported
+They are preprocessed with ``__CUDA_API_VERSION_INTERNAL``, which makes them declare every exported
 form of every function: the present one, older ``_vN`` ones and the ``_ptds``/``_ptsz`` ones that work on the
 per-thread default stream.
 """
@@ -64,10 +64,13 @@ class PointerType:
 
 
 def preprocess(include: Path) -> str:
-    """Both headers of the driver as one C text without directives."""
-    source = "#include <stdlib.h>\n#include <cuda.h>\n#include <cudaTypedefs.h>\n"
-    source += (Path(__file__).parents[1] / "cuda/profiler.h").read_text()
-    return preprocessed(source, [include])
+    """The driver's headers as one C text without directives."""
+    own = Path(__file__).parents[1] / "cuda"
+    source = "#include <stdlib.h>\n"
+    for name in ("cuda", "cudaEGL", "cudaGL", "cudaVDPAU"):
+        source += f"#include <{name}Typedefs.h>\n"  # which includes the header itself
+    source += (own / "profiler.h").read_text()
+    return preprocessed(source, [own / "graphics", include])
 
 
 def preprocessed(source: str, include: Iterable[Path]) -> str:

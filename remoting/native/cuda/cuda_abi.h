@@ -1,14 +1,19 @@
 // The CUDA driver's ABI for those who implement it (client, software GPU) or call it by pointer (worker).
 //
-// cuda.h is included with __CUDA_API_VERSION_INTERNAL, so that no macro renames anything: cuMemAlloc_v2 is
-// cuMemAlloc_v2, and every exported form is declared, with default visibility. Link the OBJECT library
-// `cuda_abi` into a driver: it brings a weak definition of every function, cuGetProcAddress over the
-// generated table, cuGetErrorName, cuGetErrorString and a cuGetExportTable that refuses every table.
+// NVIDIA's headers are included with __CUDA_API_VERSION_INTERNAL, so that no macro renames anything:
+// cuMemAlloc_v2 is cuMemAlloc_v2, and every exported form is declared, with default visibility. Link the
+// OBJECT library `cuda_abi` into a driver: it brings a weak definition of every function, cuGetProcAddress
+// over the generated table, cuGetErrorName, cuGetErrorString and a cuGetExportTable that refuses every table.
 #pragma once
+
+#include <vdpau/vdpau.h>  // cudaVDPAU.h does not include it
 
 #define __CUDA_API_VERSION_INTERNAL 1
 #pragma GCC visibility push(default)
 #include <cuda.h>
+#include <cudaEGL.h>
+#include <cudaGL.h>
+#include <cudaVDPAU.h>
 
 #include "profiler.h"
 #pragma GCC visibility pop

@@ -28,6 +28,15 @@ _CALL = re.compile(
 _INTEROP = re.compile(r"\bCUDARTAPI\s+(cuda\w+)\s*\(")
 
 
+UNDECLARED = (
+    # nvc++ calls them for host variables that kernels use, and for its unified memory.
+    *("__cudaRegisterHostVar", "__cudaRegisterUnifiedTable"),
+    "__cudaGetProcAddress",
+    *("cudaSubgridCreate", "cudaSubgridWorkerGridCreate", "cudaSubgridWorksetCreate"),
+)
+"""What NVIDIA's libraries export and none of their headers declares: a name is enough to refuse it."""
+
+
 @dataclass(frozen=True)
 class Call:
     """One line of calls.txt."""
@@ -134,7 +143,7 @@ def interop_names(include: Path, header: Header) -> list[str]:
 def main(major: int, include: Path, output: Path) -> None:
     source = "#include <stdlib.h>\n#include <cuda_runtime_api.h>\n" + (HERE / "extra.h").read_text()
     header = Header(preprocessed(source, [HERE / "headers", include]))
-    interop = interop_names(include, header)
+    interop = [*interop_names(include, header), *UNDECLARED]
     calls = read_calls((HERE / "calls.txt").read_text(), major)
     output.mkdir(parents=True, exist_ok=True)
     write_changed(output / "direct_calls.cc", direct(header, calls))

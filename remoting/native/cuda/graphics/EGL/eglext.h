@@ -1,0 +1,3 @@
+/* See egl.h. */
+#pragma once
+#include "egl.h"
