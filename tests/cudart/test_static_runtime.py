@@ -38,6 +38,7 @@ def asking(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("name", "says"),
     [
         ("_student_extension.so", "nvcc -cudart shared"),
+        ("site-packages/other/_extension.so", "the package that it came with cannot be used on this GPU"),
         ("libcublas.so.12", "cannot be used"),
         ("libcudart.so.12", "by its name alone"),
         ("libnvrtc.so.13", None),
@@ -48,6 +49,7 @@ def asking(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_each_object_that_asks_gets_its_text_once(
     way: Way, asking: Path, tmp_path: Path, name: str, says: str
 ):
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     library = shutil.copy(asking / "libasking.so", tmp_path / name)
     done = way.run(sys.executable, "-c", f"import ctypes; assert ctypes.CDLL({str(library)!r}).ask() == 0")
     assert done.returncode == 0
@@ -65,6 +67,8 @@ def test_each_object_that_asks_gets_its_text_once(
     [
         (("cupy_backends/cuda/api/runtime.so", "cupy/cuda/thrust.so", "cupy/cuda/cub.so"), "build-cupy.md"),
         (("libcudf/lib64/libcudf.so",), "numba, PyTorch and JAX can"),
+        (("cuda/compute/cu13/cccl/libcccl.c.parallel.so",), "cuda.compute's wheel"),
+        (("warp/bin/warp.so",), "Use its device 'cpu'"),
     ],
 )
 def test_a_package_that_nobody_can_link_again_says_once_what_helps(
@@ -80,6 +84,38 @@ def test_a_package_that_nobody_can_link_again_says_once_what_helps(
     (line,) = done.stderr.splitlines()
     assert says in line
     assert "nvcc" not in line
+
+
+LOOKING = """
+#include <dlfcn.h>
+int ask(void) {
+    int (*get)(const char *, void **, int, unsigned long long, int *) =
+        dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuGetProcAddress_v2");
+    void *found = 0;
+    int status = 0;
+    for (int i = 0; i < 3; ++i) get("cuDeviceGetCount", &found, 12000, 0, &status);
+    return found != 0;
+}
+"""
+
+
+def test_warp_is_told_of_when_it_looks_for_the_drivers_functions(way: Way, asking: Path, tmp_path: Path):
+    """It lists devices long before it asks for NVIDIA's tables. Then nothing is said again."""
+    found = tmp_path / "site-packages" / "warp" / "bin" / "warp.so"
+    for library in (found, tmp_path / "site-packages" / "numba" / "other.so"):
+        library.parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "look.c").write_text(
+            LOOKING.replace("ask", "look") + ASKING.partition("#include <dlfcn.h>")[2]
+        )
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "look.c"], check=True)
+        program = f"import ctypes; one = ctypes.CDLL({str(library)!r}); assert one.look() == 1"
+        done = way.run(sys.executable, "-c", program)
+        assert (done.returncode, "Use its device 'cpu'" in done.stderr) == (0, library == found)
+        assert done.stderr.count("\n") == (library == found)
+    done = way.run(
+        sys.executable, "-c", f"import ctypes; one = ctypes.CDLL({str(found)!r}); one.look(); one.ask()"
+    )
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_program_with_a_static_runtime_is_told_how_to_link_it(way: Way, nvcc: str, tmp_path: Path):

@@ -32,6 +32,10 @@ CUresult gk_unsupported_once(const char* name, bool* told);
 // Tells the user, a few times, that so much pinned memory is not to be had. CUDA_ERROR_OUT_OF_MEMORY.
 CUresult gk_no_pinned_memory(size_t bytes);
 
+// Tells the user if the code at `caller` is of a package that looks as if it worked until it asks for
+// NVIDIA's driver's tables (export_table.cc).
+void gk_tell_of_package(const void* caller);
+
 // The newest symbol for `name` whose version is at most `version`; with `per_thread`, its form for the
 // per-thread default stream where there is one. Null when there is none; `result` says why.
 void* gk_find_proc(const char* name, int version, bool per_thread, CUdriverProcAddressQueryResult* result);

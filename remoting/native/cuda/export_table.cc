@@ -22,9 +22,10 @@ constexpr std::string_view kCarriers[] = {"libcublas",   "libcudnn",    "libcuff
                                           "libcusolver", "libcusparse", "libnccl",     "libnvshmem",
                                           "libnpp",      "libnvjpeg",   "libcutensor", "libcudss"};
 
-// Python's packages that carry it in several files: what helps is said once, and is not to link them again.
+// Python's packages of which more is known than that: what helps is said once for all of their files.
 struct Package {
     std::string_view folder, text;
+    bool seems_to_work;  // until it asks: it is told of when it looks for the driver's functions
     std::atomic_flag told;
 };
 Package packages[] = {
@@ -32,12 +33,26 @@ Package packages[] = {
      "CuPy's wheel contains NVIDIA's CUDA runtime, which works with NVIDIA's driver only, so CuPy's "
      "calls fail here (cudaErrorSymbolNotFound). Built from source it can use the one that works here: "
      "docs/how-to/build-cupy.md",
+     false,
      {}},
     {"-packages/libcudf/",
      "cuDF's wheel contains NVIDIA's CUDA runtime, which works with NVIDIA's driver only: cuDF cannot be "
      "used on a GPU that is elsewhere. numba, PyTorch and JAX can",
+     false,
+     {}},
+    {"-packages/warp/",
+     "Warp's wheel contains NVIDIA's CUDA runtime, which works with NVIDIA's driver only: Warp lists this "
+     "GPU, but can allocate and compute nothing on it. Use its device 'cpu'; numba, PyTorch and Triton can "
+     "use the GPU",
+     true,
+     {}},
+    {"-packages/cuda/compute/",
+     "cuda.compute's wheel (cuda-cccl) contains NVIDIA's CUDA runtime, which works with NVIDIA's driver "
+     "only, so its algorithms fail here. numba, cuda.core, and Thrust and CUB in CUDA C++ can use this GPU",
+     false,
      {}},
 };
+constexpr std::string_view kInstalled = "-packages/";
 
 template <size_t count>
 bool starts_with_one_of(std::string_view name, const std::string_view (&prefixes)[count]) {
@@ -47,13 +62,19 @@ bool starts_with_one_of(std::string_view name, const std::string_view (&prefixes
     return false;
 }
 
+Package* package_of(std::string_view path) {
+    for (Package& package : packages) {
+        if (path.find(package.folder) != path.npos) return &package;
+    }
+    return nullptr;
+}
+
 // What the user can do about the object at `path`; empty when there is nothing to tell.
 std::string advice(std::string_view path) {
     const std::string_view name = path.substr(path.rfind('/') + 1);
     if (starts_with_one_of(name, kTolerant)) return {};
-    for (Package& package : packages) {
-        if (path.find(package.folder) != path.npos)
-            return package.told.test_and_set() ? std::string() : std::string(package.text);
+    if (Package* package = package_of(path)) {
+        return package->told.test_and_set() ? std::string() : std::string(package->text);
     }
     const std::string object(path);
     if (name.starts_with("libcudart.so")) {
@@ -69,6 +90,13 @@ std::string advice(std::string_view path) {
                " contains a copy of NVIDIA's CUDA runtime, which works with NVIDIA's driver only: this "
                "library "
                "cannot be used on a GPU that is elsewhere";
+    }
+    if (path.find(kInstalled) != path.npos) {
+        return object +
+               " contains a copy of NVIDIA's CUDA runtime, which works with NVIDIA's driver only: the "
+               "package that it "
+               "came with cannot be used on this GPU. numba, cuda.core, PyTorch, TensorFlow, JAX and Triton "
+               "can";
     }
     return object +
            " was linked with NVIDIA's static CUDA runtime, which works with NVIDIA's driver only. Link it "
@@ -89,6 +117,14 @@ bool told(const void* base) {
 }
 
 }  // namespace
+
+void gk_tell_of_package(const void* caller) {
+    Dl_info asking;
+    if (!dladdr(caller, &asking) || !asking.dli_fname) return;
+    const Package* package = package_of(asking.dli_fname);
+    if (!package || !package->seems_to_work) return;
+    if (const std::string text = advice(asking.dli_fname); !text.empty()) gk_tell_user(text.c_str());
+}
 
 extern "C" CUresult cuGetExportTable(const void** ppExportTable, const CUuuid* pExportTableId) {
     if (!ppExportTable || !pExportTableId) return CUDA_ERROR_INVALID_VALUE;

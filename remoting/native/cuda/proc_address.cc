@@ -52,6 +52,7 @@ void* gk_find_proc(const char* name, int version, bool per_thread, CUdriverProcA
 // An unknown name is not an error of this form: `found` says so, and the pointer is null.
 CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags,
                              CUdriverProcAddressQueryResult* symbolStatus) {
+    gk_tell_of_package(__builtin_return_address(0));
     constexpr cuuint64_t kKnown =
         CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
     if (!symbol || !pfn || (flags & ~kKnown) || flags == kKnown) return CUDA_ERROR_INVALID_VALUE;
@@ -61,6 +62,7 @@ CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int cudaVersion, cu
 }
 
 CUresult cuGetProcAddress(const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags) {
+    gk_tell_of_package(__builtin_return_address(0));
     return cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, nullptr);
 }
 }

@@ -1,6 +1,9 @@
 #include "fatbinary.h"
 
+#include <dlfcn.h>
+
 #include "forward.h"
+#include "image_texts.h"
 #include "log.h"
 
 namespace cudart {
@@ -82,20 +85,41 @@ CUresult link_images(const Driver& driver, const void* const* images, CUlibrary&
     return result;
 }
 
+// The file of a package that `image` lies in, or nothing: nobody here can build it again.
+std::string installed_file(const void* image) {
+    Dl_info object;
+    const bool known = dladdr(image, &object) && object.dli_fname;
+    const std::string file = known ? object.dli_fname : "";
+    return file.find("-packages/") == file.npos ? std::string() : file;
+}
+
+// The driver's reason, with what to do for who has the file from a package.
+std::string refusal_text(std::string reason, const std::string& file) {
+    const size_t advice = reason.find(cuda::kBuildWithPtx);
+    if (file.empty() || advice == reason.npos) return reason;
+    return reason.substr(0, advice) + ". It is in " + file +
+           ": the package that this came with cannot be used on a software GPU, as far as it computes with "
+           "this file. "
+           "numba, cuda.core, PyTorch, TensorFlow, JAX and Triton can";
+}
+
 CUresult load_image(const Driver& driver, const void* registered, CUlibrary& library) {
     Wrapper wrapper;
     std::memcpy(&wrapper, registered, sizeof wrapper);
-    const bool linked = wrapper.magic == kWrapperMagic && wrapper.version >= kLinkedVersion;
-    if (!linked || !wrapper.linked_from || !wrapper.linked_from[0]) {
+    const bool lists = wrapper.magic == kWrapperMagic && wrapper.version >= kLinkedVersion;
+    const bool linked = lists && wrapper.linked_from && wrapper.linked_from[0];
+    const std::string file = installed_file(registered);
+    if (!linked && file.empty()) {
         return invoke(driver.cuLibraryLoadData, &library, registered, nullptr, nullptr, 0u, nullptr, nullptr,
                       0u);
     }
     ErrorLog log;
     CUresult result = invoke(driver.cuLibraryLoadData, &library, registered, log.options(), log.values(),
                              log.count(), nullptr, nullptr, 0u);
-    if (result == CUDA_SUCCESS) return result;
-    result = link_images(driver, wrapper.linked_from, library);
-    if (result != CUDA_SUCCESS && !log.text().empty()) tell_user(log.text());
+    if (result != CUDA_SUCCESS && linked) result = link_images(driver, wrapper.linked_from, library);
+    // Why PTX is not as it should be, the driver has said in any case; before, the image had none.
+    const bool to_tell = result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_PTX;
+    if (to_tell && !log.text().empty()) tell_user(refusal_text(log.text(), file));
     return result;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "image_texts.h"
 #include "lz4.h"
 #include "session.h"
 #include "wire/fatbin.h"
@@ -89,8 +90,7 @@ NamedText best_ptx(const void* image, std::optional<size_t> bytes) {
     if (!best) {
         const std::string what = only.empty() ? "it has no PTX, and the software GPU runs PTX only"
                                               : "its only PTX is for " + only + ", which no other GPU runs";
-        refuse_with(CUDA_ERROR_NO_BINARY_FOR_GPU,
-                    what + ". Build with nvcc -gencode arch=compute_75,code=compute_75");
+        refuse_with(CUDA_ERROR_NO_BINARY_FOR_GPU, what + std::string(cuda::kBuildWithPtx));
     }
     return {"fatbin", text_of(*best)};
 }

@@ -6,6 +6,7 @@
 
 #include "exec/check/request.h"
 #include "fatbin.h"
+#include "image_texts.h"
 #include "session.h"
 
 namespace softgpu::driver {
@@ -56,9 +57,12 @@ std::vector<NamedText> read_image(const void* image, std::optional<size_t> bytes
     uint32_t magic;
     std::memcpy(&magic, first, sizeof magic);
     if (magic == kElf) {
-        refuse_with(CUDA_ERROR_NO_BINARY_FOR_GPU,
-                    "refused a cubin: the software GPU runs PTX only. Build with PTX embedded "
-                    "(nvcc -gencode arch=compute_75,code=compute_75), or link through cuLink or nvJitLink");
+        refuse_with(
+            CUDA_ERROR_NO_BINARY_FOR_GPU,
+            "refused a cubin: the software GPU runs PTX only. NVRTC, nvJitLink and nvcc --cubin give PTX "
+            "here if they are found by their names (libnvrtc.so.13, nvcc), not by their paths; cuLink "
+            "does too" +
+                std::string(cuda::kBuildWithPtx));
     }
     if (is_fatbin(magic)) return read_fatbin(image, bytes);
     if (!starts_as_text(first)) {
