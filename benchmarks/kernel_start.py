@@ -130,6 +130,7 @@ def _start_pool(
         "gpu_kernels.remoting.agent",
         "--name=bench",
         "--device=software",
+        "--machine-memory-mib=65536",
         f"--state-dir={folder}/agent",
     ]
     theirs = {"GPU_KERNELS_CONTROLLER": url, "GPU_KERNELS_TOKEN": tokens["agent"]}

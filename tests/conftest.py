@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
@@ -23,6 +24,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+# Agents and software GPUs under test have this much of the machine's memory each, whatever it has and whoever
+# else runs one here; what they do by themselves is in tests/agent/test_promised_memory.py.
+os.environ["GPU_KERNELS_MACHINE_MEMORY_MIB"] = "65536"
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -106,7 +106,11 @@ class Rig:
             "--device=software",
         ]
         arguments += [f"--state-dir={self.folder / 'agent'}", f"--report-every={self.plan.report_every}"]
-        arguments += [f"--software-memory-mib={GPU_MIB}", f"--AgentApp.software_count={GPUS}"]
+        arguments += [
+            f"--machine-memory-mib={4 * GPUS * GPU_MIB}",
+            f"--software-memory-mib={GPU_MIB}",
+            f"--AgentApp.software_count={GPUS}",
+        ]
         self._start("agent", [*arguments, "--software-threads=1"], GPU_KERNELS_TOKEN=SERVER)
         with PoolClient(self.url, ADMIN) as admin:
             self._until("agent", lambda: len(admin.pool().gpus) == GPUS)

@@ -16,7 +16,14 @@ from gpu_kernels.client.lease_holder import Changes, LeaseHolder, NotGranted
 from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.errors import GPUKernelsError, InvalidSize, PoolError, PoolFull
 from gpu_kernels.exits import Exit
-from gpu_kernels.remoting.environment import COMMANDS, COURSE, client_environment, software_environment
+from gpu_kernels.remoting.environment import (
+    COMMANDS,
+    COURSE,
+    SOFTGPU_MEMORY,
+    client_environment,
+    software_environment,
+)
+from gpu_kernels.remoting.machine_memory import machine_memory, told_mib
 from gpu_kernels.remoting.paths import native_build
 from gpu_kernels.units import ANY_CLASS, parse_size
 
@@ -76,7 +83,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     straight = parser.add_argument_group("without a pool")
     straight.add_argument("--software", action="store_true", help="run straight on a software GPU")
-    straight.add_argument("--memory", type=int, metavar="MIB", help="the software GPU's memory")
+    straight.add_argument(
+        "--memory",
+        type=int,
+        metavar="MIB",
+        help="the software GPU's memory (default: half of this machine's, which must be able to promise it)",
+    )
 
 
 def _seconds(text: str) -> float:
@@ -131,9 +143,27 @@ def _run_straight(command: Sequence[str], memory_mib: int | None) -> int:
     _require(native_build().softgpu_driver)
     if memory_mib is not None and memory_mib < 1:
         raise InvalidSize(f"--memory must be at least 1 MiB, not {memory_mib}.")
-    environment = software_environment(os.environ, memory_mib=memory_mib)
+    environment = software_environment(os.environ, memory_mib=_promised(memory_mib))
     sys.stdout.flush()
     os.execvpe(command[0], list(command), environment)  # noqa: S606 - no shell is wanted
+
+
+def _promised(memory_mib: int | None) -> int | None:
+    """The software GPU's memory, which is this machine's, so that it has as much. Raises ``InvalidSize``."""
+    machine = machine_memory(told_mib(os.environ))
+    given = os.environ.get(SOFTGPU_MEMORY, "")
+    if memory_mib is None and not given:
+        return min(machine.mib // 2, machine.room_mib)
+    sizes = (
+        [memory_mib] if memory_mib else [int(each) for each in given.split(",") if each.strip().isdecimal()]
+    )
+    if sum(sizes) > machine.room_mib:
+        raise InvalidSize(
+            f"{sum(sizes)} MiB for software GPUs are more than this machine can promise: of its "
+            f"{machine.mib} MiB ({machine.source}) {machine.reserve_mib} are kept for the rest of it. Up to "
+            f"{machine.room_mib} MiB will do ({'--memory' if memory_mib else SOFTGPU_MEMORY})."
+        )
+    return memory_mib
 
 
 def _run_on_lease(command: Sequence[str], options: argparse.Namespace) -> int:

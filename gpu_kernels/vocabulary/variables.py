@@ -53,6 +53,12 @@ TO_SET = Group(
             "programs under the runtime",
         ),
         Variable(
+            ("GPU_KERNELS_MACHINE_MEMORY_MIB",),
+            "how much of this machine's memory software GPUs and workers may count on, in MiB. Not set: what "
+            "the machine or its cgroup has, less what other agents offer of it",
+            "agents (`machine_memory_mib`), `jupyter gpu lab` and `jupyter gpu run --software`",
+        ),
+        Variable(
             ("GPU_KERNELS_NATIVE",),
             "another folder than `remoting/lib` for the native build",
             "whatever starts programs or workers",

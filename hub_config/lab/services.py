@@ -16,6 +16,7 @@ from gpu_kernels.hub_config.lab.settings import (
     python,
 )
 from gpu_kernels.remoting.environment import without_gpu
+from gpu_kernels.remoting.machine_memory import VARIABLE as MACHINE_MEMORY
 from gpu_kernels.remoting.paths import NATIVE_VARIABLE
 
 AGENT = "lab"
@@ -112,5 +113,5 @@ def agent_command() -> list[str]:
 
 def _belongs_elsewhere(name: str) -> bool:
     """Whether a variable says whose kernel or server this is; a lab may be started from a notebook."""
-    kept = (NATIVE_VARIABLE,)
+    kept = (NATIVE_VARIABLE, MACHINE_MEMORY)
     return name.startswith(("JUPYTER", "JPY_", "GPU_KERNELS_", "CONFIGPROXY_")) and name not in kept

@@ -80,12 +80,26 @@ def welcome(lab: Lab) -> str:
             f"    {'login':6} {'password':{width}}",
             *rows,
             "",
+            *less_than_asked(lab),
             "  Open the address, log in as one of them, and open first_steps.ipynb: its kernel has a slice",
             f"  of a software GPU. What you do is kept in {settings.state}",
             f"  and found at the next start. Logs are in {settings.logs}. Ctrl-C stops everything.",
             "",
         ]
     )
+
+
+def less_than_asked(lab: Lab) -> list[str]:
+    """The lines that say so where this machine cannot promise the memory that its GPUs were to have."""
+    asked = lab.settings.gpu_memory_mib
+    offered = min((gpu.allocatable_mib for gpu in lab.gpus()), default=asked)
+    if offered >= asked:
+        return []
+    return [
+        f"  Each software GPU offers {offered} MiB, not {asked}: this machine has no more. Why is in",
+        f"  {lab.settings.logs / 'agent.log'}",
+        "",
+    ]
 
 
 def failed(reason: str, lab: Lab) -> int:

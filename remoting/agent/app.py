@@ -34,13 +34,16 @@ from gpu_kernels.remoting.agent.gpus import (
     software_gpus,
 )
 from gpu_kernels.remoting.agent.listeners import CannotListen
+from gpu_kernels.remoting.agent.promises import NoMemoryLeft, promise
 from gpu_kernels.remoting.agent.protections import Protection, keep, protect_this_process
 from gpu_kernels.remoting.agent.server import Agent
 from gpu_kernels.remoting.agent.settings import Limits, Settings, WorkerSettings
+from gpu_kernels.remoting.machine_memory import machine_memory, told_mib
 from gpu_kernels.remoting.paths import native_build
 from gpu_kernels.units import valid_class
 
 FAILED = 1
+LEAST_SOFTWARE_MIB = 16
 
 
 class AgentApp(Application):
@@ -102,9 +105,16 @@ class AgentApp(Application):
     ).tag(config=True)
     software_memory_mib = Integer(
         32768,
-        min=16,
-        help="Memory of each software GPU, in MiB. Default: 32768. It is the host's memory, taken when used: "
-        "more lets more kernels in, and more than the host has can exhaust it.",
+        min=LEAST_SOFTWARE_MIB,
+        help="Memory of each software GPU, in MiB. Default: 32768. It is the host's memory, taken when used. "
+        "What the host cannot promise of it is not offered, which a warning at the start tells.",
+    ).tag(config=True)
+    machine_memory_mib = Integer(
+        min=0,
+        help="This agent's part of the machine's memory, in MiB: what software GPUs offer, workers and a "
+        "reserve come out of it. Default: the environment's GPU_KERNELS_MACHINE_MEMORY_MIB, or 0: what "
+        "the machine has (in a container, its cgroup), less what other agents offer of it. Where it is set "
+        "for one agent of a machine, set it for each.",
     ).tag(config=True)
     software_count = Integer(
         1,
@@ -227,6 +237,7 @@ class AgentApp(Application):
         "device": "AgentApp.device",
         "software-class": "AgentApp.software_class",
         "software-memory-mib": "AgentApp.software_memory_mib",
+        "machine-memory-mib": "AgentApp.machine_memory_mib",
         "software-count": "AgentApp.software_count",
         "software-threads": "AgentApp.software_threads",
         "context-mib": "AgentApp.context_mib",
@@ -249,6 +260,10 @@ class AgentApp(Application):
     @default("controller")
     def _default_controller(self) -> str:
         return os.environ.get(CONTROLLER_VARIABLE, "")
+
+    @default("machine_memory_mib")
+    def _default_machine_memory_mib(self) -> int:
+        return told_mib(os.environ)
 
     @default("state_dir")
     def _default_state_dir(self) -> str:
@@ -357,6 +372,7 @@ class AgentApp(Application):
                 kept_variables=tuple(self.keep_environment),
                 software_threads=self.software_threads or None,
                 memory_mib=self.worker_memory_mib,
+                machine=machine_memory(self.machine_memory_mib),
                 seccomp=self.worker_seccomp,
                 libraries=tuple(self.worker_libraries),
             ),
@@ -386,8 +402,14 @@ class AgentApp(Application):
                 self.log.info("%s; offering a software GPU", error)
         if not valid_class(self.software_class):
             raise BadSettings(f"a GPU class cannot be called {self.software_class!r}")
+        asked, count = self.software_memory_mib, self.software_count
+        try:
+            self._promise = promise(machine_memory(self.machine_memory_mib), asked, count, LEAST_SOFTWARE_MIB)
+        except NoMemoryLeft as error:
+            raise BadSettings(str(error)) from None
+        self.log.log(logging.WARNING if self._promise.reduced else logging.INFO, "%s", self._promise.text)
         return software_gpus(
-            self.agent_name, self.software_class, self.software_memory_mib, self.software_count, self.version
+            *(self.agent_name, self.software_class, asked, count, self.version, self._promise.each_mib)
         )
 
     def _measured(self, inventory: Inventory) -> Inventory:

@@ -78,6 +78,11 @@ class Inventory:
     driver_version: str
     cuda_version: int
 
+    @property
+    def software_mib(self) -> int:
+        """What is offered of this machine's own memory."""
+        return sum(gpu.allocatable_mib for gpu in self.gpus if gpu.device == "software")
+
     def by_uuid(self) -> dict[str, Gpu]:
         return {gpu.uuid: gpu for gpu in self.gpus}
 
@@ -94,8 +99,16 @@ def gpu_class_of(name: str, patterns: Sequence[tuple[str, str]] = CLASS_PATTERNS
     return word if valid_class(word) else "unknown"
 
 
-def software_gpus(agent_name: str, gpu_class: str, memory_mib: int, count: int, version: str) -> Inventory:
-    """``count`` software GPUs that stand for ``gpu_class``; their UUIDs stay the same for an agent's name."""
+def software_gpus(
+    agent_name: str,
+    gpu_class: str,
+    memory_mib: int,
+    count: int,
+    version: str,
+    offered_mib: int | None = None,
+) -> Inventory:
+    """``count`` software GPUs that stand for ``gpu_class``; their UUIDs stay the same for an agent's name.
+    ``memory_mib`` is what is configured, of which the machine may have less to offer."""
     gpus = tuple(
         Gpu(
             uuid=f"GPU-{uuid.uuid5(_SOFTWARE_GPUS, f'{agent_name}/{index}')}",
@@ -104,7 +117,7 @@ def software_gpus(agent_name: str, gpu_class: str, memory_mib: int, count: int, 
             device="software",
             name=f"{gpu_class} (software GPU)",
             total_mib=memory_mib,
-            allocatable_mib=memory_mib,
+            allocatable_mib=memory_mib if offered_mib is None else offered_mib,
             compute_capability=SOFTWARE_CAPABILITY,
             pci_bus_id="",
         )

@@ -3,13 +3,12 @@ ever promised to all workers together than the machine has to give."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gpu_kernels.remoting.machine_memory import MachineMemory
 from gpu_kernels.units import THOUSANDTHS
 
-MIB = 1024 * 1024
 LEAST_MIB = 64
 """With less no program runs; a worker that could not have as much is not started."""
 USUAL_LEAST_MIB = 384
@@ -60,13 +59,6 @@ class OwnMemory:
         )
 
 
-def own_memory(machine_mib: int, gpus: int, fixed_mib: int = 0) -> OwnMemory:
-    """For a machine with so much memory: an eighth of it, and at least 2 GiB (a quarter on a machine that has
-    no more than that), stay for the agent and the system."""
-    reserve = min(max(machine_mib // 8, 2048), machine_mib // 4)
-    return OwnMemory(machine_mib - reserve, gpus, fixed_mib)
-
-
-def machine_mib() -> int:
-    """This machine's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // MIB
+def own_memory(machine: MachineMemory, gpus: int, fixed_mib: int = 0, software_mib: int = 0) -> OwnMemory:
+    """For a machine whose software GPUs, if it has any, promise so much of its memory."""
+    return OwnMemory(machine.own_mib(software_mib), gpus, fixed_mib)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpu_kernels.remoting.machine_memory import MachineMemory, machine_memory
 from gpu_kernels.remoting.paths import NativeBuild
 
 
@@ -26,7 +27,7 @@ class WorkerSettings:
     for all; without both it is the agent's own. ``cgroups`` is "auto", "off" or a folder (``cgroups.py``);
     ``takes_orphans``: this process has no children but workers (``cells.py``). ``rlimits`` maps
     names such as ``NOFILE`` to a soft and hard limit; ``memory_mib`` is for the worker itself, not its slice,
-    0 for its share (``own_memory``);
+    0 for its share (``own_memory``) of ``machine``;
     ``seccomp`` is "required", "optional" (where the kernel has it) or "off"; ``libraries`` are folders of
     NVIDIA's maths libraries.
     """
@@ -42,6 +43,7 @@ class WorkerSettings:
     kept_variables: tuple[str, ...] = ()
     software_threads: int | None = None
     memory_mib: int = 0
+    machine: MachineMemory = field(default_factory=machine_memory)
     seccomp: str = "required"
     libraries: tuple[str, ...] = ()
 

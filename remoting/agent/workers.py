@@ -21,7 +21,7 @@ from gpu_kernels.remoting.agent.contexts import smallest_slice_mib
 from gpu_kernels.remoting.agent.gpus import Inventory
 from gpu_kernels.remoting.agent.grants import Grant
 from gpu_kernels.remoting.agent.marks import Marks
-from gpu_kernels.remoting.agent.own_memory import machine_mib, own_memory
+from gpu_kernels.remoting.agent.own_memory import own_memory
 from gpu_kernels.remoting.agent.settings import WorkerSettings
 from gpu_kernels.remoting.agent.slice_file import SliceFile, slice_file
 from gpu_kernels.remoting.agent.worker import Worker, WorkerGone
@@ -64,7 +64,9 @@ class Workers:
         self._marks = marks
         self._alive: set[Worker] = set()
         self._own_mib_of: dict[Worker, int] = {}
-        self.own_memory = own_memory(machine_mib(), len(inventory.gpus), settings.memory_mib)
+        self.own_memory = own_memory(
+            settings.machine, len(inventory.gpus), settings.memory_mib, inventory.software_mib
+        )
         self._by_key: dict[tuple[str, int], Worker] = {}
         self._started_at: dict[str, float] = {}
         self._ended_for: OrderedDict[str, str] = OrderedDict()
@@ -114,14 +116,19 @@ class Workers:
 
     def _in_the_way(self, grant: Grant) -> list[Worker]:
         """Dying workers without whose end the grant does not fit on its GPUs. The controller waits for them,
-        too; one whose ledger was restored from a backup does not know of them."""
+        too; one whose ledger was restored from a backup does not know of them.
+
+        A software GPU that has less to offer than is configured still serves what it had promised before: the
+        controller grants nothing more on it until that is free."""
         gpus = self._inventory.by_uuid()
         for part in grant.slices:
             there = [(worker, other) for worker in self._alive for other in worker.grant.slices]
             there = [(worker, other) for worker, other in there if other.gpu == part.gpu]
             mib = part.mib + sum(other.mib for _, other in there)
             thousandths = part.thousandths + sum(other.thousandths for _, other in there)
-            if mib > gpus[part.gpu].allocatable_mib or thousandths > THOUSANDTHS:
+            gpu = gpus[part.gpu]
+            most_mib = gpu.total_mib if gpu.device == SOFTWARE else gpu.allocatable_mib
+            if mib > most_mib or thousandths > THOUSANDTHS:
                 if dying := [worker for worker, _ in there if worker.dying]:
                     return dying
                 raise no_worker(grant, f"GPU {part.gpu} is full: {mib} MiB and {thousandths} thousandths")
@@ -237,8 +244,19 @@ class Workers:
             grant.epoch,
             ", ".join(f"{part.mib} MiB of GPU {part.index}" for part in grant.slices),
         )
+        self._tell_promised_before(grant)
         self._on_change()
         return worker
+
+    def _tell_promised_before(self, grant: Grant) -> None:
+        gpus, promised = self._inventory.by_uuid(), self.promised_mib()
+        for uuid in {part.gpu for part in grant.slices}:
+            if promised[uuid] > gpus[uuid].allocatable_mib:
+                self._log.warning(
+                    "slices of GPU %d have %d MiB, and it offers %d: they were leased when it had more, and "
+                    "this machine's memory may not be enough for them until they end",
+                    *(gpus[uuid].index, promised[uuid], gpus[uuid].allocatable_mib),
+                )
 
     def _own_mib(self, grant: Grant) -> int:
         """What the grant's worker may take for itself. Raises ``ValueError`` where nothing is left."""

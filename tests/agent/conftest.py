@@ -87,9 +87,11 @@ def serve(controller: FakeController, settings: Settings, inventory: Inventory) 
     """Runs an agent of the fake controller in this process, and checks that it leaves no worker behind."""
 
     @contextlib.asynccontextmanager
-    async def run(with_settings: Settings = settings, pool: Any = None) -> AsyncIterator[Agent]:
+    async def run(
+        with_settings: Settings = settings, pool: Any = None, gpus: Inventory = inventory
+    ) -> AsyncIterator[Agent]:
         client = AsyncPoolClient(controller.url, "token", timeout=60.0) if pool is None else pool
-        agent = Agent(with_settings, inventory, client, LOG)
+        agent = Agent(with_settings, gpus, client, LOG)
         running = asyncio.ensure_future(agent.run())
         try:
             yield agent

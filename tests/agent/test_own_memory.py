@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_kernels.remoting.agent.own_memory import LEAST_MIB, own_memory
+from gpu_kernels.remoting.agent.own_memory import LEAST_MIB, OwnMemory
+from gpu_kernels.remoting.agent.own_memory import own_memory as own_memory_of
+from gpu_kernels.remoting.machine_memory import machine_memory
+
+
+def own_memory(machine_mib: int, gpus: int, fixed_mib: int = 0) -> OwnMemory:
+    return own_memory_of(machine_memory(machine_mib), gpus, fixed_mib)
+
 
 machines = st.integers(4096, 4 << 20)
 gpu_counts = st.integers(1, 16)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_kernels.remoting.machine_memory import VARIABLE as MACHINE_MEMORY
 from tests.agent.conftest import agent_process, gone, is_alive
 from tests.agent.lanes import exchange, hello, lane
 
@@ -101,7 +102,8 @@ async def test_options_become_what_is_registered(controller, echo_worker, tmp_pa
 
 
 def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", **env}
+    machine = {MACHINE_MEMORY: os.environ.get(MACHINE_MEMORY, "")}
+    environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", **machine, **env}
     return subprocess.run(
         [*COMMAND, *arguments], env=environment, capture_output=True, text=True, timeout=100, check=False
     )

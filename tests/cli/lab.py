@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gpu_kernels.client import Lease, PoolClient
+from gpu_kernels.remoting.machine_memory import VARIABLE as MACHINE_MEMORY
 
 COURSE = "ml101"
 TOKENS = {
@@ -159,7 +160,8 @@ def command(*arguments: str) -> list[str]:
 
 def outside_environment() -> dict[str, str]:
     """This process's environment, without what belongs to a pool, a hub or a kernel."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
+    return kept | {MACHINE_MEMORY: os.environ.get(MACHINE_MEMORY, "")}
 
 
 def wait_until(holds: Callable[[], bool], within: float = 60.0) -> None:

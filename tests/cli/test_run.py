@@ -288,3 +288,19 @@ def test_the_software_gpus_memory_is_passed_on(lab: Lab):
     done = lab.gpu("run", "--software", "--memory", "64", *python(show))
     assert done.stdout.split() == ["64", f"{NATIVE.softgpu}:{NATIVE.libraries}"]
     assert lab.gpu("run", "--software", "--memory", "0", "--", "true").returncode == 2
+
+
+def test_a_software_gpu_has_no_more_memory_than_its_machine_can_promise(lab: Lab):
+    has = {"GPU_KERNELS_MACHINE_MEMORY_MIB": "16384"}
+    refused = lab.gpu("run", "--software", "--memory", "14337", "--", "echo", "never", **has)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "14337 MiB for software GPUs are more than this machine can promise" in refused.stderr
+    assert "Up to 14336 MiB will do (--memory)" in refused.stderr
+    inherited = lab.gpu(
+        *("run", "--software", "--", "echo", "never"), GPU_KERNELS_SOFTGPU_MEMORY_MIB="10000,5000", **has
+    )
+    assert inherited.returncode == 2
+    assert "15000 MiB" in inherited.stderr
+    shows = ["--", "sh", "-c", "echo $GPU_KERNELS_SOFTGPU_MEMORY_MIB"]
+    assert lab.gpu("run", "--software", "--memory", "14336", *shows, **has).stdout == "14336\n"
+    assert lab.gpu("run", "--software", *shows, **has).stdout == "8192\n"

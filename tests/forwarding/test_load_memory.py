@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpu_kernels.remoting.agent.own_memory import own_memory
+from gpu_kernels.remoting.machine_memory import machine_memory
 from tests.native_build import Build, build, build_of_make
 from tests.softgpu.driver.test_images import ZSTD, entry, fatbin, zstd
 
@@ -101,7 +102,7 @@ def test_a_load_takes_no_more_than_was_charged(start: Start, load_cost: Path, ki
 
 def slice_of_a_fiftieth() -> int:
     """MiB that a worker for 0.02 of the one GPU of a machine with 24 GiB may take by default."""
-    return own_memory(24 * 1024, gpus=1).for_another(20, [])
+    return own_memory(machine_memory(24 * 1024), gpus=1).for_another(20, [])
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["text", "fat binary"])
