@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 import threading
 import time
 from ctypes import byref, c_float, c_int
@@ -248,3 +250,22 @@ def test_priorities_are_clamped(cuda):
     cuda.cuStreamGetPriority(high, byref(value))
     assert value.value == -5
     assert cuda.code("cuStreamCreateWithPriority", byref(ctypes.c_uint64()), 8, 0) == raw.INVALID_VALUE
+
+
+def test_a_program_that_waits_for_each_operation_has_one_dispatcher():
+    """It runs them itself. Who was woken for one and came too late finds the next, and no other is started."""
+    program = """
+import os
+from tests.softgpu.driver.raw import Cuda
+cuda = Cuda()
+cuda.cuInit(0)
+cuda.new("cuCtxCreate_v2", 0, 0)
+memory = cuda.alloc(64)
+before = len(os.listdir("/proc/self/task"))
+for _ in range(2000):
+    cuda.cuMemsetD8Async(memory, 1, 64, 0)
+    cuda.cuCtxSynchronize()
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True)
+    assert int(done.stdout) <= 1

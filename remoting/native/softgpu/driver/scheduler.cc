@@ -139,7 +139,12 @@ void Scheduler::schedule(const QueueRef& queue, bool wake) {
     }
 }
 
+// One dispatcher for each queue that is ready. Those that are on their way count: a thread that waits has
+// often run the queue itself before they come, and they find the next one.
 void Scheduler::wake_dispatcher() {
+    size_t ready = 0;
+    for (const auto& level : ready_) ready += level.size();
+    if (woken_ + starting_ >= ready) return;
     if (idle_ > woken_) {
         ++woken_;
         work_.notify_one();
@@ -160,6 +165,7 @@ bool Scheduler::start_dispatcher() {
     try {
         std::thread([this] { dispatch(); }).detach();
         ++dispatchers_;
+        ++starting_;
     } catch (const std::system_error&) {
         started = false;  // the dispatchers that there are will come to it
     }
@@ -184,6 +190,7 @@ void Scheduler::take_ready(const QueueRef& queue) {
 
 void Scheduler::dispatch() {
     Lock lock(mutex_);
+    --starting_;
     for (;;) {
         if (working() > kMaxDispatchers) {
             // Others came while this one was in the program; if what is ready needs one more, it is woken.

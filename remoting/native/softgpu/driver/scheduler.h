@@ -204,7 +204,8 @@ class Scheduler {
     unsigned dispatchers_ = 0;
     unsigned in_program_ = 0;  // dispatchers that run the program's own code
     unsigned idle_ = 0;
-    unsigned woken_ = 0;  // dispatchers that were told of work and have not come for it yet
+    unsigned woken_ = 0;     // dispatchers that were told of work and have not come for it yet
+    unsigned starting_ = 0;  // dispatchers that are new and have not come for any
 };
 
 }  // namespace softgpu::driver
