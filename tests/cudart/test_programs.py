@@ -56,3 +56,22 @@ def test_objects_that_are_linked_on_the_device_find_each_other(compiled, way: Wa
     folder = PROGRAMS / "linked"
     program = compiled(f"linked-{build}", sorted(folder.glob("*.cu")), ["-rdc=true", *BUILDS[build]])
     prints(way, program, folder / "main.txt")
+
+
+@pytest.mark.parametrize("build", ["default", "ptx", "per-thread"])
+def test_kernels_launch_kernels(compiled, way: Way, build: str):
+    source = PROGRAMS / "device_launches.cu"
+    program = compiled(f"device_launches-{build}", [source], ["-rdc=true", *BUILDS[build]])
+    done = way.run(program)
+    assert (done.stdout, done.returncode) == (source.with_suffix(".txt").read_text(), 0), done.stderr
+    assert "launch of kernel fill with a block of 2000 x 1 x 1 threads" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_race_in_a_kernel_that_kernels_launch_is_told_once(compiled, straight: Way):
+    program = compiled("racing_children", [PROGRAMS / "racing_children.cu"], ["-rdc=true", *BUILDS["ptx"]])
+    done = straight.run(program, GPU_KERNELS_SOFTGPU_CHECK="all")
+    assert done.returncode == 0, done.stderr
+    findings = [line for line in done.stderr.splitlines() if "race: " in line]
+    assert len(findings) == 1, done.stderr
+    assert "kernel child" in findings[0]

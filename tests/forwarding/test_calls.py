@@ -362,12 +362,13 @@ def test_limits_and_attributes_reach_the_driver(client: Client, recorded: Record
         c.call("cuCtxSetLimit", INT(2), SIZE(4096))
         c.call("cuCtxGetLimit", ctypes.byref(value), INT(2))
         assert value.value == 4096
+        c.call("cuCtxSetLimit", INT(4), SIZE(3000))
         kernel = c.kernel(c.library_of("entry k\\n"), "k")
         c.call("cuFuncSetAttribute", U64(kernel), INT(8), INT(65536))
         assert c.status("cuFuncSetAttribute", U64(kernel), INT(8), INT(65537)) == INVALID_VALUE
         c.synchronize()
     """)
-    assert recorded("limit") == [["2", "4096"]]
+    assert recorded("limit") == [["2", "4096"], ["4", "3000"]]
     assert recorded("attribute") == [["8", "65536"]]
 
 

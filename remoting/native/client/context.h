@@ -36,7 +36,7 @@ uint64_t current_context_id();
 // Limits for which the GPU's memory is taken.
 constexpr bool takes_memory(CUlimit limit) {
     return limit == CU_LIMIT_STACK_SIZE || limit == CU_LIMIT_PRINTF_FIFO_SIZE ||
-           limit == CU_LIMIT_MALLOC_HEAP_SIZE;
+           limit == CU_LIMIT_MALLOC_HEAP_SIZE || limit == CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT;
 }
 // The most that another context on the same device has set; 0 when none has.
 uint64_t most_needed(const Context& besides, CUlimit limit);

@@ -48,11 +48,10 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
                                                   std::max<uint64_t>(value, most_needed(*context, limit))};
         if (CUresult error = call.ask(wire::kOp_cuCtxSetLimit, 0, &message, sizeof message, nullptr, 0))
             return error;
-    } else if (limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH ||
-               limit == CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT) {
+    } else if (limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH) {
         static bool told;
         if (value > snapshot(context->device).limits[index])
-            return gk_unsupported_once("cuCtxSetLimit for kernels that launch kernels", &told);
+            return gk_unsupported_once("cuCtxSetLimit for kernels that wait for kernels", &told);
     }
     context->limits[index].store(value, std::memory_order_relaxed);
     context->limits_set.fetch_or(1u << index, std::memory_order_release);

@@ -237,6 +237,15 @@ struct LaunchResult {
     std::string detail;
 };
 
+// What kernels may ask of their device, and how far they may go in launching kernels.
+struct DeviceRuntime {
+    int device = 0, devices = 1;
+    uint32_t pending_launches = 2048;  // made by kernels, and not begun
+    std::function<std::optional<int>(int attribute)> attribute = {};
+    std::function<std::optional<size_t>(int limit)> limit = {};
+    std::function<uint32_t(uint32_t kernel)> most_dynamic_shared = {};  // none: what a block can have
+};
+
 struct Launch {
     const LoadedModule* module = nullptr;
     uint32_t kernel = 0;  // index in program().kernels()
@@ -255,9 +264,11 @@ struct Launch {
     uint64_t interrupts_before = 0;
     // Device printf, and what assert prints; a whole call at a time, any thread.
     std::function<void(std::string_view)> print = {}, complain = {};
+    DeviceRuntime device_runtime = {};
 };
 
-// Runs the launch to its end. Launches may run at the same time, also of one module.
+// Runs the launch to its end, and what its kernels launch. Launches may run at the same time, also of one
+// module.
 LaunchResult run(const Launch& launch) noexcept;
 
 // "x86-64-v4", "x86-64-v3", "x86-64-v2" or "generic": the executor that this machine runs.

@@ -9,12 +9,17 @@
 namespace worker {
 namespace {
 
-constexpr std::array kLimits = {CU_LIMIT_STACK_SIZE, CU_LIMIT_PRINTF_FIFO_SIZE, CU_LIMIT_MALLOC_HEAP_SIZE};
+constexpr std::array kLimits = {CU_LIMIT_STACK_SIZE, CU_LIMIT_PRINTF_FIFO_SIZE, CU_LIMIT_MALLOC_HEAP_SIZE,
+                                CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT};
+
+// Of a launch by a kernel. Drivers do not say what they take; most of it is room for the parameters, of which
+// launches had up to so many bytes before PTX 8.1.
+constexpr uint64_t kPendingBytes = 4096;
 
 // What the driver takes of the GPU for one unit of the limit: a stack is there for each thread that can run.
 uint64_t bytes_of_unit(const Device& device, CUlimit limit) {
-    if (limit != CU_LIMIT_STACK_SIZE) return 1;
-    return resident_threads(device);
+    if (limit == CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT) return kPendingBytes;
+    return limit == CU_LIMIT_STACK_SIZE ? resident_threads(device) : 1;
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Stack, printf buffer and heap of kernels: limits of a context, and so of all sessions of the lease, since
-// they share one context a GPU. Each session says what it needs; the context has the largest of that, so that
-// none has less than it asked for. What the driver takes for more than it has to begin with is taken from the
-// slice.
+// Stack, printf buffer and heap of kernels, and how many kernels they may launch: limits of a context, and so
+// of all sessions of the lease, since they share one context a GPU. Each session says what it needs; the
+// context has the largest of that, so that none has less than it asked for. What the driver takes for more
+// than it has to begin with is taken from the slice.
 #pragma once
 
 #include <cstdint>

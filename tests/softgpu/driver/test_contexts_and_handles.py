@@ -156,6 +156,10 @@ def test_limits_and_configurations_are_kept(cuda):
     cuda.cuCtxSetLimit(0, 4096)
     assert cuda.new("cuCtxGetLimit", 0, kind=c_size_t) == 4096
     assert cuda.code("cuCtxSetLimit", 99, 1) == 215
+    assert cuda.new("cuCtxGetLimit", 4, kind=c_size_t) == 2048
+    cuda.cuCtxSetLimit(4, 10000)
+    assert cuda.new("cuCtxGetLimit", 4, kind=c_size_t) == 10000
+    assert cuda.code("cuCtxSetLimit", 4, 2**32) == raw.INVALID_VALUE
     cuda.cuCtxSetCacheConfig(1)
     assert cuda.new("cuCtxGetCacheConfig", kind=c_int) == 1
 

@@ -70,7 +70,7 @@ REFUSED = [
     (entry(".reg .b32 r; mov.u32 r, (1;"), "')' expected after an expression"),
     (entry(".reg .b32 r<4>; vadd.u32.u32.u32 r1, r2.b4, r3;"), "unknown part .b4 of a register"),
     (HEAD + ".global .u32 x = -y;", "an operand expected, found 'y'"),
-    (entry("call __cudaCDP2LaunchDeviceV2;"), "launch the inner kernel from the host"),
+    (entry("call __cudaCDP2Memcpy3DAsync;"), "the software GPU's device runtime does not have"),
     (entry("{" * 200 + "}" * 200), "nested too deeply"),
     (HEAD + ".global .u32 x = " + "{" * 100, "more than 16 levels"),
     (entry(".reg .pred %p; setp.eq.u32 !!!!%p, 1, 2;"), "'!' wants a predicate"),

@@ -16,19 +16,34 @@ constexpr std::array<size_t, CU_LIMIT_MAX> first_limits() {
     limits[CU_LIMIT_STACK_SIZE] = 1024;
     limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 1 << 20;
     limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20;
+    limits[CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH] = 2;
+    limits[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048;
     limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64;
     return limits;
 }
 constexpr auto kLimits = first_limits();
+constexpr size_t kMostPending = 1 << 20;  // launches by kernels
+constexpr uint64_t kPendingBytes = 512;   // what is kept of one, apart from its parameters
 
-// What a limit takes of the device beyond what it has to begin with: a stack is there for each thread that
-// can run.
+// What one unit of a limit takes of the device: a stack is there for each thread that can run.
+uint64_t bytes_of_unit(const Config& config, CUlimit limit) {
+    switch (limit) {
+        case CU_LIMIT_STACK_SIZE:
+            return uint64_t{config.threads} * Limits::threads_per_block;
+        case CU_LIMIT_PRINTF_FIFO_SIZE:
+        case CU_LIMIT_MALLOC_HEAP_SIZE:
+            return 1;
+        case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
+            return kPendingBytes;
+        default:
+            return 0;
+    }
+}
+
+// What a limit takes beyond what it has to begin with.
 uint64_t bytes_of_limit(const Config& config, CUlimit limit, size_t value) {
-    const bool stack = limit == CU_LIMIT_STACK_SIZE;
-    if (!stack && limit != CU_LIMIT_PRINTF_FIFO_SIZE && limit != CU_LIMIT_MALLOC_HEAP_SIZE) return 0;
-    const uint64_t more = value - std::min(value, kLimits[limit]);
-    const uint64_t threads = stack ? uint64_t{config.threads} * Limits::threads_per_block : 1;
-    return more > UINT64_MAX / threads ? UINT64_MAX : more * threads;
+    const uint64_t more = value - std::min(value, kLimits[limit]), unit = bytes_of_unit(config, limit);
+    return unit != 0 && more > UINT64_MAX / unit ? UINT64_MAX : more * unit;
 }
 
 }  // namespace
@@ -96,6 +111,7 @@ size_t Context::limit(CUlimit limit) const {
 
 void Context::set_limit(CUlimit limit, size_t value) {
     require(limit >= 0 && limit < CU_LIMIT_MAX, CUDA_ERROR_UNSUPPORTED_LIMIT);
+    require(limit != CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT || value <= kMostPending);
     const std::lock_guard one(setting_limit_);
     size_t before;
     uint64_t taken;

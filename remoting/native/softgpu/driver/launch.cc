@@ -57,6 +57,25 @@ void check_shape(const Function& function, const LaunchRequest& request) {
     require(request.dynamic_shared <= function.settings->max_dynamic_shared.load());
 }
 
+// What kernels may ask, and launch. Nothing of it is copied while a launch runs.
+DeviceRuntime device_runtime(const Module& module) {
+    const Context& context = *module.context;
+    const auto attribute = [&context](int number) {
+        return device_attribute(context.driver.config, static_cast<CUdevice_attribute>(number));
+    };
+    const auto limit = [&context](int number) -> std::optional<size_t> {
+        if (number < 0 || number >= CU_LIMIT_MAX) return std::nullopt;
+        return context.limit(static_cast<CUlimit>(number));
+    };
+    return {
+        .device = context.device,
+        .devices = static_cast<int>(context.driver.config.devices.size()),
+        .pending_launches = static_cast<uint32_t>(context.limit(CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT)),
+        .attribute = attribute,
+        .limit = limit,
+        .most_dynamic_shared = [&module](uint32_t kernel) { return module.most_dynamic_shared(kernel); }};
+}
+
 // Runs the kernel for its session, and tells the session what is to tell.
 CUresult run_for(Session& session, Launch launch) {
     launch.print = [&session](std::string_view text) { session.tell(kGkTextOutput, text); };
@@ -102,7 +121,8 @@ std::function<CUresult()> prepare_launch(const std::shared_ptr<Function>& functi
                                   .cooperative = cooperative,
                                   .params = params,
                                   .pool = &context.driver.pool,
-                                  .cancel = &context.group->cancel});
+                                  .cancel = &context.group->cancel,
+                                  .device_runtime = device_runtime(*function->module)});
     };
 }
 

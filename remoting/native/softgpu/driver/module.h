@@ -50,6 +50,9 @@ class Module : public Object, public std::enable_shared_from_this<Module> {
 
     std::shared_ptr<Function> function(uint32_t index);  // with a handle; the same one each time
     GlobalPlace global(const char* name) const;          // throws NOT_FOUND
+    uint32_t most_dynamic_shared(uint32_t kernel) const {
+        return settings_[kernel]->max_dynamic_shared.load();
+    }
     void unload();  // takes the functions' handles away; the context has it no longer
 
   private:

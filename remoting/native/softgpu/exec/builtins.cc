@@ -1,4 +1,7 @@
-// Functions that the CUDA runtime provides to device code: printf, assert, malloc, free.
+// Functions that the CUDA runtime provides to device code: printf, assert, malloc, free. Those of the device
+// runtime are in device_runtime.cc.
+#include "exec/builtins.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -7,9 +10,6 @@
 #include "exec/launch.h"
 
 namespace softgpu {
-namespace {
-
-constexpr size_t kMaxText = 64 * 1024;  // of one printf's format
 
 uint64_t argument(Warp* warp, const CallSite& site, size_t number, unsigned lane) {
     if (number >= site.arguments.size()) return 0;
@@ -35,6 +35,10 @@ void give_back(Warp* warp, const CallSite& site, unsigned lane, uint64_t value) 
                         : warp->slots + place.offset + uint64_t(lane) * (place.bytes == 8 ? 8 : 4);
     if (to != nullptr) std::memcpy(to, &value, bytes);
 }
+
+namespace {
+
+constexpr size_t kMaxText = 64 * 1024;  // of one printf's format
 
 // A C string at a generic address, or its first characters; false when it leaves accessible memory before its
 // end.
@@ -136,10 +140,9 @@ const Op* call_builtin(const Op* op, Warp* warp, const CallSite& site) {
                 if (address != 0) memory->free(address);
             }
             return op + 1;
-        case Builtin::none:
-            break;
+        default:
+            return call_device_runtime(op, warp, site);
     }
-    return op + 1;
 }
 
 }  // namespace softgpu

@@ -73,18 +73,19 @@ std::string describe_address(const Warp* warp, uint64_t address) {
 
 }  // namespace
 
+LaunchResult asked_to_stop(const Launch& launch, const KernelInfo& info) {
+    if (launch.cancel != nullptr && launch.cancel->load(std::memory_order_relaxed))
+        return {Status::cancelled, "kernel " + readable_name(info.name) + " was cancelled"};
+    const auto* interrupts = launch.interrupts;
+    if (interrupts != nullptr && interrupts->load(std::memory_order_relaxed) != launch.interrupts_before)
+        return {Status::interrupted, "kernel " + readable_name(info.name) + " was interrupted"};
+    return {};
+}
+
 bool launch_stopping(const Block* block) {
     LaunchState* launch = block->launch;
-    if (launch->launch->cancel != nullptr && launch->launch->cancel->load(std::memory_order_relaxed)) {
-        fail_launch(launch, Status::cancelled,
-                    "kernel " + readable_name(launch->info->name) + " was cancelled");
-    }
-    const auto* interrupts = launch->launch->interrupts;
-    if (interrupts != nullptr &&
-        interrupts->load(std::memory_order_relaxed) != launch->launch->interrupts_before) {
-        fail_launch(launch, Status::interrupted,
-                    "kernel " + readable_name(launch->info->name) + " was interrupted");
-    }
+    LaunchResult asked = asked_to_stop(*launch->launch, *launch->info);
+    if (asked.status != Status::ok) fail_launch(launch, asked.status, std::move(asked.detail));
     return launch->stop.load(std::memory_order_relaxed);
 }
 

@@ -69,7 +69,37 @@ struct Place {
     uint32_t offset = 0;
 };
 
-enum class Builtin : uint8_t { none, print, assertion, allocate, release };
+// What a call of the CUDA runtime's functions for kernels does. From parameter_buffer on they are those of
+// the device runtime (exec/device_runtime.cc).
+enum class Builtin : uint8_t {
+    none,
+    print,
+    assertion,
+    allocate,
+    release,
+    parameter_buffer,
+    parameter_buffer_of_kernel,
+    launch_kernel,
+    launch_buffer,
+    make_stream,
+    end_stream,
+    make_event,
+    end_event,
+    record_event,
+    wait_for_event,
+    take_error,
+    look_at_error,
+    device_allocate,
+    device_release,
+    copy,
+    copy_rows,
+    fill,
+    fill_rows,
+    device,
+    device_count,
+    device_attribute,
+    device_limit,
+};
 
 struct CallSite {
     uint32_t callee = UINT32_MAX;  // index of a function, or none: through the pointer in `pointer`
@@ -97,6 +127,7 @@ struct Function {
     std::vector<SlotInit> block_constants;
     std::vector<Place> params, returns;
     std::vector<uint32_t> calls;           // functions called
+    std::vector<uint32_t> launches;        // kernels named, which it may launch
     std::vector<uint32_t> shared_used;     // shared variables named
     bool calls_unknown = false;            // through a pointer
     uint32_t registers = 0;                // 32-bit registers live at once, an estimate

@@ -7,21 +7,13 @@
 
 #include "exec/arena.h"
 #include "exec/check/check.h"
+#include "exec/device_launches.h"
 #include "exec/readable_name.h"
 #include "exec/schedule.h"
 
 namespace softgpu {
-namespace {
 
-// Blocks that spin for others need them to run too: after this many turns without an end a thread takes
-// another block beside those it has.
-constexpr uint32_t kTurnsAlone = 64;
-constexpr size_t kResidentBlocks = 16;
-
-std::atomic<uint64_t> next_grid_id{1};
-
-std::string check(const Launch& launch, const KernelInfo& info) {
-    const Dim3 grid = launch.grid, block = launch.block;
+std::string refuse_shape(const KernelInfo& info, Dim3 grid, Dim3 block, uint32_t dynamic_shared_bytes) {
     if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > 0x7fffffffu || grid.y > 65535 ||
         grid.z > 65535) {
         return "a grid of " + std::to_string(grid.x) + " x " + std::to_string(grid.y) + " x " +
@@ -40,17 +32,21 @@ std::string check(const Launch& launch, const KernelInfo& info) {
         return "the kernel requires blocks of " + std::to_string(required[0]) + " x " +
                std::to_string(required[1]) + " x " + std::to_string(required[2]) + " threads";
     }
-    if (uint64_t(info.static_shared_bytes) + launch.dynamic_shared_bytes > Limits::shared_bytes) {
-        return std::to_string(info.static_shared_bytes) + " + " +
-               std::to_string(launch.dynamic_shared_bytes) + " bytes of shared memory; a block can have " +
-               std::to_string(Limits::shared_bytes);
-    }
-    if (launch.params.size() < info.param_bytes) {
-        return std::to_string(launch.params.size()) + " bytes of parameters where the kernel has " +
-               std::to_string(info.param_bytes);
+    if (uint64_t(info.static_shared_bytes) + dynamic_shared_bytes > Limits::shared_bytes) {
+        return std::to_string(info.static_shared_bytes) + " + " + std::to_string(dynamic_shared_bytes) +
+               " bytes of shared memory; a block can have " + std::to_string(Limits::shared_bytes);
     }
     return {};
 }
+
+namespace {
+
+// Blocks that spin for others need them to run too: after this many turns without an end a thread takes
+// another block beside those it has.
+constexpr uint32_t kTurnsAlone = 64;
+constexpr size_t kResidentBlocks = 16;
+
+std::atomic<uint64_t> next_grid_id{1};
 
 // Local memory of a thread, and how deep its calls may be. CUDA gives a thread 1 KiB for recursion unless the
 // program sets a limit; here it has more, and what the program has set if that is more still.
@@ -196,8 +192,18 @@ class Workspace {
     void* at_;
 };
 
-LaunchResult start(const Launch& launch) {
+std::string check(const Launch& launch, const KernelInfo& info) {
+    std::string why = refuse_shape(info, launch.grid, launch.block, launch.dynamic_shared_bytes);
+    if (why.empty() && launch.params.size() < info.param_bytes) {
+        why = std::to_string(launch.params.size()) + " bytes of parameters where the kernel has " +
+              std::to_string(info.param_bytes);
+    }
+    return why;
+}
+
+LaunchResult run_grid(const Launch& launch, DeviceLaunches& children) {
     LaunchState state;
+    state.children = &children;
     const LoadedModule& module = *launch.module;
     const Image& image = module.program().image();
     if (launch.kernel >= image.kernels.size()) return {Status::invalid_launch, "no such kernel"};
@@ -243,13 +249,52 @@ LaunchResult start(const Launch& launch) {
     } else {
         task();
     }
-    if (checks) checks->report();
+    if (checks && (!checks->found_something() || children.first_findings_of(launch.kernel))) checks->report();
     return std::move(state.result);
+}
+
+// What a kernel has launched. Its parameters are read once, now.
+LaunchResult run_work(const Launch& root, const DeviceWork& work, DeviceLaunches& children) {
+    DeviceMemory& memory = root.module->memory();
+    if (work.kind != DeviceWork::Kind::kernel) return run_memory_work(memory, work);
+    std::vector<std::byte> params(work.param_bytes);
+    const bool there = params.empty() || memory.read(params.data(), work.params, params.size());
+    children.drop(work);
+    if (!there) return {Status::illegal_address, "the parameters of a launch were freed before it began"};
+    Launch launch = root;
+    launch.kernel = work.kernel;
+    launch.grid = work.grid;
+    launch.block = work.block;
+    launch.dynamic_shared_bytes = work.dynamic_shared_bytes;
+    launch.cooperative = false;
+    launch.params = params;
+    return run_grid(launch, children);
+}
+
+LaunchResult run_all(const Launch& root) {
+    DeviceLaunches children(root);
+    LaunchResult result = run_grid(root, children);
+    const auto infos = root.module->program().kernels();
+    while (result.status == Status::ok) {
+        children.grid_ended();
+        const auto work = children.next();
+        if (!work) break;
+        const KernelInfo& launcher = infos[work->launcher];
+        // Grids may be too short to look for it themselves.
+        result = asked_to_stop(root, launcher);
+        if (result.status != Status::ok) break;
+        result = run_work(root, *work, children);
+        if (result.status != Status::ok && !result.detail.empty())
+            result.detail += "; launched by kernel " + readable_name(launcher.name);
+    }
+    return result;
 }
 
 }  // namespace
 
-LaunchResult run(const Launch& launch) noexcept try { return start(launch); } catch (const std::bad_alloc&) {
+LaunchResult run(const Launch& launch) noexcept try {
+    return run_all(launch);
+} catch (const std::bad_alloc&) {
     return {Status::out_of_memory, {}};
 }
 

@@ -12,6 +12,8 @@ namespace check {
 class LaunchChecks;
 }
 
+class DeviceLaunches;
+
 struct LaunchState {
     const Launch* launch = nullptr;
     const Image* image = nullptr;
@@ -20,6 +22,7 @@ struct LaunchState {
     const Function* function = nullptr;
     DeviceMemory* memory = nullptr;
     check::LaunchChecks* checks = nullptr;  // of a program that is checked
+    DeviceLaunches* children = nullptr;     // what its kernel launches
     uint64_t blocks = 0;
     uint64_t grid_id = 0;
     uint32_t threads = 0;  // of a block
@@ -38,6 +41,12 @@ struct LaunchState {
     std::mutex mutex;  // of result
     LaunchResult result;
 };
+
+// Why the kernel cannot have such a grid; empty when it can.
+std::string refuse_shape(const KernelInfo& info, Dim3 grid, Dim3 block, uint32_t dynamic_shared_bytes);
+
+// What was asked of the launch from outside: ok, cancelled or interrupted.
+LaunchResult asked_to_stop(const Launch& launch, const KernelInfo& info);
 
 // True when the launch has failed elsewhere or was cancelled.
 bool launch_stopping(const Block* block);

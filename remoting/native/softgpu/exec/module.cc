@@ -58,8 +58,8 @@ LinkResult Program::link(std::span<const PtxInput> inputs, const LinkOptions& op
             modules.push_back(ptx::parse(inputs[failed].name, inputs[failed].text));
             if (inputs.size() > 1 && lower::is_cuda_device_runtime(modules.back())) modules.back() = {};
         }
-        if (lower::needs_device_runtime(modules))
-            modules.push_back(ptx::parse(kDeviceRuntime, lower::device_runtime()));
+        for (const std::string_view text : lower::device_runtime_for(modules))
+            modules.push_back(ptx::parse(kDeviceRuntime, text));
         failed = 0;
         return {std::make_shared<const Program>(lower::link(modules, options.allow_undefined, failed)), {}};
     } catch (const ptx::Error& error) {

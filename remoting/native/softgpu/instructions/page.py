@@ -21,6 +21,26 @@ load every form.
 """
 
 
+FUNCTIONS = """
+## Functions that nobody need define
+
+Of C: `vprintf`, `__assertfail`, `malloc` and `free`. Of cooperative groups, for a grid: `cudaCGGetIntrinsicHandle`,
+`cudaCGSynchronize`, `cudaCGGetSize` and `cudaCGGetRank`. And of the device runtime, by which
+[kernels launch kernels](../design/softgpu.md#kernels-that-launch-kernels), as here or with `__cudaCDP2` in place of `cuda`, as CUDA 12 and later
+write them:
+
+| what | functions |
+|---|---|
+| launches | `cudaGetParameterBufferV2`, `cudaLaunchDeviceV2`, `cudaGetParameterBuffer`, `cudaLaunchDevice` |
+| streams and events | `cudaStreamCreateWithFlags`, `cudaStreamDestroy`, `cudaStreamWaitEvent`, `cudaEventCreateWithFlags`, `cudaEventRecord`, `cudaEventRecordWithFlags`, `cudaEventDestroy` |
+| errors, of a thread | `cudaGetLastError`, `cudaPeekAtLastError`, `cudaGetErrorName`, `cudaGetErrorString` |
+| memory | `cudaMalloc`, `cudaFree`, `cudaMemcpyAsync`, `cudaMemcpy2DAsync`, `cudaMemsetAsync`, `cudaMemset2DAsync` |
+| the device | `cudaGetDevice`, `cudaGetDeviceCount`, `cudaDeviceGetAttribute`, `cudaDeviceGetLimit` |
+
+What launches or takes a stream may have `_ptsz` behind it.
+"""  # noqa: E501
+
+
 def typed(form: Form, operand: Operand) -> str:
     """An operand, with its type where that is not the form's last."""
     if operand.field == "imm":
@@ -52,7 +72,7 @@ def page(table: Table) -> str:
             parts.append(f"\n[{title(forms)}]({MANUAL}#{section})\n\n```text\n")
             parts.extend(row(form) + "\n" for form in forms)
             parts.append("```\n")
-    return "".join(parts)
+    return "".join([*parts, FUNCTIONS])
 
 
 def main() -> None:

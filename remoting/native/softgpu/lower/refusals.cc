@@ -61,6 +61,7 @@ void Refusals::spread(const Image& image) {
     std::vector<uint32_t> work;
     for (uint32_t i = 0; i < functions.size(); ++i) {
         for (const uint32_t callee : functions[i].calls) callers[callee].push_back(i);
+        for (const uint32_t launched : functions[i].launches) callers[launched].push_back(i);
         if (!functions[i].refusal.empty()) culprit_[i] = i, work.push_back(i);
     }
     while (!work.empty()) {

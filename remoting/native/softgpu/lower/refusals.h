@@ -20,7 +20,7 @@ class Refusals {
                        std::string_view input);
 
     // When all functions are lowered: who may call a refused function is refused for its reason. A function
-    // whose address is taken counts as called.
+    // whose address is taken counts as called, and a kernel too.
     void spread(const Image& image);
     // Is this kernel refused? Then the image's list has it from now on.
     bool refused(Image& image, uint32_t kernel) const;

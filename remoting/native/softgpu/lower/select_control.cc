@@ -168,22 +168,12 @@ void Selector::pick_call() {
         if (symbol && symbol->kind == Symbol::Kind::function) {
             site->callee = symbol->index;
             target_.calls.push_back(symbol->index);
-        } else if (callee.name == "vprintf") {
-            site->builtin = Builtin::print;
-        } else if (callee.name == "__assertfail") {
-            site->builtin = Builtin::assertion;
-        } else if (callee.name == "malloc") {
-            site->builtin = Builtin::allocate;
-        } else if (callee.name == "free") {
-            site->builtin = Builtin::release;
+        } else if (const Builtin known = find_builtin(callee.name); known != Builtin::none) {
+            site->builtin = known;
         } else {
             site->undefined = std::string(callee.name.substr(0, 200));
-            if (is_device_launch(callee.name)) {
-                fail(
-                    "kernels that launch kernels (dynamic parallelism) do not run on the software GPU: this "
-                    "text calls " +
-                    site->undefined + "; launch the inner kernel from the host");
-            }
+            const std::string reason = why_not_in_kernels(site->undefined);
+            if (!reason.empty()) fail(reason);
             if (!symbols_.allow_undefined) undefined("undefined function " + site->undefined);
         }
     } else {

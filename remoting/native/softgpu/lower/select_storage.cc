@@ -162,7 +162,9 @@ uint32_t Selector::symbol_address(const ptx::Operand& operand) {
             init.kind = SlotInit::Kind::immediate;
             init.value += Windows::function + symbol.index;
             init.index = 0;
-            target_.calls.push_back(symbol.index);
+            // A kernel that is launched has registers, stack and shared memory of its own.
+            (image_.functions[symbol.index].kernel ? target_.launches : target_.calls)
+                .push_back(symbol.index);
             break;
     }
     return constant(init);

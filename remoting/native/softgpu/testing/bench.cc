@@ -150,7 +150,10 @@ EXPORT int bench_run(Bench* bench, Loaded* loaded, unsigned kernel, const uint32
     launch.pool = bench->pool.get();
     launch.cancel = &bench->cancel;
     std::string output;
-    if (room != 0) launch.print = [&output](std::string_view text) { output += text; };
+    if (room != 0) {
+        launch.print = [&output](std::string_view text) { output += text; };
+        launch.complain = launch.print;
+    }
     const LaunchResult result = run(launch);
     if (room != 0) {
         const size_t length = std::min<size_t>(output.size(), room - 1);

@@ -89,6 +89,7 @@ class LaunchChecks {
     std::string device_place(uint64_t address) const;
 
     // At the end of the launch.
+    bool found_something();
     void report();
 
   private:

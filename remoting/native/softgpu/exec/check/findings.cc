@@ -287,6 +287,11 @@ std::string LaunchChecks::left_out() const {
     return text;
 }
 
+bool LaunchChecks::found_something() {
+    const std::lock_guard lock(mutex_);
+    return !seen_.empty();
+}
+
 void LaunchChecks::report() {
     const std::lock_guard lock(mutex_);
     if (!request_.report) return;
