@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,43 @@ def test_kernels_launch_kernels(compiled, way: Way, build: str):
     assert (done.stdout, done.returncode) == (source.with_suffix(".txt").read_text(), 0), done.stderr
     assert "launch of kernel fill with a block of 2000 x 1 x 1 threads" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+LINKED = """
+import ctypes, sys
+from pathlib import Path
+from cuda.bindings import driver as cuda
+
+def done(answer):
+    assert answer[0] == 0, answer
+    return answer[1] if len(answer) == 2 else answer[1:]
+
+done(cuda.cuInit(0))
+done(cuda.cuCtxSetCurrent(done(cuda.cuDevicePrimaryCtxRetain(0))))
+link = done(cuda.cuLinkCreate(0, [], []))
+ptx, library = Path(sys.argv[1]).read_bytes() + b"\\0", sys.argv[2].encode()
+kind = cuda.CUjitInputType
+done(cuda.cuLinkAddData(link, kind.CU_JIT_INPUT_PTX, ptx, len(ptx), b"parent.ptx", 0, [], []))
+done(cuda.cuLinkAddFile(link, kind.CU_JIT_INPUT_LIBRARY, library, 0, [], []))
+image, size = done(cuda.cuLinkComplete(link))
+parent = done(cuda.cuModuleGetFunction(done(cuda.cuModuleLoadData(image)), b"parent"))
+value = done(cuda.cuMemAlloc(4))
+done(cuda.cuMemsetD32(value, 100, 1))
+done(cuda.cuLaunchKernel(parent, 1, 1, 1, 1, 1, 1, 0, 0, ((int(value),), (ctypes.c_void_p,)), 0))
+back = bytearray(4)
+done(cuda.cuMemcpyDtoH(back, value, 4))
+print(int.from_bytes(back, "little"))
+"""
+
+
+@pytest.mark.parametrize("package", ["cu13", "cuda_runtime"])
+def test_a_program_links_the_device_runtime_itself(nvcc: str, way: Way, tmp_path: Path, package: str):
+    pytest.importorskip("cuda.bindings.driver")
+    library = Path(sysconfig.get_path("purelib"), "nvidia", package, "lib", "libcudadevrt.a")
+    ptx = tmp_path / "parent.ptx"
+    source = PROGRAMS / "linked_parent.cu"
+    subprocess.run([nvcc, "-rdc=true", "-arch=compute_75", "-ptx", source, "-o", ptx], check=True)
+    assert way.python(LINKED, str(ptx), str(library)) == "164\n"
 
 
 def test_a_race_in_a_kernel_that_kernels_launch_is_told_once(compiled, straight: Way):

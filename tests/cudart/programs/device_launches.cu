@@ -112,6 +112,17 @@ __global__ void many(int* values) {
     if (cudaPeekAtLastError() != cudaSuccess) atomicAdd(values + 1, 1);
 }
 
+__global__ void large_block(int* values) {
+    extern __shared__ int part[];
+    part[14999 - threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    values[threadIdx.x] = part[14999 - 31 + threadIdx.x];
+}
+
+__global__ void launch_large(int* values) {
+    large_block<<<1, 32, 60000>>>(values);
+}
+
 __global__ void wrong(int* values) {
     fill<<<1, 2000>>>(values, 1);
     const cudaError_t error = cudaGetLastError();
@@ -172,6 +183,11 @@ int main() {
     CHECK(cudaStreamSynchronize(stream));
     CHECK(cudaMemcpy(host.data(), values, 2 * sizeof(int), cudaMemcpyDeviceToHost));
     printf("limit %zu, refused launches: %d\n", pending, host[1]);
+
+    CHECK(cudaFuncSetAttribute(large_block, cudaFuncAttributeMaxDynamicSharedMemorySize, 60000));
+    launch_large<<<1, 1>>>(values);
+    CHECK(cudaMemcpy(host.data(), values, 32 * sizeof(int), cudaMemcpyDeviceToHost));
+    printf("large block: %d %d\n", host[0], host[31]);
 
     ask<<<1, 1>>>();
     CHECK(cudaDeviceSynchronize());

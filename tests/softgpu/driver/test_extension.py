@@ -98,6 +98,24 @@ def test_an_interrupt_ends_what_runs_once_and_keeps_the_memory(library, tmp_path
     )
 
 
+def test_an_interrupt_ends_kernels_that_launch_ever_more_kernels(library, tmp_path):
+    """16 million of them, each too short to look for an interrupt itself."""
+    run(
+        """
+        from tests.softgpu.engine.test_device_launches import DECLARED, launch, parent
+        twice = launch("tree", "st.u64 [%buffer], %rd0;") * 2
+        tree = cuda.library_of(DECLARED + parent(twice, "tree"))
+        cuda.launch(cuda.kernel(tree, "tree"), [U64(0)])
+        waiter = threading.Thread(target=lambda: (time.sleep(0.2), extension.interrupt(session)))
+        waiter.start()
+        assert cuda.status("cuCtxSynchronize") == 702
+        waiter.join()
+        assert cuda.status("cuCtxSynchronize") == 0
+        """,
+        tmp_path / "log",
+    )
+
+
 def test_an_interrupt_leaves_the_work_of_others_alone(library, tmp_path):
     run(
         """
