@@ -1,13 +1,15 @@
 """What a process needs in its environment to run under the runtime. Nothing else sets these variables.
 
-Pure functions over dictionaries. Each first takes away what an outer lease put there, so that applying one
-again, or one after the other, gives what applying the last alone gives; the user's own entries in
-``LD_LIBRARY_PATH`` and ``LD_PRELOAD`` stay, in their order, behind ours.
+Functions over dictionaries, which look at nothing else but whether PATH has an nvcc. Each first takes away
+what an outer lease put there, so that applying one again, or one after the other, gives what applying the
+last alone gives; the user's own entries in ``LD_LIBRARY_PATH`` and ``LD_PRELOAD`` stay, in their order,
+behind ours.
 """
 
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,7 +17,7 @@ from pathlib import Path
 from gpu_kernels.client import Lease
 from gpu_kernels.errors import GPUKernelsError
 from gpu_kernels.remoting.paths import NativeBuild, native_build
-from gpu_kernels.remoting.startup.gpu_kernels_frameworks import CUDA_ROOT, LIBRARIES, take_back
+from gpu_kernels.remoting.startup.gpu_kernels_frameworks import CUDA_ROOT, LIBRARIES, PACKAGES, take_back
 
 AGENT = "GPU_KERNELS_AGENT"
 LEASE = "GPU_KERNELS_LEASE"
@@ -48,6 +50,10 @@ STARTUP = Path(__file__).resolve().parent / "startup"
 TRITON_PTXAS = ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")
 """Where Triton looks for the assembler, the second for compute capability 9.0 and later. A software GPU runs
 PTX, and no other assembler's output: ours goes before the user's own."""
+
+CUDA_HOME = "CUDA_HOME"
+OUR_CUDA_HOME = "GPU_KERNELS_CUDA_HOME"
+"""What CUDA_HOME was set to here, to be taken back."""
 
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 """What a process inherits of it numbers the GPUs of the machine that it was started on, and a lease has
@@ -115,9 +121,9 @@ def _put_runtime(env: dict[str, str], base_env: Mapping[str, str], *, software: 
         _put_first(env, "PATH", [COMMANDS])
     _put_frameworks(env, native)
     _put_first(env, "LD_LIBRARY_PATH", [native.client, native.libraries])
-    _put_first(env, "LD_PRELOAD", [*native.client_runtimes, *(native.linker_stand_ins if software else ())])
+    _put_first(env, "LD_PRELOAD", [*native.client_runtimes, *(native.compiler_stand_ins if software else ())])
     if software:
-        _put_assembler(env, native)
+        _put_compilers(env, native)
 
 
 def _put_frameworks(env: dict[str, str], native: NativeBuild) -> None:
@@ -125,9 +131,18 @@ def _put_frameworks(env: dict[str, str], native: NativeBuild) -> None:
     env[LIBRARIES] = str(native.libraries)
 
 
-def _put_assembler(env: dict[str, str], native: NativeBuild) -> None:
+def _put_compilers(env: dict[str, str], native: NativeBuild) -> None:
+    """What gives PTX for machine code. Ours goes before an nvcc that is there: programs look for one."""
     env |= dict.fromkeys(TRITON_PTXAS, str(native.ptxas))
     env[CUDA_ROOT] = str(native.cuda_root)
+    nvcc = shutil.which("nvcc", path=env["PATH"]) if env.get("PATH") else None
+    if nvcc is None:
+        return
+    _put_first(env, "PATH", [native.nvcc.parent])
+    # Many take the folder above nvcc's for the toolkit, where nothing names that.
+    toolkit = Path(nvcc).resolve().parent.parent
+    if not {CUDA_HOME, "CUDA_PATH"} & set(env) and (toolkit / "include" / "cuda.h").exists():
+        env[CUDA_HOME] = env[OUR_CUDA_HOME] = str(toolkit)
 
 
 def software_environment(
@@ -154,8 +169,8 @@ def software_environment(
         _put_first(env, "PATH", [COMMANDS])
     _put_frameworks(env, native)
     _put_first(env, "LD_LIBRARY_PATH", [native.softgpu, native.libraries])
-    _put_first(env, "LD_PRELOAD", [*native.softgpu_runtimes, *native.linker_stand_ins])
-    _put_assembler(env, native)
+    _put_first(env, "LD_PRELOAD", [*native.softgpu_runtimes, *native.compiler_stand_ins])
+    _put_compilers(env, native)
     return env
 
 
@@ -171,12 +186,15 @@ def _without_lease(base_env: Mapping[str, str]) -> dict[str, str]:
     native = native_build(base_env)
     env = {name: value for name, value in base_env.items() if name not in (*LEASE_VARIABLES, ATTACH, PYTHON)}
     take_back(env)
-    for variable in (CUDA_ROOT, LIBRARIES):
+    for variable in (CUDA_ROOT, LIBRARIES, PACKAGES):
         env.pop(variable, None)
-    _take_out(env, "PATH", (COMMANDS,))
+    toolkit = env.pop(OUR_CUDA_HOME, None)
+    if toolkit is not None and env.get(CUDA_HOME) == toolkit:
+        del env[CUDA_HOME]
+    _take_out(env, "PATH", (COMMANDS, native.nvcc.parent))
     _take_out(env, "PYTHONPATH", (STARTUP,))
     _take_out(env, "LD_LIBRARY_PATH", (native.client, native.softgpu, native.libraries))
-    ours = (*native.client_runtimes, *native.softgpu_runtimes, *native.linker_stand_ins)
+    ours = (*native.client_runtimes, *native.softgpu_runtimes, *native.compiler_stand_ins)
     _take_out(env, "LD_PRELOAD", ours)
     for variable in TRITON_PTXAS:
         if env.get(variable) == str(native.ptxas):

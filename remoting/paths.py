@@ -38,9 +38,10 @@ class NativeBuild:
         return self.softgpu / "libgpu_kernels_maths.so", self.softgpu / "libscipy_openblas64_.so"
 
     @property
-    def linker_stand_ins(self) -> tuple[Path, ...]:
-        """The stand-ins for nvJitLink that hand PTX through, one for each SONAME in use."""
-        return self.softgpu / "libnvJitLink.so.13", self.softgpu / "libnvJitLink.so.12"
+    def compiler_stand_ins(self) -> tuple[Path, ...]:
+        """The stand-ins for nvJitLink and NVRTC that give PTX for machine code, by SONAME."""
+        names = ("libnvJitLink.so.13", "libnvJitLink.so.12", "libnvrtc.so.13", "libnvrtc.so.12")
+        return tuple(self.softgpu / name for name in names)
 
     @property
     def client_runtimes(self) -> tuple[Path, ...]:
@@ -61,6 +62,11 @@ class NativeBuild:
     def cuda_root(self) -> Path:
         """What stands for the folder of a CUDA toolkit on a software GPU: it has ``bin/ptxas`` alone."""
         return self.softgpu / "cuda"
+
+    @property
+    def nvcc(self) -> Path:
+        """What goes before nvcc on a software GPU, and has it write PTX for machine code."""
+        return self.softgpu / "commands" / "nvcc"
 
     @property
     def libraries(self) -> Path:
@@ -85,8 +91,9 @@ class NativeBuild:
             self.softgpu / "libnvidia-ml.so.1",
             *self.softgpu_runtimes,
             *self.software_maths,
-            *self.linker_stand_ins,
+            *self.compiler_stand_ins,
             self.ptxas,
+            self.nvcc,
             *self.maths_libraries,
             self.worker,
         )

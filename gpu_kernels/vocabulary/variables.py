@@ -200,8 +200,20 @@ OF_A_PROCESS = Group(
         Variable(
             ("LD_PRELOAD",),
             "our CUDA runtimes, so that no other of the same SONAME is loaded; on a software GPU, the "
-            "stand-ins for nvJitLink's public interface too, which hand PTX through",
+            "stand-ins for NVRTC and nvJitLink too, which give PTX for machine code",
             "the system's loader",
+        ),
+        Variable(
+            ("GPU_KERNELS_PACKAGES",),
+            "on a software GPU, the folders of the packages of the Python that runs, set by it: where "
+            "NVIDIA's own NVRTC and nvJitLink may be",
+            "those stand-ins",
+        ),
+        Variable(
+            ("CUDA_HOME", "GPU_KERNELS_CUDA_HOME"),
+            "on a software GPU, and where nothing was set, the toolkit of the `nvcc` on `PATH`, because "
+            "ours goes before it there (`remoting/lib/softgpu/commands`)",
+            "programs that build CUDA programs",
         ),
         Variable(
             ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"),

@@ -26,6 +26,8 @@ CUDA_ROOT = "GPU_KERNELS_CUDA_ROOT"
 """A folder with the ``bin/ptxas`` that the slice's GPU needs; unset where that is NVIDIA's own."""
 LIBRARIES = "GPU_KERNELS_LIBRARIES"
 """The folder of what stands for NVIDIA's maths libraries."""
+PACKAGES = "GPU_KERNELS_PACKAGES"
+"""The folders of this Python's packages: the stand-ins for NVIDIA's compilers look there for NVIDIA's own."""
 ATTACH = "GPU_KERNELS_ATTACH"
 """Where the slice is asked for; set where it may not be there yet."""
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -101,6 +103,8 @@ class _Watch(MetaPathFinder):
 
 
 def watch() -> None:
+    if os.environ.get(CUDA_ROOT):
+        os.environ[PACKAGES] = ":".join(path for path in sys.path if path.endswith("-packages"))
     sys.meta_path.insert(0, _Watch())
 
 

@@ -96,7 +96,7 @@ def test_a_lease_is_told_as_the_design_says():
         "GPU_KERNELS_COURSE": "ml101",
         "GPU_KERNELS_DEVICE": "software",
         "LD_LIBRARY_PATH": f"{NATIVE.client}:{NATIVE.libraries}",
-        "LD_PRELOAD": ":".join(map(str, NATIVE.client_runtimes + NATIVE.linker_stand_ins)),
+        "LD_PRELOAD": ":".join(map(str, NATIVE.client_runtimes + NATIVE.compiler_stand_ins)),
         "TRITON_PTXAS_PATH": str(NATIVE.ptxas),
         "TRITON_PTXAS_BLACKWELL_PATH": str(NATIVE.ptxas),
         "GPU_KERNELS_CUDA_ROOT": str(NATIVE.cuda_root),
@@ -134,6 +134,37 @@ def test_our_nvidia_smi_is_there_on_a_software_gpu_too():
     assert software_environment({"PATH": "/usr/bin"})["PATH"] == f"{COMMANDS}:/usr/bin"
 
 
+@pytest.fixture
+def toolkit(tmp_path: Path) -> Path:
+    for file in ("bin/nvcc", "include/cuda.h"):
+        (tmp_path / file).parent.mkdir()
+        (tmp_path / file).touch(0o755)
+    return tmp_path
+
+
+def test_on_a_software_gpu_ours_goes_before_an_nvcc_that_is_there(toolkit: Path):
+    base = {"PATH": f"/usr/bin:{toolkit}/bin"}
+    for env in (software_environment(base), client_environment(lease(), base)):
+        assert env["PATH"] == f"{NATIVE.nvcc.parent}:{COMMANDS}:/usr/bin:{toolkit}/bin"
+        assert env["CUDA_HOME"] == str(toolkit)
+        assert client_environment(lease(), env) == client_environment(lease(), base)
+        back = without_gpu(env)
+        assert (back["PATH"], "CUDA_HOME" in back) == (base["PATH"], False)
+    real = client_environment(lease(device="nvidia"), software_environment(base))
+    assert real == client_environment(lease(device="nvidia"), base)
+    assert real["PATH"] == f"{COMMANDS}:{base['PATH']}"
+
+
+def test_the_users_own_toolkit_stays(toolkit: Path):
+    base = {"PATH": f"{toolkit}/bin", "CUDA_HOME": "/opt/cuda"}
+    env = software_environment(base)
+    assert env["CUDA_HOME"] == "/opt/cuda"
+    assert without_gpu(env)["CUDA_HOME"] == "/opt/cuda"
+    assert "CUDA_HOME" not in software_environment({"PATH": f"{toolkit}/bin", "CUDA_PATH": "/opt/cuda"})
+    changed = software_environment({"PATH": f"{toolkit}/bin"}) | {"CUDA_HOME": "/opt/other"}
+    assert without_gpu(changed)["CUDA_HOME"] == "/opt/other"
+
+
 def test_the_machines_own_choice_of_gpus_is_not_the_leases():
     base = {"CUDA_VISIBLE_DEVICES": ""}
     assert "CUDA_VISIBLE_DEVICES" not in client_environment(lease(), base)
@@ -166,7 +197,7 @@ def test_the_users_own_assembler_is_for_real_gpus():
 
 def test_a_runtime_goes_with_its_driver():
     env = software_environment(client_environment(lease(), {}))
-    assert env["LD_PRELOAD"] == ":".join(map(str, NATIVE.softgpu_runtimes + NATIVE.linker_stand_ins))
+    assert env["LD_PRELOAD"] == ":".join(map(str, NATIVE.softgpu_runtimes + NATIVE.compiler_stand_ins))
 
 
 def test_the_software_gpus_settings_are_told_where_given():

@@ -106,7 +106,7 @@ def test_it_has_the_whole_native_build_and_no_library_beside_it(wheel):
         }
     files = {name for name in natives if not name.endswith(("/", "-LICENSE.txt"))}
     assert files == {NATIVE + str(path.relative_to(build.folder)) for path in build.all_files()}
-    for program in (build.worker, build.ptxas):
+    for program in (build.worker, build.ptxas, build.nvcc):
         assert natives[NATIVE + str(program.relative_to(build.folder))] & 0o111 == 0o111
 
 

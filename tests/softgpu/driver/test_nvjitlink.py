@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import subprocess
-from ctypes import byref, c_size_t, c_uint, c_void_p
+import sys
+from ctypes import byref, c_size_t, c_void_p
 
 import pytest
 
 from . import ptx
+from .nvidias import Compiled, exported, original
 from .raw import LIBRARIES
 from .test_images import ONLY_ARCH, entry, fatbin
 
-SUCCESS, UNRECOGNIZED_OPTION, MISSING_ARCH, INVALID_INPUT, FINALIZE, NULL_INPUT, WRONG_TYPE = (
-    0,
-    1,
-    2,
-    3,
-    9,
-    10,
-    12,
-)
+SUCCESS, UNRECOGNIZED_OPTION, MISSING_ARCH, INVALID_INPUT, NVVM_COMPILE = 0, 1, 2, 3, 5
+FINALIZE, NULL_INPUT, WRONG_TYPE, LTO_NOT_ENABLED = 9, 10, 12, 18
 CUBIN, PTX, LTOIR, FATBIN, OBJECT, LIBRARY, ANY = 1, 2, 3, 4, 5, 6, 10
 MAJORS = (12, 13)
 
@@ -65,10 +61,130 @@ def link(nvjitlink):
     made.destroy()
 
 
-def test_its_version_says_that_it_takes_no_lto_ir(nvjitlink):
-    major, minor = c_uint(), c_uint()
-    assert nvjitlink.nvJitLinkVersion(byref(major), byref(minor)) == SUCCESS
-    assert (major.value, minor.value) < (12, 3)
+VERSION = """
+import ctypes
+version = (ctypes.c_uint * 2)()
+assert ctypes.CDLL("libnvJitLink.so.13").nvJitLinkVersion(version, ctypes.byref(version, 4)) == 0
+print(list(version) >= [12, 3])
+"""
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_its_version_says_whether_it_takes_lto_ir(major: int):
+    """Without NVIDIA's own it is 12.2: numba then hands over PTX."""
+    preload = str(LIBRARIES / "libnvJitLink.so.13")
+    own = str(original("libnvJitLink.so.13").parent)
+    for more, takes in (({}, "False\n"), ({"LD_LIBRARY_PATH": own}, "True\n")):
+        python = [sys._base_executable, "-I", "-S", "-c", VERSION]  # type: ignore[attr-defined]
+        environment = {"LD_PRELOAD": preload, "PATH": os.environ["PATH"]} | more
+        done = subprocess.run(python, env=environment, capture_output=True, text=True)
+        assert (done.stdout, done.stderr) == (takes, "")
+
+
+def test_it_has_every_name_of_nvidias_but_the_one_that_no_header_has():
+    missing = exported(original("libnvJitLink.so.13")) - exported(LIBRARIES / "libnvJitLink.so.13")
+    assert missing == {"__nvJitLinkAPI"}
+
+
+@pytest.fixture(scope="session")
+def nvrtc() -> ctypes.CDLL:
+    return ctypes.CDLL(str(original("libnvrtc.so.13")))
+
+
+DOUBLES = 'extern "C" __device__ int doubled(int x) { return 2 * x; }'
+CALLS = (
+    'extern "C" __device__ int doubled(int); extern "C" __global__ void twice(int* x) { *x = doubled(*x); }'
+)
+
+
+def compiled(nvrtc: ctypes.CDLL, source: str, what: str) -> bytes:
+    program = Compiled(nvrtc, source, "-arch=compute_75", "-rdc=true", *["-dlto"][: what == "LTOIR"])
+    content = program.get(what)
+    program.destroy()
+    return content
+
+
+@pytest.fixture
+def lto_link(nvjitlink):
+    original("libnvJitLink.so.13")
+    made = Link(nvjitlink, b"-arch=sm_75", b"-lto")
+    yield made
+    made.destroy()
+
+
+def runs_twice(cuda, image: bytes) -> int:
+    """What `twice` makes of 21."""
+    memory = cuda.new("cuMemAlloc_v2", c_size_t(4))
+    number = ctypes.c_int(21)
+    assert cuda.code("cuMemcpyHtoD_v2", c_void_p(memory), byref(number), c_size_t(4)) == 0
+    assert cuda.launch(cuda.kernel(cuda.load(image.decode()), "twice"), c_void_p(memory)) == 0
+    assert cuda.code("cuMemcpyDtoH_v2", byref(number), c_void_p(memory), c_size_t(4)) == 0
+    return number.value
+
+
+@pytest.mark.parametrize("kind", [LTOIR, ANY])
+def test_lto_ir_becomes_ptx_of_one_piece(lto_link, nvrtc, cuda, kind):
+    for source in (CALLS, DOUBLES):
+        assert lto_link.add(kind, compiled(nvrtc, source, "LTOIR")) == SUCCESS
+    assert lto_link.complete() == SUCCESS, lto_link.text("ErrorLog")
+    image = lto_link.text("LinkedCubin")
+    assert b"doubled" not in image, "it was optimised at the link"
+    assert image == lto_link.text("LinkedPtx")
+    assert runs_twice(cuda, image) == 42
+
+
+def test_a_kernel_of_lto_ir_calls_a_function_of_ptx(lto_link, nvrtc, cuda):
+    assert lto_link.add(PTX, compiled(nvrtc, DOUBLES, "PTX")) == SUCCESS
+    assert lto_link.add(LTOIR, compiled(nvrtc, CALLS, "LTOIR")) == SUCCESS
+    assert lto_link.complete() == SUCCESS, lto_link.text("ErrorLog")
+    assert runs_twice(cuda, lto_link.text("LinkedCubin")) == 42
+
+
+def test_a_function_of_lto_ir_that_only_ptx_calls_is_missed_in_words(lto_link, nvrtc):
+    """NVIDIA's own makes PTX of all of a program's LTO IR or of none, and keeps what that uses."""
+    assert lto_link.add(LTOIR, compiled(nvrtc, DOUBLES, "LTOIR")) == SUCCESS
+    assert lto_link.add(PTX, compiled(nvrtc, CALLS, "PTX")) == SUCCESS
+    assert lto_link.complete() == FINALIZE
+    missed, advice = lto_link.text("ErrorLog").decode().splitlines()
+    assert missed == "undefined symbol: doubled"
+    assert "give what calls it as LTO IR, or it as PTX" in advice
+
+
+def test_bad_lto_ir_gets_nvidias_error(lto_link, nvrtc):
+    good = compiled(nvrtc, CALLS, "LTOIR")
+    assert lto_link.add(LTOIR, b"nothing" * 9, b"mine") == WRONG_TYPE
+    assert b"bad input: does not match type NVJITLINK_INPUT_LTOIR" in lto_link.text("ErrorLog")
+    lto_link.add(LTOIR, good[: len(good) // 2], b"short")
+    assert lto_link.complete() == NVVM_COMPILE
+    assert lto_link.text("ErrorLog").count(b"bad input") == 1
+    assert b"short: parse" in lto_link.text("ErrorLog")
+    assert lto_link.library.nvJitLinkGetLinkedCubinSize(lto_link.handle, byref(c_size_t())) == INVALID_INPUT
+
+
+def test_lto_ir_without_the_option_gets_nvidias_error(link, nvrtc):
+    original("libnvJitLink.so.13")
+    assert link.add(LTOIR, compiled(nvrtc, CALLS, "LTOIR")) == LTO_NOT_ENABLED
+    assert b"(-lto)" in link.text("ErrorLog")
+
+
+def test_an_option_that_nvidias_does_not_know_is_refused_with_the_lto_ir(nvjitlink, nvrtc):
+    original("libnvJitLink.so.13")
+    made = Link(nvjitlink, b"-arch=sm_75", b"-lto", b"-no-such-option")
+    assert made.add(LTOIR, compiled(nvrtc, CALLS, "LTOIR")) == UNRECOGNIZED_OPTION
+    made.destroy()
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not here")
+@pytest.mark.parametrize(("option", "kind"), [("-fatbin", FATBIN), ("-c", OBJECT), ("-c", ANY)])
+def test_what_nvcc_makes_for_link_time_optimisation_is_linked(lto_link, cuda, tmp_path, option, kind):
+    """It keeps its LTO IR beside PTX that says only what is declared."""
+    for name, source in (("calls", CALLS), ("doubles", DOUBLES)):
+        (tmp_path / f"{name}.cu").write_text(source)
+        command = ["nvcc", "-dlto", "-arch=sm_75", "-rdc=true", option, f"{name}.cu", "-o", name]
+        subprocess.run(command, check=True, cwd=tmp_path)
+        assert lto_link.add(kind, (tmp_path / name).read_bytes()) == SUCCESS
+    assert lto_link.complete() == SUCCESS, lto_link.text("ErrorLog")
+    assert runs_twice(cuda, lto_link.text("LinkedCubin")) == 42
 
 
 def test_ptx_is_handed_through_and_loads(link, cuda):
@@ -115,7 +231,6 @@ def test_what_the_engine_brings_is_not_undefined(link):
 @pytest.mark.parametrize(
     ("kind", "data", "code", "says"),
     [
-        (LTOIR, b"BC\xc0\xde", WRONG_TYPE, b"LTO IR"),
         (CUBIN, b"\x7fELF" + bytes(60), WRONG_TYPE, b"machine code"),
         (PTX, b"\x7fELF", WRONG_TYPE, b"no PTX"),
         (FATBIN, fatbin(entry(b"\x7fELF", kind=2)), WRONG_TYPE, b"no PTX"),

@@ -20,7 +20,9 @@ def environment(log: Path) -> dict[str, str]:
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith("GPU_KERNELS_")},
         "LD_LIBRARY_PATH": str(LIBRARIES),
-        "LD_PRELOAD": ":".join([*sanitizers, *(str(library) for library in native_build().linker_stand_ins)]),
+        "LD_PRELOAD": ":".join(
+            [*sanitizers, *(str(library) for library in native_build().compiler_stand_ins)]
+        ),
         "GPU_KERNELS_SOFTGPU_MEMORY_MIB": "128",
         "GPU_KERNELS_SOFTGPU_LOG": str(log),
     }

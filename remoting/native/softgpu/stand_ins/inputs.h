@@ -8,3 +8,6 @@
  */
 nvJitLinkResult add_input(struct text* container, struct text* errors, nvJitLinkInputType type,
                           const void* data, size_t size, const char* name);
+
+/* Whether a fatbin, or a host object or archive with fatbins, holds LTO IR. */
+bool has_lto_ir(const void* data, size_t size);

@@ -3,14 +3,14 @@
 #include <ctype.h>
 #include <string.h>
 
-/* Starts each PTX text of a container; the same as in softgpu/driver/image.h. */
-static const char kLinkInput[] = "// gpu-kernels link input: ";
+#include "container.h"
 
 static const unsigned char kElf[] = {0x7f, 'E', 'L', 'F'};
 static const unsigned char kFatbin[] = {0x50, 0xed, 0x55, 0xba};
 static const char kArchive[] = "!<arch>\n";
 
 enum {
+    LTO_IR = 8,
     ENTRY_HEADER = 64,
     FATBIN_HEADER = 16,
     PTX = 1,
@@ -21,18 +21,6 @@ enum {
 
 static bool starts_with(const void* data, size_t size, const void* start, size_t length) {
     return size >= length && memcmp(data, start, length) == 0;
-}
-
-static void add_text(struct text* container, const char* text, size_t size, const char* name) {
-    if (!starts_with(text, size, kLinkInput, sizeof kLinkInput - 1)) {
-        text_add(container, kLinkInput);
-        for (const char* at = name && *name ? name : "PTX"; *at; ++at) {
-            text_append(container, *at == '\n' || *at == '\r' ? " " : at, 1);
-        }
-        text_add(container, "\n");
-    }
-    text_append(container, text, strnlen(text, size));
-    text_add(container, "\n");
 }
 
 static uint64_t field(const unsigned char* at, unsigned bytes) {
@@ -48,32 +36,45 @@ static bool is_better(uint64_t arch, uint64_t best) {
     return arch <= ARCHITECTURE ? arch >= best : arch < best;
 }
 
-/* The PTX of a fatbin that is taken, or null; `*compressed` says whether some was passed over for its
- * compression. See wire/fatbin.cc for the layout. */
-static const char* ptx_of_fatbin(const unsigned char* fatbin, size_t size, size_t* length, bool* compressed) {
-    const char* best = NULL;
-    uint64_t best_arch = 0;
-    if (size < FATBIN_HEADER) return NULL;
+/* What a fatbin holds: the PTX that is taken, or null; whether some was passed over for its compression. */
+struct contents {
+    const char* ptx;
+    size_t length;
+    uint64_t architecture;
+    bool compressed;
+    bool lto_ir;
+};
+
+static void look_at_entry(struct contents* contents, const unsigned char* entry, const unsigned char* data) {
+    const uint64_t kind = field(entry, 2), arch = field(entry + 28, 4), flags = field(entry + 40, 8);
+    if (kind == LTO_IR) contents->lto_ir = true;
+    if (kind != PTX || (flags & ONE_ONLY) || (contents->ptx && !is_better(arch, contents->architecture)))
+        return;
+    if (flags & COMPRESSED) {
+        contents->compressed = true;
+        return;
+    }
+    contents->ptx = (const char*)data;
+    contents->length = field(entry + 8, 8);
+    contents->architecture = arch;
+}
+
+/* See wire/fatbin.cc for the layout. What is no whole fatbin holds nothing. */
+static struct contents contents_of(const unsigned char* fatbin, size_t size) {
+    static const struct contents nothing;
+    struct contents contents = {0};
+    if (size < FATBIN_HEADER) return nothing;
     const uint64_t header = field(fatbin + 6, 2), stored = field(fatbin + 8, 8);
-    if (header < FATBIN_HEADER || header > size || stored > size - header) return NULL;
+    if (header < FATBIN_HEADER || header > size || stored > size - header) return nothing;
     const unsigned char* at = fatbin + header;
     for (uint64_t room = stored; room >= ENTRY_HEADER;) {
-        const uint64_t entry_header = field(at + 4, 4), bytes = field(at + 8, 8), arch = field(at + 28, 4);
-        if (entry_header < ENTRY_HEADER || entry_header > room || bytes > room - entry_header) return NULL;
-        const uint64_t flags = field(at + 40, 8);
-        if (field(at, 2) == PTX && !(flags & ONE_ONLY) && (!best || is_better(arch, best_arch))) {
-            if (flags & COMPRESSED) {
-                *compressed = true;
-            } else {
-                best = (const char*)at + entry_header;
-                best_arch = arch;
-                *length = bytes;
-            }
-        }
+        const uint64_t entry_header = field(at + 4, 4), bytes = field(at + 8, 8);
+        if (entry_header < ENTRY_HEADER || entry_header > room || bytes > room - entry_header) return nothing;
+        look_at_entry(&contents, at, at + entry_header);
         at += entry_header + bytes;
         room -= entry_header + bytes;
     }
-    return best;
+    return contents;
 }
 
 static nvJitLinkResult refuse(struct text* errors, const char* name, const char* why) {
@@ -84,29 +85,41 @@ static nvJitLinkResult refuse(struct text* errors, const char* name, const char*
 
 static nvJitLinkResult add_fatbin(struct text* container, struct text* errors, const void* data, size_t size,
                                   const char* name) {
-    size_t length = 0;
-    bool compressed = false;
-    const char* ptx = ptx_of_fatbin(data, size, &length, &compressed);
-    if (ptx) {
-        add_text(container, ptx, length, name);
+    const struct contents found = contents_of(data, size);
+    if (found.ptx) {
+        add_to_container(container, found.ptx, found.length, name);
         return NVJITLINK_SUCCESS;
     }
     return refuse(errors, name,
-                  compressed ? ": its PTX is compressed; build it with nvcc --no-compress\n"
-                             : ": it holds no PTX for any GPU, and a software GPU runs PTX only\n");
+                  found.compressed ? ": its PTX is compressed; build it with nvcc --no-compress\n"
+                                   : ": it holds no PTX for any GPU, and a software GPU runs PTX only\n");
+}
+
+/* The next fatbin from `at` on, or null. */
+static const unsigned char* next_fatbin(const unsigned char* at, const unsigned char* end) {
+    while (at < end && (at = memchr(at, kFatbin[0], (size_t)(end - at))) != NULL) {
+        if (starts_with(at, (size_t)(end - at), kFatbin, sizeof kFatbin)) return at;
+        ++at;
+    }
+    return NULL;
 }
 
 /* Host objects and archives: the PTX of each fatbin inside. What holds machine code only, like
  * libcudadevrt.a, adds nothing; if something of it is needed, the link finds it undefined. */
 static void add_object(struct text* container, const unsigned char* data, size_t size, const char* name) {
     const unsigned char* const end = data + size;
-    for (const unsigned char* at = data; (at = memchr(at, kFatbin[0], (size_t)(end - at))) != NULL; ++at) {
-        size_t length = 0;
-        bool compressed = false;
-        if (!starts_with(at, (size_t)(end - at), kFatbin, sizeof kFatbin)) continue;
-        const char* ptx = ptx_of_fatbin(at, (size_t)(end - at), &length, &compressed);
-        if (ptx) add_text(container, ptx, length, name);
+    for (const unsigned char* at = data; (at = next_fatbin(at, end)) != NULL; ++at) {
+        const struct contents found = contents_of(at, (size_t)(end - at));
+        if (found.ptx) add_to_container(container, found.ptx, found.length, name);
     }
+}
+
+bool has_lto_ir(const void* data, size_t size) {
+    const unsigned char *at = data, *const end = at + size;
+    for (; (at = next_fatbin(at, end)) != NULL; ++at) {
+        if (contents_of(at, (size_t)(end - at)).lto_ir) return true;
+    }
+    return false;
 }
 
 static nvJitLinkInputType guess(const void* data, size_t size) {
@@ -121,17 +134,16 @@ nvJitLinkResult add_input(struct text* container, struct text* errors, nvJitLink
     if (!data || size == 0) return NVJITLINK_ERROR_NULL_INPUT;
     if (type == NVJITLINK_INPUT_ANY) type = guess(data, size);
     switch (type) {
+        case NVJITLINK_INPUT_CUBIN:
+            if (starts_with(data, size, kElf, sizeof kElf)) {
+                return refuse(errors, name, ": it is machine code, and a software GPU runs PTX only\n");
+            }
+            __attribute__((fallthrough)); /* PTX stands for a cubin */
         case NVJITLINK_INPUT_PTX:
             if (!isprint(*(const unsigned char*)data) && !isspace(*(const unsigned char*)data)) {
                 return refuse(errors, name, ": it is no PTX text\n");
             }
-            add_text(container, data, size, name);
-            return NVJITLINK_SUCCESS;
-        case NVJITLINK_INPUT_CUBIN:
-            if (!starts_with(data, size, kLinkInput, sizeof kLinkInput - 1)) {
-                return refuse(errors, name, ": it is machine code, and a software GPU runs PTX only\n");
-            }
-            add_text(container, data, size, name);
+            add_to_container(container, data, size, name);
             return NVJITLINK_SUCCESS;
         case NVJITLINK_INPUT_FATBIN:
             return add_fatbin(container, errors, data, size, name);
@@ -139,10 +151,6 @@ nvJitLinkResult add_input(struct text* container, struct text* errors, nvJitLink
         case NVJITLINK_INPUT_LIBRARY:
             add_object(container, data, size, name);
             return NVJITLINK_SUCCESS;
-        case NVJITLINK_INPUT_LTOIR:
-            return refuse(errors, name,
-                          ": it is LTO IR, and a software GPU runs PTX only; compile without link-time "
-                          "optimisation (numba: lto=False)\n");
         default:
             return NVJITLINK_ERROR_INVALID_INPUT;
     }

@@ -4,37 +4,46 @@
  * It is preloaded into every process of a notebook, shells included: it needs only the C library, does
  * nothing when it is loaded, and is never needed by anything but a program that links GPU code.
  *
- * Its version is 12.2. nvJitLinkVersion came with 12.3, and numba takes 12.3 as the sign that it may hand
- * over LTO IR instead of PTX; 12.2 says truly that this is not the case. */
+ * LTO IR is linked by NVIDIA's own nvJitLink (lto.h). The version is that one's; without it, 12.2: that says
+ * truly that there is no LTO IR to be handed over, because numba takes 12.3, with which nvJitLinkVersion
+ * came, as the sign that it may. */
 #include "nvjitlink.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "container.h"
 #include "inputs.h"
+#include "lto.h"
+#include "original.h"
 #include "symbols.h"
 #include "text.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { MAJOR = 12, MINOR = 2, MAX_FILE = 64 << 20 };
+enum { MAX_FILE = 64 << 20 };
 
-/* Ends a container that was linked under a limit; see softgpu/driver/image.h. */
-static const char kMaxRegisters[] = ".pragma \"gpu-kernels max registers ";
+static const char kNotKept[] =
+    "on a software GPU a function of LTO IR is kept if LTO IR uses it: give what calls it as LTO IR, or it "
+    "as PTX\n";
 static const char kRegistersOption[] = "-maxrregcount=";
 
 struct nvJitLink {
     struct text container;
     struct text errors;
+    struct text info;
+    struct lto lto;
     char max_registers[4]; /* digits; empty for no limit */
     bool complete;
 };
 
 EXPORT nvJitLinkResult nvJitLinkVersion(unsigned int* major, unsigned int* minor) {
+    nvJitLinkResult (*const theirs)(unsigned int*, unsigned int*) = original_function("nvJitLinkVersion");
+    if (theirs) return theirs(major, minor);
     if (!major || !minor) return NVJITLINK_ERROR_INVALID_INPUT;
-    *major = MAJOR;
-    *minor = MINOR;
+    *major = 12;
+    *minor = 2;
     return NVJITLINK_SUCCESS;
 }
 
@@ -56,6 +65,7 @@ EXPORT nvJitLinkResult nvJitLinkCreate(nvJitLinkHandle* handle, uint32_t numOpti
     *handle = calloc(1, sizeof **handle);
     if (!*handle) return NVJITLINK_ERROR_INTERNAL;
     strcpy((*handle)->max_registers, registers);
+    for (uint32_t i = 0; i < numOptions; ++i) lto_option(&(*handle)->lto, options[i]);
     return NVJITLINK_SUCCESS;
 }
 
@@ -63,6 +73,8 @@ EXPORT nvJitLinkResult nvJitLinkDestroy(nvJitLinkHandle* handle) {
     if (!handle || !*handle) return NVJITLINK_ERROR_INVALID_INPUT;
     text_free(&(*handle)->container);
     text_free(&(*handle)->errors);
+    text_free(&(*handle)->info);
+    lto_free(&(*handle)->lto);
     free(*handle);
     *handle = NULL;
     return NVJITLINK_SUCCESS;
@@ -71,6 +83,9 @@ EXPORT nvJitLinkResult nvJitLinkDestroy(nvJitLinkHandle* handle) {
 EXPORT nvJitLinkResult nvJitLinkAddData(nvJitLinkHandle handle, nvJitLinkInputType inputType,
                                         const void* data, size_t size, const char* name) {
     if (!handle || handle->complete) return NVJITLINK_ERROR_INVALID_INPUT;
+    if (lto_takes(&handle->lto, inputType, data, size)) {
+        return lto_add(&handle->lto, &handle->errors, inputType, data, size, name);
+    }
     const nvJitLinkResult result =
         add_input(&handle->container, &handle->errors, inputType, data, size, name);
     return handle->container.failed ? NVJITLINK_ERROR_INTERNAL : result;
@@ -106,18 +121,21 @@ EXPORT nvJitLinkResult nvJitLinkAddFile(nvJitLinkHandle handle, nvJitLinkInputTy
 EXPORT nvJitLinkResult nvJitLinkComplete(nvJitLinkHandle handle) {
     if (!handle) return NVJITLINK_ERROR_INVALID_INPUT;
     if (handle->complete) return NVJITLINK_SUCCESS;
+    const nvJitLinkResult result =
+        lto_complete(&handle->lto, &handle->container, &handle->errors, &handle->info);
+    if (result != NVJITLINK_SUCCESS) return result;
     if (handle->container.length == 0) {
         text_add(&handle->errors, "nothing to link\n");
         return NVJITLINK_ERROR_FINALIZE;
     }
     const size_t before = handle->errors.length;
     find_undefined(text_string(&handle->container), &handle->errors);
-    if (handle->errors.length != before) return NVJITLINK_ERROR_FINALIZE;
-    if (*handle->max_registers) {
-        text_add(&handle->container, kMaxRegisters);
-        text_add(&handle->container, handle->max_registers);
-        text_add(&handle->container, "\";\n");
+    if (handle->errors.length != before) {
+        if (handle->lto.link) text_add(&handle->errors, kNotKept);
+        return NVJITLINK_ERROR_FINALIZE;
     }
+    if (*handle->max_registers) limit_registers(&handle->container, handle->max_registers);
+    if (handle->container.failed) return NVJITLINK_ERROR_INTERNAL;
     handle->complete = true;
     return NVJITLINK_SUCCESS;
 }
@@ -144,10 +162,8 @@ static const struct text* errors(nvJitLinkHandle handle) {
     return handle ? &handle->errors : NULL;
 }
 
-/* There is nothing to inform about. */
 static const struct text* info(nvJitLinkHandle handle) {
-    static const struct text none;
-    return handle ? &none : NULL;
+    return handle ? &handle->info : NULL;
 }
 
 EXPORT nvJitLinkResult nvJitLinkGetLinkedCubinSize(nvJitLinkHandle handle, size_t* size) {
@@ -184,7 +200,7 @@ EXPORT nvJitLinkResult nvJitLinkGetInfoLog(nvJitLinkHandle handle, char* log) {
 
 static nvJitLinkResult no_lto(nvJitLinkHandle handle) {
     if (!handle) return NVJITLINK_ERROR_INVALID_INPUT;
-    text_add(&handle->errors, "there is no LTO IR: a software GPU runs PTX only\n");
+    text_add(&handle->errors, "what was linked is PTX, which a software GPU runs, and no LTO IR\n");
     return NVJITLINK_ERROR_INVALID_INPUT;
 }
 
@@ -216,7 +232,7 @@ EXPORT nvJitLinkResult nvJitLinkGetLinkedLTOIR(nvJitLinkHandle handle, void* lto
     ALIAS(nvJitLinkGetLinkedLTOIRSize, version) \
     ALIAS(nvJitLinkGetLinkedLTOIR, version)
 
-#if NVJITLINK_MAJOR == 13
+#if MAJOR == 13
 ALIASES(13_0)
 ALIASES(13_1)
 ALIASES(13_2)
