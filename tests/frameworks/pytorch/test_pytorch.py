@@ -152,6 +152,14 @@ def test_what_is_around_operators_works(pytorch: str, place: str) -> None:
 
 
 @pytest.mark.parametrize("place", ["straight", "forwarded"])
+def test_kernels_that_pytorch_compiles_to_machine_code_run(pytorch: str, place: str) -> None:
+    """NVRTC's, by the name under which PyTorch opens it."""
+    done = places.run(pytorch, place, "own_kernels.py")
+    said = ("a kernel True", "an operator True", "of halves torch.float16 True", "an error True")
+    assert done.stdout.splitlines() == list(said), done.stderr
+
+
+@pytest.mark.parametrize("place", ["straight", "forwarded"])
 def test_compile_works_and_trains_in_the_modes_that_want_no_graphs(pytorch: str, place: str) -> None:
     done = places.run(pytorch, place, "compiled.py")
     assert done.returncode == 0, done.stderr
