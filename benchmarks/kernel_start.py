@@ -77,7 +77,7 @@ def _server(folder: Path) -> Iterator[httpx.Client]:
     tokens = {name: secrets.token_hex(16) for name in ("student", "agent", "jupyter")}
     kernelspecs.install(prefix=folder / "specs", sizes=[SIZE])
     with contextlib.ExitStack() as stack:
-        controller = _start_pool(stack, folder, environ, tokens)
+        controller = start_pool(stack, folder, environ, tokens)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -106,7 +106,7 @@ def _server(folder: Path) -> Iterator[httpx.Client]:
         yield client
 
 
-def _start_pool(
+def start_pool(
     stack: contextlib.ExitStack, folder: Path, environ: dict[str, str], tokens: dict[str, str]
 ) -> str:
     """Start controller and agent; the controller's URL, once the agent's GPU is on offer."""

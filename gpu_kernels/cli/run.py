@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
-from gpu_kernels.cli.foreground import run_in_foreground, unwinding
+from gpu_kernels.cli.foreground import unwinding
 from gpu_kernels.client import PoolClient
 from gpu_kernels.client.keeper import KeptLease, given_back
 from gpu_kernels.client.lease_holder import Changes, LeaseHolder, NotGranted
@@ -25,6 +27,9 @@ from gpu_kernels.remoting.environment import (
 )
 from gpu_kernels.remoting.machine_memory import machine_memory, told_mib
 from gpu_kernels.remoting.paths import native_build
+from gpu_kernels.runner import PROGRAM
+from gpu_kernels.runner.given import Given
+from gpu_kernels.runner.processes import HEARD
 from gpu_kernels.units import ANY_CLASS, parse_size
 
 DESCRIPTION = """\
@@ -171,16 +176,48 @@ def _run_on_lease(command: Sequence[str], options: argparse.Namespace) -> int:
     _require(native_build().client / "libcuda.so.1")
     with PoolClient.from_environment() as client, unwinding():
         held = HeldByCommand.acquired(client, size, options.course, options.wait, options.preemptible)
-        if held.lease.preempt_in is not None:
-            minutes = held.lease.preempt_in / 60
-            print(
-                f"jupyter gpu run: the slice makes way for a class hour in {minutes:.0f} min", file=sys.stderr
-            )
         try:
-            environment = client_environment(held.lease, os.environ)
-            return run_in_foreground(command, environment, started=held.keep)
-        finally:
+            if held.lease.preempt_in is not None:
+                minutes = held.lease.preempt_in / 60
+                print(
+                    f"jupyter gpu run: the slice makes way for a class hour in {minutes:.0f} min",
+                    file=sys.stderr,
+                )
+            _become_runner(command, client_environment(held.lease, os.environ), client, held)
+        except BaseException:
             held.release()
+            raise
+
+
+def _become_runner(
+    command: Sequence[str], environment: Mapping[str, str], client: PoolClient, held: HeldByCommand
+) -> NoReturn:
+    """Go on in as little memory as holding a lease takes (``gpu_kernels.runner``), which gives it back."""
+    renewals = held.holder.renewals
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
+    try:
+        given = Given(
+            program=shutil.which(command[0], path=environment.get("PATH")) or command[0],
+            command=list(command),
+            environment=dict(environment),
+            signals=[int(number) for number in before],
+            urls=client.addresses,
+            token=client.token,
+            certificates=client.certificates,
+            timeout=client.timeout,
+            lease=held.lease.id,
+            epoch=held.lease.epoch,
+            holder=held.holder.request.holder,
+            ttl=held.lease.ttl,
+            trusted_until=renewals.trusted_until,
+            due=renewals.due,
+        )
+        sys.stdout.flush()
+        sys.stderr.flush()
+        runner = [sys.executable, "-I", "-S", PROGRAM, str(given.written())]
+        os.execv(sys.executable, [*runner, "--", *command])  # noqa: S606 - no shell is wanted
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _require(library: Path) -> None:

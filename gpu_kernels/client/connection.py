@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, Self
 
+import certifi
+
 from gpu_kernels.client.api import Api
 from gpu_kernels.client.exchange import CONTROLLER_VARIABLE, Controllers, client_arguments
 from gpu_kernels.errors import PoolUnavailable, Unauthenticated
@@ -36,6 +38,21 @@ class Connection(Api):
     def url(self) -> str:
         """The controller that answered last."""
         return self._controllers.current
+
+    @property
+    def addresses(self) -> list[str]:
+        """Of all controllers, the one that answered last first."""
+        return list(self._controllers.in_turn())
+
+    @property
+    def token(self) -> str:
+        """Who asks."""
+        return self._headers["Authorization"].removeprefix("token ")
+
+    @property
+    def certificates(self) -> str | None:
+        """The file of those who sign the controllers' certificates; None without TLS."""
+        return certifi.where() if self._verify is True else self._verify or None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({','.join(self._controllers.urls)!r})"

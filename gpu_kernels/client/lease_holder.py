@@ -27,12 +27,9 @@ from gpu_kernels.client import calls
 from gpu_kernels.client.lease_request import LeaseRequest
 from gpu_kernels.client.requests import Pause, Script
 from gpu_kernels.errors import AWAY, GPUKernelsError, LeaseLost, PoolError, PoolFull, Refused, TooMany
+from gpu_kernels.renewals import RENEWALS_A_LIFE, Renewals
 from gpu_kernels.resources.leases import Lease, Renewal, Why
 
-RENEWALS_A_LIFE = 3
-"""Two that fail in a row lose nothing."""
-RETRIES_A_LIFE = 12
-SHORTEST_PERIOD_S = 0.1
 LOOK_UP_S = 5.0
 """A long poll's length: so long it may take until somebody notices that he is not wanted."""
 RETRY_S = 0.5
@@ -157,8 +154,7 @@ class LeaseHolder:
         self.explain = False
         """Set by whoever shows the place to somebody: then the controller is asked for the reason too."""
         self.wanted = wanted
-        self.trusted_until = float("-inf")
-        self._next_renewal = float("inf")
+        self.renewals = Renewals()
         self._outlives_outages, self._by_trust = outlives_outages, by_trust
         self.on_lost = on_lost
         self._on_moved, self._clock = on_moved, clock
@@ -178,6 +174,11 @@ class LeaseHolder:
         return holder
 
     # --- looking ----------------------------------------------------------------------------------------
+
+    @property
+    def trusted_until(self) -> float:
+        """When its trust is over without another word."""
+        return self.renewals.trusted_until
 
     @property
     def trusted_for(self) -> float:
@@ -367,7 +368,7 @@ class LeaseHolder:
     @property
     def due_in(self) -> float:
         """Seconds until it wants to be renewed, or its trust is over."""
-        due = min(self._next_renewal, self.trusted_until) if self._by_trust else self._next_renewal
+        due = min(self.renewals.due, self.trusted_until) if self._by_trust else self.renewals.due
         return max(0.0, due - self._clock())
 
     def expires(self) -> bool:
@@ -383,7 +384,7 @@ class LeaseHolder:
         """A renewal begins: when, for ``renewed``. Until that is called it counts as failed."""
         assert self.lease is not None
         began = self._clock()
-        self._next_renewal = began + max(SHORTEST_PERIOD_S, self.lease.ttl / RETRIES_A_LIFE)
+        self.renewals.begin(began, self.lease.ttl)
         return began
 
     def renewed(self, began: float, answer: Renewal) -> None:
@@ -414,9 +415,7 @@ class LeaseHolder:
 
     def _trust(self, began: float, expires_in: float) -> None:
         assert self.lease is not None
-        self.trusted_until = max(self.trusted_until, began + expires_in)
-        life = min(self.lease.ttl, expires_in)
-        self._next_renewal = began + max(SHORTEST_PERIOD_S, life / RENEWALS_A_LIFE)
+        self.renewals.answered(began, self.lease.ttl, expires_in)
 
     def _lose(self, loss: Loss) -> None:
         """The lease can no longer be relied upon. Two threads may hear of it at once."""

@@ -16,7 +16,7 @@ from tests.native_build import ROOT
 
 FOLDER = ROOT / "benchmarks"
 PRINTS_FIGURES = re.compile(r"^from benchmarks\.figures import .*\b(main|emit)\b", re.M)
-LONG = {"classroom", "frameworks", "kernel_start", "kills", "lab_load", "siege", "softgpu"}
+LONG = {"classroom", "frameworks", "kernel_start", "kills", "lab_load", "run_memory", "siege", "softgpu"}
 """These start dozens of processes, or compile kernels, whatever their size."""
 FRAMEWORKS = {"classroom", "frameworks"}
 """These need what `make frameworks` installs, and say so where it is not."""

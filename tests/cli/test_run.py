@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from gpu_kernels.remoting.paths import native_build
@@ -304,3 +305,80 @@ def test_a_software_gpu_has_no_more_memory_than_its_machine_can_promise(lab: Lab
     shows = ["--", "sh", "-c", "echo $GPU_KERNELS_SOFTGPU_MEMORY_MIB"]
     assert lab.gpu("run", "--software", "--memory", "14336", *shows, **has).stdout == "14336\n"
     assert lab.gpu("run", "--software", *shows, **has).stdout == "8192\n"
+
+
+STARTS_OTHERS = """
+import os, subprocess, sys
+child = subprocess.Popen(["sleep", "600"])
+shell = subprocess.Popen(["sh", "-c", "sleep 600 & echo $!"], stdout=subprocess.PIPE, text=True)
+orphan = shell.stdout.readline().strip()
+shell.wait()
+print(os.getpid(), child.pid, orphan, flush=True)
+input()
+"""
+
+
+def test_a_run_that_is_killed_ends_its_command_with_all_that_it_started(lab: Lab):
+    """A child, and an orphan of a shell that has ended already."""
+    running = lab.start_gpu("run", "-p", "0.02", *python(STARTS_OTHERS))
+    started = [int(pid) for pid in running.stdout.readline().split()]
+    assert len(started) == 3
+    assert all(map(lives, started))
+    running.kill()
+    running.wait(60)
+    wait_until(lambda: not any(map(lives, started)))
+    wait_until(lab.nothing_in_use)
+    assert "given back" not in running.stderr.read()
+
+
+def test_a_command_does_not_outlive_what_holds_its_slice(lab: Lab):
+    running = lab.start_gpu(
+        "run", "-p", "0.02", *python("import os; print(os.getpid(), flush=True); input()")
+    )
+    pid = int(running.stdout.readline())
+    os.kill(psutil.Process(pid).ppid(), signal.SIGKILL)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 128 + signal.SIGKILL
+    assert "what held the slice was killed, and the command with it" in err
+    wait_until(lambda: not lives(pid))
+
+
+def test_what_a_command_leaves_running_when_it_ends_goes_on(lab: Lab):
+    done = lab.gpu("run", "-p", "0.02", "--", "sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!")
+    pid = int(done.stdout)
+    assert lives(pid)
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lab.nothing_in_use)
+
+
+def test_a_controller_that_is_away_is_told_once_and_the_slice_is_kept(lab: Lab):
+    running = lab.start_gpu("run", "-p", "0.02", *python(UNTIL_TOLD))
+    ready(running)
+    controller = lab._processes[0]
+    controller.send_signal(signal.SIGSTOP)
+    try:
+        told = running.stderr.readline()
+        assert "the lease cannot be renewed, which is tried again" in told
+    finally:
+        controller.send_signal(signal.SIGCONT)
+    time.sleep(1.25 * lab.leases()[0].ttl)
+    assert [lease.in_force for lease in lab.leases()] == [True]
+    out, err = running.communicate("\n", timeout=60)
+    assert (running.returncode, out, err) == (0, "", "")
+
+
+def test_a_command_that_cannot_be_executed_after_all_says_why_and_gives_its_slice_back(lab: Lab, tmp_path):
+    no_program = tmp_path / "no-program"
+    no_program.write_text("#!/nonexistent/interpreter\n")
+    no_program.chmod(0o755)
+    done = lab.gpu("run", "-p", "0.02", "--", str(no_program))
+    assert done.returncode == 127
+    assert f"jupyter gpu run: {no_program}: No such file or directory" in done.stderr
+    wait_until(lab.nothing_in_use)
+
+
+def lives(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

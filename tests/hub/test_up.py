@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -119,6 +120,18 @@ def test_a_taken_port_is_said_before_anything_starts(state):
         assert up.finish() == 2
     assert f"port {port + 3} (the pool controller)" in up.output
     assert marked(up.settings.marker) == []
+
+
+def test_a_lab_says_where_its_machine_has_less_memory_than_its_gpus_were_to_have(state):
+    settings = Settings.in_a_row(state, 8000, gpu_memory_mib=32768)
+    for offered, lines in ((32768, 0), (15819, 3)):
+        lab = SimpleNamespace(
+            settings=settings, gpus=lambda mib=offered: [SimpleNamespace(allocatable_mib=mib)]
+        )
+        said = up_module.less_than_asked(lab)
+        assert len(said) == lines
+    assert "offers 15819 MiB, not 32768" in said[0]
+    assert str(state / "logs" / "agent.log") in said[1]
 
 
 class FailsAndIsInterruptedWhileItStops(Lab):
