@@ -109,14 +109,14 @@ FRAMES = {
     + struct.pack("<QQIIIIIIIIII", 0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 4000),
     "a copy with too few bytes": FRAME.pack(30, COPY_IN, 0, 0, 1) + struct.pack("<QQQ", 0, 7, 0) + b"123456",
     "a copy with too many bytes": FRAME.pack(30, COPY_IN, 0, 0, 1) + struct.pack("<QQQ", 0, 5, 0) + b"123456",
-    "a box of nothing": FRAME.pack(56, COPY_BOX_OUT, 0, 0, 0) + struct.pack("<7Q", 1, 1, 1, 1, 0, 1, 0),
-    "a box whose rows overlap": FRAME.pack(56, COPY_BOX_OUT, 0, 0, 0)
-    + struct.pack("<7Q", 1, 1, 1, 2, 2, 1, 0),
-    "a box with more bytes than there can be": FRAME.pack(57, COPY_BOX_IN, 0, 0, 1)
-    + struct.pack("<7Q", 1, 1 << 63, 4, 1 << 63, 4, 1, 0)
+    "a box of nothing": FRAME.pack(64, COPY_BOX_OUT, 0, 0, 0) + struct.pack("<8Q", 1, 1, 1, 1, 0, 1, 0, 0),
+    "a box whose rows overlap": FRAME.pack(64, COPY_BOX_OUT, 0, 0, 0)
+    + struct.pack("<8Q", 1, 1, 1, 2, 2, 1, 0, 0),
+    "a box with more bytes than there can be": FRAME.pack(65, COPY_BOX_IN, 0, 0, 1)
+    + struct.pack("<8Q", 1, 1 << 63, 4, 1 << 63, 4, 1, 0, 0)
     + b"1",
-    "a box whose planes overlap": FRAME.pack(104, COPY_BOX, 0, 0, 1)
-    + struct.pack("<13Q", 1, 8, 1, 8, 2, 2, 0, 1, 8, 2, 8, 2, 2),
+    "a box whose planes overlap": FRAME.pack(120, COPY_BOX, 0, 0, 1)
+    + struct.pack("<15Q", 1, 8, 1, 8, 2, 2, 0, 0, 1, 8, 2, 8, 2, 2, 0),
     "a copy of nothing": FRAME.pack(24, COPY_OUT, 0, 0, 0) + bytes(24),
     "an allocation of an unknown kind": FRAME.pack(40, ALLOCATE, 0, 0, 0)
     + struct.pack("<IIQQQQ", 9, 0, 8, 0, 0, 0),
@@ -266,10 +266,12 @@ def test_memory_outside_the_lease_cannot_be_touched(agent: MinimalAgent, opcodes
         assert lane.ask(COPY_OUT, struct.pack("<QQQ", address, size, 0))[0] == INVALID_VALUE
         lane.post(opcodes["cuMemsetD8_v2"], struct.pack("<QBQ", address, 0, size))
         assert lane.ask(opcodes["cuCtxSynchronize"])[0] == INVALID_VALUE
-        assert lane.ask(COPY_BOX_OUT, struct.pack("<7Q", address, size, 1, size, 1, 1, 0))[0] == INVALID_VALUE
+        assert (
+            lane.ask(COPY_BOX_OUT, struct.pack("<8Q", address, size, 1, size, 1, 1, 0, 0))[0] == INVALID_VALUE
+        )
         ends = (
-            struct.pack("<7Q", inside, size, 1, size, 1, 1, 0),
-            struct.pack("<6Q", address, size, 1, 0, 0, 0),
+            struct.pack("<8Q", inside, size, 1, size, 1, 1, 0, 0),
+            struct.pack("<7Q", address, size, 1, 0, 0, 0, 0),
         )
         lane.post(COPY_BOX, ends[0] + ends[1])
         assert lane.ask(opcodes["cuCtxSynchronize"])[0] == INVALID_VALUE
@@ -283,8 +285,8 @@ def test_memory_outside_the_lease_cannot_be_touched(agent: MinimalAgent, opcodes
         (4096, 1, 1, 2, 1),
         (64, 64, 64, 1, 2),
     ]:
-        assert lane.ask(COPY_BOX_OUT, struct.pack("<7Q", inside, *shape, 0))[0] == INVALID_VALUE
-    lane.post(COPY_BOX_IN, struct.pack("<7Q", inside, 4096, 1, 1, 2, 1, 0) + b"ab")
+        assert lane.ask(COPY_BOX_OUT, struct.pack("<8Q", inside, *shape, 0, 0))[0] == INVALID_VALUE
+    lane.post(COPY_BOX_IN, struct.pack("<8Q", inside, 4096, 1, 1, 2, 1, 0, 0) + b"ab")
     assert lane.ask(opcodes["cuCtxSynchronize"])[0] == INVALID_VALUE
 
 

@@ -22,8 +22,8 @@ def step(kind: int, work: bytes = b"", after: tuple[int, ...] = (), *, size: int
     return struct.pack("<4I", kind, len(after), len(work) if size is None else size, 0) + edges + work
 
 
-def box(address: int, width: int = 4) -> bytes:
-    return struct.pack("<6Q", address, width, 1, width, 1, 1)
+def box(address: int, width: int = 4, array: int = 0) -> bytes:
+    return struct.pack("<7Q", address, width, 1, width, 1, 1, array)
 
 
 def copy(to: int, source: int, to_image: int, from_image: int) -> bytes:

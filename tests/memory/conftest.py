@@ -12,6 +12,7 @@ from tests.native_build import Build
 MEMORY_MIB = 64
 CASES = (
     "allocation_cases",
+    "array_cases",
     "cases",
     "charge_cases",
     "host_view_cases",

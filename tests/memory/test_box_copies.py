@@ -144,13 +144,3 @@ def test_a_box_without_bytes_is_copied_wherever_it_is(both: BothWays, nothing: s
     before = bytes(40), bytes(range(40))
     result = both.run("copy_box", "cuMemcpy3D_v2", "default", False, ("device", "device"), before, geometry)
     assert result == (raw.SUCCESS, *before)
-
-
-def test_a_copy_from_an_array_is_not_supported_and_says_so_once(both: BothWays) -> None:
-    geometry = {"WidthInBytes": 10, "Height": 4, "Depth": 1, "srcMemoryType": 3}
-    before = bytes(40), bytes(range(40))
-    for _ in range(2):
-        result = both.run("copy_box", "cuMemcpy3D_v2", "default", False, ("device",) * 2, before, geometry)
-        assert result == (raw.NOT_SUPPORTED, *before)
-    for process in (both.straight, both.forwarded):
-        assert process.log.read_text().count("array") == 1

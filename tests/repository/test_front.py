@@ -11,7 +11,7 @@ from tests.repository.test_repository import ROOT
 pytestmark = pytest.mark.quick
 
 NATIVE = ROOT / "remoting/native"
-IN_BOTH = 35
+IN_BOTH = 22
 """Functions of the driver API that are written by hand in both backends. The number goes down with each topic
 that moves into the front (docs/design/front.md), and never up."""
 

@@ -20,7 +20,6 @@ LONG = {
     "softgpu::lower::Selector::place_storage": 69,
     "softgpu::lower::assign_slots": 66,
     "softgpu::lower::remove_copies": 85,
-    "worker::BuiltGraph::set": 66,
 }
 """How many lines these have: to be made fewer, and no more."""
 

@@ -273,7 +273,7 @@ bool Call::nothing_before() const {
 }
 
 CUresult Call::copy_box_in(const wire::Box& to, const wire::Box& from, uint64_t stream, bool whole) {
-    if (wire::is_flat(to)) {
+    if (wire::is_flat(to) && wire::is_flat(from)) {
         return copy_in(to.address, reinterpret_cast<const void*>(from.address), to.width, stream, whole);
     }
     const auto packed = room_for_piece(to);
@@ -295,7 +295,7 @@ CUresult Call::copy_box_in(const wire::Box& to, const wire::Box& from, uint64_t 
 }
 
 CUresult Call::copy_box_out(const wire::Box& to, const wire::Box& from, uint64_t stream) {
-    if (wire::is_flat(to)) {
+    if (wire::is_flat(to) && wire::is_flat(from)) {
         return copy_out(reinterpret_cast<void*>(to.address), from.address, to.width, stream);
     }
     wire::BoxHead message{from, stream};

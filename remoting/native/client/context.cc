@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "array.h"
 #include "call.h"
 #include "calls_wire.h"
 #include "library.h"
@@ -62,6 +63,7 @@ std::vector<uint64_t> take_owned(uint64_t id) {
     };
     take(take_streams_and_events(id));
     take(take_modules(id));
+    take(take_arrays(id));
     for (const Memory& memory : MemoryMap::get().take_of_context(id)) {
         SharedMemory::get().forget(memory.base);
         SliceFile::get().unmap(memory.base);

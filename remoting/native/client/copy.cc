@@ -27,6 +27,11 @@ struct End {
 // the worker checks it again.
 CUresult resolve(const cuda::CopyEnd& end, const cuda::CopyRequest& request, End& resolved) {
     resolved.box = {end.start, end.pitch, end.rows, request.width, request.height, request.depth};
+    if (end.type == CU_MEMORYTYPE_ARRAY) {
+        resolved.box.array = reinterpret_cast<uint64_t>(end.array);
+        resolved.on_device = true;
+        return CUDA_SUCCESS;
+    }
     const auto memory = MemoryMap::get().find(end.start);
     if (!memory) {
         resolved.on_device = false;
@@ -75,7 +80,9 @@ CUresult within_device(Call& call, const wire::Box& to, const wire::Box& from, u
 }  // namespace
 
 CUresult find_places(const cuda::CopyRequest& request, CopyPlaces& places) {
-    if (!request.to.start || !request.from.start) return CUDA_ERROR_INVALID_VALUE;
+    for (const cuda::CopyEnd* end : {&request.to, &request.from}) {
+        if (end->start == 0 && end->type != CU_MEMORYTYPE_ARRAY) return CUDA_ERROR_INVALID_VALUE;
+    }
     End to, from;
     if (CUresult error = resolve(request.to, request, to)) return error;
     if (CUresult error = resolve(request.from, request, from)) return error;
@@ -86,25 +93,23 @@ CUresult find_places(const cuda::CopyRequest& request, CopyPlaces& places) {
 
 namespace {
 
-// The copy as a node of a graph shows it.
-graphs::Params node_params(const cuda::CopyRequest& request) {
+// The kind of end that a node of a graph shows.
+CUmemorytype shown(const cuda::CopyEnd& end, bool on_device) {
+    if (end.type == CU_MEMORYTYPE_ARRAY) return end.type;
+    return on_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+}
+
+graphs::Params node_params(cuda::CopyRequest request) {
     CopyPlaces places;
     graphs::check(find_places(request, places));
-    CUDA_MEMCPY3D node{};
-    node.srcMemoryType = places.from_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
-    node.srcHost = reinterpret_cast<const void*>(request.from.start);
-    node.srcDevice = request.from.start;
-    node.srcPitch = request.from.pitch;
-    node.srcHeight = request.from.rows;
-    node.dstMemoryType = places.to_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
-    node.dstHost = reinterpret_cast<void*>(request.to.start);
-    node.dstDevice = request.to.start;
-    node.dstPitch = request.to.pitch;
-    node.dstHeight = request.to.rows;
-    node.WidthInBytes = request.width;
-    node.Height = request.height;
-    node.Depth = request.depth;
-    return graphs::CopyParams{node};
+    request.from.type = shown(request.from, places.from_device);
+    request.to.type = shown(request.to, places.to_device);
+    return graphs::CopyParams{cuda::shown_copy(request)};
+}
+
+// Memory of the device; nothing of an array is shared with the host.
+CUresult to_device_for(Call& call, const wire::Box& box, bool on_device) {
+    return on_device && !box.array ? SharedMemory::get().to_device_for(call, box.address) : CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -122,10 +127,8 @@ CUresult copy(const cuda::CopyRequest& request, CUstream stream, bool per_thread
     }
     CopyPlaces at;
     if (CUresult error = find_places(request, at)) return error;
-    CUresult result = CUDA_SUCCESS;
-    if (at.to_device) result = SharedMemory::get().to_device_for(call, at.to.address);
-    if (at.from_device && result == CUDA_SUCCESS)
-        result = SharedMemory::get().to_device_for(call, at.from.address);
+    CUresult result = to_device_for(call, at.to, at.to_device);
+    if (result == CUDA_SUCCESS) result = to_device_for(call, at.from, at.from_device);
     if (result != CUDA_SUCCESS) return result;
     if (at.to_device && at.from_device) {
         result = within_device(call, at.to, at.from, on);
@@ -149,6 +152,10 @@ CUresult copy(const cuda::CopyRequest& request, CUstream stream, bool per_thread
 }
 
 }  // namespace client
+
+CUresult front::platform::copy(const cuda::CopyRequest& request, CUstream stream, Wait wait) {
+    return client::copy(request, stream, client::in_per_thread_form(), wait);
+}
 
 using namespace client;
 

@@ -107,7 +107,7 @@ void check(const KernelParams& params) {
 
 void check(const CopyParams& params) {
     cuda::CopyRequest request;
-    graphs::check(cuda::read_copy_3d(&params.copy, request));
+    graphs::check(cuda::read_copy_3d(&params.copy, request, front::shape_of_array));
     if (request.empty()) return;
     CopyPlaces places;
     graphs::check(find_places(request, places));

@@ -36,7 +36,7 @@ ForwardedGraph::Work ForwardedGraph::work_of(const graphs::Node& node, wire::Wri
         put_kernel(*kernel, payload);
     } else if (const auto* copy = std::get_if<graphs::CopyParams>(&node.params)) {
         cuda::CopyRequest request;
-        graphs::check(cuda::read_copy_3d(&copy->copy, request));
+        graphs::check(cuda::read_copy_3d(&copy->copy, request, front::shape_of_array));
         if (request.empty()) return work;
         CopyPlaces places;
         graphs::check(find_places(request, places));

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "array.h"
 #include "context.h"
 #include "front/library.h"
 #include "graph_replay.h"
@@ -74,6 +75,7 @@ std::vector<std::function<void()>> take_down() {
     SliceFile::get().end_life();
     forget_physicals();
     forget_pools();
+    forget_arrays();
     forget_libraries();
     front::forget_links();
     forget_streams_and_events();

@@ -53,31 +53,70 @@ CUresult each_copy(const CopyBatch& batch, size_t& failed, Copy copy) {
 
 namespace copy_request {
 
-inline CUresult read_operand(const CUmemcpy3DOperand& operand, CopyRequest& request, CopyEnd& end) {
-    if (operand.type == CU_MEMCPY_OPERAND_TYPE_ARRAY)
-        return read_end({.type = CU_MEMORYTYPE_ARRAY}, request, end);
-    if (operand.type != CU_MEMCPY_OPERAND_TYPE_POINTER) return CUDA_ERROR_INVALID_VALUE;
-    return read_end({.type = CU_MEMORYTYPE_UNIFIED,
-                     .device = operand.op.ptr.ptr,
-                     .pitch = operand.op.ptr.rowLength,
-                     .height = operand.op.ptr.layerHeight},
-                    request, end);
+// Sizes and offsets of these copies are elements: of the arrays, whose elements are of one size, or else
+// bytes.
+template <class Shapes>
+CUresult element_of(const CUDA_MEMCPY3D_BATCH_OP& given, uint64_t& bytes, Shapes&& shapes) {
+    bytes = 0;
+    for (const CUmemcpy3DOperand* operand : {&given.src, &given.dst}) {
+        if (operand->type != CU_MEMCPY_OPERAND_TYPE_ARRAY) continue;
+        ArrayShape shape;
+        if (CUresult error = shapes(operand->op.array.array, shape)) return error;
+        if (bytes && bytes != shape.element_bytes()) return CUDA_ERROR_INVALID_VALUE;
+        bytes = shape.element_bytes();
+    }
+    bytes = bytes ? bytes : 1;
+    return CUDA_SUCCESS;
+}
+
+template <class Shapes>
+CUresult read_operand(const CUmemcpy3DOperand& operand, uint64_t element, const CopyRequest& request,
+                      CopyEnd& end, Shapes&& shapes) {
+    Given given{};
+    Size along = 0;  // what counts elements
+    if (operand.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
+        const CUoffset3D& at = operand.op.array.offset;
+        along = Size(at.x) * element;
+        given = {.type = CU_MEMORYTYPE_ARRAY,
+                 .array = operand.op.array.array,
+                 .x = along.value(),
+                 .y = at.y,
+                 .z = at.z};
+    } else if (operand.type == CU_MEMCPY_OPERAND_TYPE_POINTER) {
+        along = Size(operand.op.ptr.rowLength) * element;
+        given = {.type = CU_MEMORYTYPE_UNIFIED,
+                 .device = operand.op.ptr.ptr,
+                 .pitch = along.value(),
+                 .height = operand.op.ptr.layerHeight};
+    } else {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return along.fits() ? read_end(given, request, end, shapes) : CUDA_ERROR_INVALID_VALUE;
+}
+
+template <class Shapes>
+CUresult read_copy(const CUDA_MEMCPY3D_BATCH_OP& given, CopyRequest& request, Shapes&& shapes) {
+    uint64_t element = 1;
+    if (CUresult error = element_of(given, element, shapes)) return error;
+    const Size width = Size(given.extent.width) * element;
+    if (!width.fits()) return CUDA_ERROR_INVALID_VALUE;
+    request = {{}, {}, width.value(), given.extent.height, given.extent.depth};
+    if (request.empty() || !known_order(given.srcAccessOrder)) return CUDA_ERROR_INVALID_VALUE;
+    if (CUresult error = read_operand(given.src, element, request, request.from, shapes)) return error;
+    return read_operand(given.dst, element, request, request.to, shapes);
 }
 
 }  // namespace copy_request
 
 // Calls `copy(request)` for each copy in three dimensions, as each_copy.
-template <typename Copy>
+template <typename Copy, class Shapes>
 CUresult each_copy_3d(const CUDA_MEMCPY3D_BATCH_OP* list, size_t count, unsigned long long flags, bool legacy,
-                      size_t& failed, Copy copy) {
+                      size_t& failed, Copy copy, Shapes&& shapes) {
     failed = kWholeBatch;
     if (legacy || !list || count == 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
     for (failed = 0; failed < count; ++failed) {
-        const CUDA_MEMCPY3D_BATCH_OP& given = list[failed];
-        CopyRequest request{{}, {}, given.extent.width, given.extent.height, given.extent.depth};
-        if (request.empty() || !known_order(given.srcAccessOrder)) return CUDA_ERROR_INVALID_VALUE;
-        if (CUresult error = copy_request::read_operand(given.src, request, request.from)) return error;
-        if (CUresult error = copy_request::read_operand(given.dst, request, request.to)) return error;
+        CopyRequest request;
+        if (CUresult error = copy_request::read_copy(list[failed], request, shapes)) return error;
         if (CUresult error = copy(request)) return error;
     }
     failed = kWholeBatch;

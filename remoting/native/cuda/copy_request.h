@@ -4,16 +4,20 @@
 
 #include <cstdint>
 
+#include "array_shape.h"
 #include "cuda_abi.h"
 
 namespace cuda {
 
-// One end: `start` is its first byte; rows begin `pitch` bytes apart, planes `rows` rows.
+// One end: `start` is its first byte; rows begin `pitch` bytes apart, planes `rows` rows. In an array, which
+// is then of the type CU_MEMORYTYPE_ARRAY, `start` is an offset (array_shape.h).
 struct CopyEnd {
     CUmemorytype type = CU_MEMORYTYPE_UNIFIED;
     uint64_t start = 0;
     uint64_t pitch = 0;
     uint64_t rows = 1;
+    CUarray array = nullptr;
+    ArrayPlace place{};  // that `start` stands for
 };
 
 struct CopyRequest {
@@ -58,14 +62,24 @@ struct Given {
     CUmemorytype type;
     const void* host = nullptr;
     CUdeviceptr device = 0;
+    CUarray array = nullptr;
     uint64_t x = 0, y = 0, z = 0, pitch = 0, height = 0;
 };
 
-inline CUresult read_end(const Given& given, const CopyRequest& request, CopyEnd& end) {
-    if (given.type == CU_MEMORYTYPE_ARRAY) {
-        static bool told;
-        return gk_unsupported_once("copying from or to an array", &told);
-    }
+template <class Shapes>
+CUresult read_end_in_array(const Given& given, const CopyRequest& request, CopyEnd& end, Shapes&& shapes) {
+    ArrayShape shape;
+    if (CUresult error = shapes(given.array, shape)) return error;
+    const ArrayPlace place{given.x, given.y, given.z};
+    if (!holds(shape, place, request.width, request.height, request.depth)) return CUDA_ERROR_INVALID_VALUE;
+    end = {CU_MEMORYTYPE_ARRAY, offset_of(shape, place), shape.row_bytes(), shape.rows(), given.array, place};
+    return CUDA_SUCCESS;
+}
+
+// `shapes(array, shape)` tells the shape of an array that lives, or returns an error.
+template <class Shapes>
+CUresult read_end(const Given& given, const CopyRequest& request, CopyEnd& end, Shapes&& shapes) {
+    if (given.type == CU_MEMORYTYPE_ARRAY) return read_end_in_array(given, request, end, shapes);
     if (given.type != CU_MEMORYTYPE_HOST && given.type != CU_MEMORYTYPE_DEVICE &&
         given.type != CU_MEMORYTYPE_UNIFIED) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -91,35 +105,64 @@ inline CUresult read_end(const Given& given, const CopyRequest& request, CopyEnd
 }  // namespace copy_request
 
 // CUDA_MEMCPY3D or CUDA_MEMCPY3D_PEER, which differ in fields that pointers do not need.
-template <typename Given3D>
-CUresult read_copy_3d(const Given3D* given, CopyRequest& request) {
+template <typename Given3D, class Shapes>
+CUresult read_copy_3d(const Given3D* given, CopyRequest& request, Shapes&& shapes) {
     if (!given) return CUDA_ERROR_INVALID_VALUE;
     request = {{}, {}, given->WidthInBytes, given->Height, given->Depth};
     if (request.empty()) return CUDA_SUCCESS;
     if (given->srcLOD != 0 || given->dstLOD != 0) return CUDA_ERROR_INVALID_VALUE;
     if (CUresult error = copy_request::read_end(
-            {given->srcMemoryType, given->srcHost, given->srcDevice, given->srcXInBytes, given->srcY,
-             given->srcZ, given->srcPitch, given->srcHeight},
-            request, request.from)) {
+            {given->srcMemoryType, given->srcHost, given->srcDevice, given->srcArray, given->srcXInBytes,
+             given->srcY, given->srcZ, given->srcPitch, given->srcHeight},
+            request, request.from, shapes)) {
         return error;
     }
-    return copy_request::read_end({given->dstMemoryType, given->dstHost, given->dstDevice, given->dstXInBytes,
-                                   given->dstY, given->dstZ, given->dstPitch, given->dstHeight},
-                                  request, request.to);
+    return copy_request::read_end(
+        {given->dstMemoryType, given->dstHost, given->dstDevice, given->dstArray, given->dstXInBytes,
+         given->dstY, given->dstZ, given->dstPitch, given->dstHeight},
+        request, request.to, shapes);
 }
 
-inline CUresult read_copy_2d(const CUDA_MEMCPY2D* given, CopyRequest& request) {
+template <class Shapes>
+CUresult read_copy_2d(const CUDA_MEMCPY2D* given, CopyRequest& request, Shapes&& shapes) {
     if (!given) return CUDA_ERROR_INVALID_VALUE;
     request = {{}, {}, given->WidthInBytes, given->Height, 1};
     if (request.empty()) return CUDA_SUCCESS;
-    if (CUresult error = copy_request::read_end({given->srcMemoryType, given->srcHost, given->srcDevice,
-                                                 given->srcXInBytes, given->srcY, 0, given->srcPitch, 0},
-                                                request, request.from)) {
+    if (CUresult error =
+            copy_request::read_end({given->srcMemoryType, given->srcHost, given->srcDevice, given->srcArray,
+                                    given->srcXInBytes, given->srcY, 0, given->srcPitch, 0},
+                                   request, request.from, shapes)) {
         return error;
     }
-    return copy_request::read_end({given->dstMemoryType, given->dstHost, given->dstDevice, given->dstXInBytes,
-                                   given->dstY, 0, given->dstPitch, 0},
-                                  request, request.to);
+    return copy_request::read_end({given->dstMemoryType, given->dstHost, given->dstDevice, given->dstArray,
+                                   given->dstXInBytes, given->dstY, 0, given->dstPitch, 0},
+                                  request, request.to, shapes);
+}
+
+// The copy as a node of a graph shows it. What its ends are was found out: none is unified any more.
+inline CUDA_MEMCPY3D shown_copy(const CopyRequest& request) {
+    CUDA_MEMCPY3D copy{};
+    const CopyEnd &from = request.from, &to = request.to;
+    copy.srcMemoryType = from.type;
+    copy.dstMemoryType = to.type;
+    if (from.type == CU_MEMORYTYPE_ARRAY) {
+        copy.srcArray = from.array;
+        copy.srcXInBytes = from.place.x, copy.srcY = from.place.y, copy.srcZ = from.place.z;
+    } else {
+        copy.srcHost = reinterpret_cast<const void*>(from.start);
+        copy.srcDevice = from.start;
+        copy.srcPitch = from.pitch, copy.srcHeight = from.rows;
+    }
+    if (to.type == CU_MEMORYTYPE_ARRAY) {
+        copy.dstArray = to.array;
+        copy.dstXInBytes = to.place.x, copy.dstY = to.place.y, copy.dstZ = to.place.z;
+    } else {
+        copy.dstHost = reinterpret_cast<void*>(to.start);
+        copy.dstDevice = to.start;
+        copy.dstPitch = to.pitch, copy.dstHeight = to.rows;
+    }
+    copy.WidthInBytes = request.width, copy.Height = request.height, copy.Depth = request.depth;
+    return copy;
 }
 
 }  // namespace cuda

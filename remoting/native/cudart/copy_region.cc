@@ -46,7 +46,7 @@ cudaError_t copy_3d(const cudaMemcpy3DParms* given, Send send) {
     return call<Need::context>([&](const Driver& driver) {
         Shape shape;
         if (!given) return cudaErrorInvalidValue;
-        if (cudaError_t error = shape_of(*given, shape); error != cudaSuccess) return error;
+        if (cudaError_t error = shape_of(driver, *given, shape); error != cudaSuccess) return error;
         return shape.empty() ? cudaSuccess : translated(send(driver, driver_copy(shape)));
     });
 }
@@ -60,7 +60,7 @@ cudaError_t copy_3d_peer(const cudaMemcpy3DPeerParms* given, Send send) {
         const cudaMemcpy3DParms within = {given->srcArray, given->srcPos,           given->srcPtr,
                                           given->dstArray, given->dstPos,           given->dstPtr,
                                           given->extent,   cudaMemcpyDeviceToDevice};
-        if (cudaError_t error = shape_of(within, shape); error != cudaSuccess) return error;
+        if (cudaError_t error = shape_of(driver, within, shape); error != cudaSuccess) return error;
         CUDA_MEMCPY3D_PEER copy;
         static_assert(sizeof copy == sizeof(CUDA_MEMCPY3D), "the same, with contexts where that has nothing");
         const CUDA_MEMCPY3D plain = driver_copy(shape);

@@ -26,8 +26,9 @@ cudaError_t with_copy(Make make, Use use) {
 }
 
 auto region(const cudaMemcpy3DParms* given) {
-    return
-        [=](const Driver&, Shape& shape) { return given ? shape_of(*given, shape) : cudaErrorInvalidValue; };
+    return [=](const Driver& driver, Shape& shape) {
+        return given ? shape_of(driver, *given, shape) : cudaErrorInvalidValue;
+    };
 }
 
 auto line(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
@@ -112,8 +113,7 @@ cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node, cudaMemcpy3DParms
         CUDA_MEMCPY3D copy;
         if (!pNodeParams) return CUDA_ERROR_INVALID_VALUE;
         const CUresult result = invoke(driver.cuGraphMemcpyNodeGetParams, node, &copy);
-        if (result == CUDA_SUCCESS) *pNodeParams = runtime_copy(copy);
-        return result;
+        return result == CUDA_SUCCESS ? runtime_copy(driver, copy, *pNodeParams) : result;
     });
 }
 

@@ -60,7 +60,8 @@ cudaError_t driver_node(const Driver& driver, const cudaGraphNodeParams& from, C
         std::memcpy(&to.kernel, &params, sizeof params);
     } else if (from.type == cudaGraphNodeTypeMemcpy) {
         Shape shape;
-        if (cudaError_t error = shape_of(from.memcpy.copyParams, shape); error != cudaSuccess) return error;
+        if (cudaError_t error = shape_of(driver, from.memcpy.copyParams, shape); error != cudaSuccess)
+            return error;
         to.memcpy = {.flags = 0, .reserved = 0, .copyCtx = nullptr, .copyParams = driver_copy(shape)};
         driver.cuCtxGetCurrent(&to.memcpy.copyCtx);
     }

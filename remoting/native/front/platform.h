@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "context.h"
+#include "cuda/array_shape.h"
+#include "cuda/copy_request.h"
 #include "cuda/failure.h"
 #include "cuda/managed_advice.h"
 #include "cuda/occupancy.h"
@@ -58,6 +60,9 @@ struct Stream {
     unsigned flags = 0;
     int priority = 0;
 };
+
+// Whether the caller may rely on a copy's effect from any stream, or on the host, when the call returns.
+enum class Wait { yes, no };
 
 struct Event {
     uint64_t key = 0;      // to captures, as graphs::platform::event gives it
@@ -161,6 +166,20 @@ void register_host(CUdevice device, void* memory, size_t bytes, unsigned flags);
 void unregister_host(void* memory);
 CUdeviceptr device_pointer(void* host_memory);
 
+// Copies. What the request says of an end's kind counts only for memory that nobody knows: a pointer says
+// itself where it points to.
+CUresult copy(const cuda::CopyRequest& request, CUstream stream, Wait wait);
+
+// Arrays, of shapes that were checked, for the calling thread's context. What takes a handle refuses what is
+// none: INVALID_HANDLE.
+CUarray make_array(const cuda::ArrayShape& shape);
+CUmipmappedArray make_mipmapped_array(const cuda::ArrayShape& shape);
+cuda::ArrayShape array_shape(CUarray array);
+cuda::ArrayShape array_shape(CUmipmappedArray array);
+CUarray array_level(CUmipmappedArray array, unsigned level);  // of those that there are
+void end_array(CUarray array);                                // which is no level of a mipmapped one
+void end_mipmapped_array(CUmipmappedArray array);
+
 // Pools. What takes one refuses what is none. Of attributes only those that change are asked and set.
 Pool pool(CUmemoryPool pool);
 CUmemoryPool make_pool(CUdevice device, uint64_t max_bytes);
@@ -188,6 +207,11 @@ void set_access(CUdeviceptr base, size_t bytes, CUdevice device, bool granted);
 uint32_t mapping_accessible_from(CUdeviceptr address);  // a bit for each device
 
 }  // namespace platform
+
+// For the readers of copies (cuda/copy_request.h).
+inline CUresult shape_of_array(CUarray array, cuda::ArrayShape& shape) {
+    return cuda::guarded([&] { shape = platform::array_shape(array); });
+}
 
 // The frame of an entry point; see cuda::guarded.
 template <class Body>

@@ -1,5 +1,5 @@
-// A box of bytes in memory, `width` bytes by `height` rows by `depth` planes, and how both sides cut it into
-// the same pieces, each small enough for a frame. A flat range is a box of one row.
+// A box of bytes in memory or in an array, `width` bytes by `height` rows by `depth` planes, and how both
+// sides cut it into the same pieces, each small enough for a frame. A flat range is a box of one row.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +12,8 @@ struct Box {
     uint64_t pitch;  // from one row to the next, in bytes
     uint64_t rows;   // from one plane to the next, in rows
     uint64_t width, height, depth;
+    uint64_t array =
+        0;  // whose shape gives pitch and rows; `address` is an offset in it (cuda/array_shape.h)
 };
 
 constexpr Box flat(uint64_t address, uint64_t bytes) {
@@ -19,7 +21,7 @@ constexpr Box flat(uint64_t address, uint64_t bytes) {
 }
 
 constexpr bool is_flat(const Box& box) {
-    return box.height == 1 && box.depth == 1;
+    return box.height == 1 && box.depth == 1 && box.array == 0;
 }
 
 constexpr uint64_t times(uint64_t a, uint64_t b) {
@@ -57,8 +59,9 @@ constexpr uint64_t volume(const Box& box) {
 }
 
 // Rows and planes that follow each other without gaps in both boxes become longer rows. Both are well formed
-// and of one shape, and stay so.
+// and of one shape, and stay so. Rows in an array are its own.
 constexpr void join_rows(Box& a, Box& b) {
+    if (a.array || b.array) return;
     for (;;) {
         if (a.height == 1 && a.depth > 1) {
             for (Box* box : {&a, &b}) {
@@ -85,7 +88,8 @@ constexpr Box part_of(const Box& box, const Piece& piece) {
             box.rows,
             piece.width,
             piece.height,
-            piece.depth};
+            piece.depth,
+            box.array};
 }
 
 // Calls `visit(piece)` for each piece of a well-formed box, of at most `most` bytes, in the order of the

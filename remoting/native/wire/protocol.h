@@ -43,7 +43,7 @@ namespace wire {
 
 // Grows when the layouts below, or those of box.h, graph_wire.h and libraries/call.h, change
 // (tests/forwarding/test_protocol.py); what calls.txt makes is covered by kCallsDigest (calls_wire.h).
-inline constexpr uint32_t kProtocolVersion = 5;
+inline constexpr uint32_t kProtocolVersion = 6;
 
 // A chunk stays in a core's cache between the socket and the driver.
 inline constexpr uint32_t kChunk = 256 * 1024;
@@ -136,6 +136,8 @@ enum Opcode : uint16_t {
     kOpTakeNotices = 40,     // asked, out of order: nothing; (NoticeHead, text)*
     kOpSetChecks = 41,       // asked: ChecksMessage; the software GPU checks the session's kernels
     kOpInterrupt = 42,       // asked, out of order: InterruptMessage; the session's running kernels end
+    kOpMakeArray = 43,       // asked: ArrayHead, u64 * levels: handles of a mipmapped array's levels
+    kOpEndArray = 44,        // posted: u64 array, or a mipmapped one; levels go with it
     kFirstGenerated = 64,
 };
 
@@ -206,6 +208,17 @@ struct Allocated {
 };
 inline constexpr uint64_t kNoPlace = UINT64_MAX;
 inline constexpr uint64_t kFilePage = 4096;  // places are whole ones
+
+// An array, or with levels a mipmapped one, as cuda/array_shape.h has it.
+struct ArrayHead {
+    uint64_t array;  // minted by the client
+    uint64_t width, height, depth;
+    uint32_t format;  // CUarray_format
+    uint32_t channels;
+    uint32_t flags;
+    uint32_t levels;
+};
+inline constexpr uint32_t kMaxArrayLevels = 20;
 
 struct PoolHead {
     uint64_t pool;  // minted by the client
@@ -429,7 +442,9 @@ enum class HandleKind : uint8_t {
     exec = 0x16,
     context = 0x1f,  // of the client alone
     pool = 0x21,
-    physical = 0x22
+    physical = 0x22,
+    array = 0x23,
+    mipmapped_array = 0x24
 };
 inline constexpr uint64_t kFirstHandle = 16;
 inline constexpr uint32_t kMaxHandles = 1u << 20;  // of a kind, in a session, at one time

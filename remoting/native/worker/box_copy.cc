@@ -1,32 +1,47 @@
 // Copies of boxes: rows and planes with gaps between them, and copies between any two places of the lease.
 #include "box_copy.h"
 
+#include <cstring>
+
 namespace worker {
 namespace {
 
 // The box's end of a driver's copy; the driver takes planes as whole numbers of rows, as the box does.
-void set_from(CUDA_MEMCPY3D& copy, CUmemorytype type, const wire::Box& box) {
-    copy.srcMemoryType = type;
-    if (type == CU_MEMORYTYPE_HOST) copy.srcHost = reinterpret_cast<const void*>(box.address);
-    if (type == CU_MEMORYTYPE_DEVICE) copy.srcDevice = static_cast<CUdeviceptr>(box.address);
+void set_from(CUDA_MEMCPY3D& copy, const CopyPlace& from) {
+    const wire::Box& box = from.box;
+    copy.srcMemoryType = from.type;
+    if (from.type == CU_MEMORYTYPE_ARRAY) {
+        copy.srcArray = from.array.handle;
+        copy.srcXInBytes = from.place.x, copy.srcY = from.place.y, copy.srcZ = from.place.z;
+        return;
+    }
+    if (from.type == CU_MEMORYTYPE_HOST) copy.srcHost = reinterpret_cast<const void*>(box.address);
+    if (from.type == CU_MEMORYTYPE_DEVICE) copy.srcDevice = static_cast<CUdeviceptr>(box.address);
     copy.srcPitch = box.pitch;
     copy.srcHeight = box.rows;
 }
 
-void set_to(CUDA_MEMCPY3D& copy, CUmemorytype type, const wire::Box& box) {
-    copy.dstMemoryType = type;
-    if (type == CU_MEMORYTYPE_HOST) copy.dstHost = reinterpret_cast<void*>(box.address);
-    if (type == CU_MEMORYTYPE_DEVICE) copy.dstDevice = static_cast<CUdeviceptr>(box.address);
-    copy.dstPitch = box.pitch;
-    copy.dstHeight = box.rows;
+void set_to(CUDA_MEMCPY3D& copy, const CopyPlace& to) {
+    const wire::Box& box = to.box;
+    copy.dstMemoryType = to.type;
     copy.WidthInBytes = box.width;
     copy.Height = box.height;
     copy.Depth = box.depth;
+    if (to.type == CU_MEMORYTYPE_ARRAY) {
+        copy.dstArray = to.array.handle;
+        copy.dstXInBytes = to.place.x, copy.dstY = to.place.y, copy.dstZ = to.place.z;
+        return;
+    }
+    if (to.type == CU_MEMORYTYPE_HOST) copy.dstHost = reinterpret_cast<void*>(box.address);
+    if (to.type == CU_MEMORYTYPE_DEVICE) copy.dstDevice = static_cast<CUdeviceptr>(box.address);
+    copy.dstPitch = box.pitch;
+    copy.dstHeight = box.rows;
 }
 
 // The same shape without gaps, at `address`.
-wire::Box packed(const wire::Box& box, const void* address) {
-    return {reinterpret_cast<uint64_t>(address), box.width, box.height, box.width, box.height, box.depth};
+CopyPlace packed(const wire::Box& box, const void* address) {
+    return host_place(
+        {reinterpret_cast<uint64_t>(address), box.width, box.height, box.width, box.height, box.depth});
 }
 
 // A box with strides that mean nothing, because it has one row or one plane, with strides that every driver
@@ -37,31 +52,50 @@ wire::Box normal(wire::Box box) {
     return box;
 }
 
+CUresult find_in_array(const Context& context, const wire::Box& box, CopyPlace& place) {
+    if (!context.session().arrays.find(box.array, place.array)) return CUDA_ERROR_INVALID_HANDLE;
+    const cuda::ArrayShape& shape = place.array.shape;
+    place.place = cuda::place_of(shape, box.address);
+    place.type = CU_MEMORYTYPE_ARRAY;
+    place.device = place.array.device;
+    return cuda::holds(shape, place.place, box.width, box.height, box.depth) ? CUDA_SUCCESS
+                                                                             : CUDA_ERROR_INVALID_VALUE;
+}
+
 // Of memory on two devices; the driver needs to be told their contexts.
-CUresult copy_between(Context& context, const wire::Box& to, uint8_t to_device, const wire::Box& from,
-                      uint8_t from_device, CUstream stream) {
+CUresult copy_between(Context& context, const CopyPlace& to, const CopyPlace& from, CUstream stream) {
     const auto& devices = context.worker().devices;
-    CUDA_MEMCPY3D same{};
-    set_from(same, CU_MEMORYTYPE_DEVICE, from);
-    set_to(same, CU_MEMORYTYPE_DEVICE, to);
-    CUDA_MEMCPY3D_PEER copy{};
-    copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-    copy.srcDevice = same.srcDevice;
-    copy.srcContext = devices[from_device].context;
-    copy.srcPitch = same.srcPitch;
-    copy.srcHeight = same.srcHeight;
-    copy.dstDevice = same.dstDevice;
-    copy.dstContext = devices[to_device].context;
-    copy.dstPitch = same.dstPitch;
-    copy.dstHeight = same.dstHeight;
-    copy.WidthInBytes = same.WidthInBytes;
-    copy.Height = same.Height;
-    copy.Depth = same.Depth;
+    const CUDA_MEMCPY3D same = described(to, from);
+    CUDA_MEMCPY3D_PEER copy;
+    static_assert(sizeof copy == sizeof same, "the same, with contexts where that has nothing");
+    std::memcpy(&copy, &same, sizeof copy);
+    copy.srcContext = devices[from.device].context;
+    copy.dstContext = devices[to.device].context;
     const CUDA_MEMCPY3D_PEER* request = &copy;
     return invoke(context.driver().cuMemcpy3DPeerAsync, request, stream);
 }
 
 }  // namespace
+
+CUDA_MEMCPY3D described(const CopyPlace& to, const CopyPlace& from) {
+    CUDA_MEMCPY3D copy{};
+    set_from(copy, from);
+    set_to(copy, to);
+    return copy;
+}
+
+CopyPlace host_place(const wire::Box& box) {
+    return {.box = box, .type = CU_MEMORYTYPE_HOST};
+}
+
+CUresult find_place(const Context& context, const wire::Box& box, CopyPlace& place) {
+    place.box = normal(box);
+    if (box.array) return find_in_array(context, box, place);
+    const auto device = context.worker().memory.device_of(box.address, wire::span(box));
+    if (!device) return CUDA_ERROR_INVALID_VALUE;
+    place.device = *device;
+    return CUDA_SUCCESS;
+}
 
 CUresult copy_piece_out(Context& context, void* to, const wire::Box& piece, CUstream stream) {
     const Driver& driver = context.driver();
@@ -69,10 +103,9 @@ CUresult copy_piece_out(Context& context, void* to, const wire::Box& piece, CUst
         return invoke(driver.cuMemcpyDtoHAsync_v2, to, static_cast<CUdeviceptr>(piece.address),
                       static_cast<size_t>(piece.width), stream);
     }
-    CUDA_MEMCPY3D copy{};
-    const wire::Box box = normal(piece);
-    set_from(copy, CU_MEMORYTYPE_DEVICE, box);
-    set_to(copy, CU_MEMORYTYPE_HOST, packed(box, to));
+    CopyPlace from;
+    if (CUresult error = find_place(context, piece, from)) return error;
+    const CUDA_MEMCPY3D copy = described(packed(piece, to), from);
     const CUDA_MEMCPY3D* request = &copy;
     return invoke(driver.cuMemcpy3DAsync_v2, request, stream);
 }
@@ -86,11 +119,9 @@ CUresult handle_copy_box_in(Context& context, uint8_t frame_flags, wire::Reader&
     }
     CUstream stream;
     if (!context.stream(head.stream, stream)) return CUDA_ERROR_INVALID_HANDLE;
-    if (!context.accessible(head.box.address, wire::span(head.box))) return CUDA_ERROR_INVALID_VALUE;
-    CUDA_MEMCPY3D copy{};
-    const wire::Box box = normal(head.box);
-    set_from(copy, CU_MEMORYTYPE_HOST, packed(box, bytes.data()));
-    set_to(copy, CU_MEMORYTYPE_DEVICE, box);
+    CopyPlace to;
+    if (CUresult error = find_place(context, head.box, to)) return error;
+    const CUDA_MEMCPY3D copy = described(to, packed(head.box, bytes.data()));
     const CUDA_MEMCPY3D* request = &copy;
     const Driver& driver = context.driver();
     if (!(frame_flags & wire::kWholeCopy))
@@ -102,30 +133,24 @@ CUresult handle_copy_box_in(Context& context, uint8_t frame_flags, wire::Reader&
 CUresult handle_copy_box(Context& context, uint8_t, wire::Reader& payload, wire::Writer&) {
     wire::BoxCopy message;
     if (!payload.take(message) || !payload.finished()) return kMalformed;
-    wire::Box to = message.to.box, from = message.from;
-    from.width = to.width;
-    from.height = to.height;
-    from.depth = to.depth;
-    if (!wire::well_formed(to) || !wire::well_formed(from)) return kMalformed;
+    wire::Box from_box = message.from;
+    const wire::Box& to_box = message.to.box;
+    from_box.width = to_box.width;
+    from_box.height = to_box.height;
+    from_box.depth = to_box.depth;
+    if (!wire::well_formed(to_box) || !wire::well_formed(from_box)) return kMalformed;
     CUstream stream;
     if (!context.stream(message.to.stream, stream)) return CUDA_ERROR_INVALID_HANDLE;
-    const MemoryLedger& memory = context.worker().memory;
-    const auto to_device = memory.device_of(to.address, wire::span(to));
-    const auto from_device = memory.device_of(from.address, wire::span(from));
-    if (!to_device || !from_device) return CUDA_ERROR_INVALID_VALUE;
-    to = normal(to);
-    from = normal(from);
-    if (*to_device != *from_device) {
-        return copy_between(context, to, *to_device, from, *from_device, stream);
-    }
+    CopyPlace to, from;
+    if (CUresult error = find_place(context, to_box, to)) return error;
+    if (CUresult error = find_place(context, from_box, from)) return error;
+    if (to.device != from.device) return copy_between(context, to, from, stream);
     const Driver& driver = context.driver();
-    if (wire::is_flat(to)) {
-        return invoke(driver.cuMemcpyDtoDAsync_v2, static_cast<CUdeviceptr>(to.address),
-                      static_cast<CUdeviceptr>(from.address), static_cast<size_t>(to.width), stream);
+    if (wire::is_flat(to.box) && wire::is_flat(from.box)) {
+        return invoke(driver.cuMemcpyDtoDAsync_v2, static_cast<CUdeviceptr>(to.box.address),
+                      static_cast<CUdeviceptr>(from.box.address), static_cast<size_t>(to.box.width), stream);
     }
-    CUDA_MEMCPY3D copy{};
-    set_from(copy, CU_MEMORYTYPE_DEVICE, from);
-    set_to(copy, CU_MEMORYTYPE_DEVICE, to);
+    const CUDA_MEMCPY3D copy = described(to, from);
     const CUDA_MEMCPY3D* request = &copy;
     return invoke(driver.cuMemcpy3DAsync_v2, request, stream);
 }

@@ -14,21 +14,32 @@ bool inside(const wire::Box& box, uint64_t image_bytes) {
     return wire::well_formed(box) && span <= image_bytes && box.address <= image_bytes - span;
 }
 
+// One end of a copy: in the image, or where find_place() says.
+CUresult find_end(const Context& context, const wire::Box& box, uint32_t in_image, uint64_t image_bytes,
+                  CopyPlace& place) {
+    if (in_image > 1) return kMalformed;
+    if (!in_image) return find_place(context, box, place);
+    place = host_place(box);
+    return inside(box, image_bytes) && !box.array ? CUDA_SUCCESS : kMalformed;
+}
+
 // Whether the copy may be: within the lease's memory and the image.
-CUresult check(const Context& context, const wire::GraphCopy& copy, uint64_t image_bytes) {
-    const wire::Box& to = copy.to;
-    const wire::Box& from = copy.from;
-    if (!wire::well_formed(to) || !wire::well_formed(from)) return kMalformed;
-    if (to.width != from.width || to.height != from.height || to.depth != from.depth) return kMalformed;
-    if (copy.to_image > 1 || copy.from_image > 1) return kMalformed;
-    for (const auto& [box, in_image] : {std::pair(to, copy.to_image), std::pair(from, copy.from_image)}) {
-        if (in_image) {
-            if (!inside(box, image_bytes)) return kMalformed;
-        } else if (!context.accessible(box.address, wire::span(box))) {
-            return CUDA_ERROR_INVALID_VALUE;
-        }
+CUresult find_ends(const Context& context, const wire::GraphCopy& copy, uint64_t image_bytes, CopyPlace& to,
+                   CopyPlace& from) {
+    const wire::Box &there = copy.to, &here = copy.from;
+    if (!wire::well_formed(there) || !wire::well_formed(here)) return kMalformed;
+    if (there.width != here.width || there.height != here.height || there.depth != here.depth)
+        return kMalformed;
+    if (CUresult error = find_end(context, there, copy.to_image, image_bytes, to)) return error;
+    return find_end(context, here, copy.from_image, image_bytes, from);
+}
+
+// The copy as a node has it, on this image.
+CUDA_MEMCPY3D described(CopyPlace to, CopyPlace from, std::byte* image) {
+    for (CopyPlace* place : {&to, &from}) {
+        if (place->type == CU_MEMORYTYPE_HOST) place->box.address += reinterpret_cast<uint64_t>(image);
     }
-    return CUDA_SUCCESS;
+    return described(to, from);
 }
 
 CUresult check(const Context& context, const wire::GraphFill& fill) {
@@ -139,7 +150,7 @@ CUresult BuiltGraph::add_kernel(Context& context, Step& step, wire::Reader& work
     LaunchRequest request;
     if (CUresult error = request.take(context, work)) return error;
     cuda::LaunchExtra extra = request.extra();
-    const CUDA_KERNEL_NODE_PARAMS_v2 params = worker::described(request, extra);
+    const CUDA_KERNEL_NODE_PARAMS_v2 params = described(request, extra);
     if (CUresult error =
             invoke(driver.cuGraphAddKernelNode_v2, &step.node, graph_, after.data(), after.size(), &params)) {
         return error;
@@ -166,12 +177,15 @@ CUresult BuiltGraph::add(Context& context, Step& step, uint32_t index, wire::Rea
         case wire::StepKind::copy: {
             wire::GraphCopy copy;
             if (!work.take(copy)) return kMalformed;
-            if (CUresult error = check(context, copy, image_bytes_)) return error;
+            CopyPlace to, from;
+            if (CUresult error = find_ends(context, copy, image_bytes_, to, from)) return error;
+            step.to_array = to.array.memory;
+            step.from_array = from.array.memory;
             if (copy.to_image || copy.from_image) {
                 step.copy = static_cast<int32_t>(copies_.size());
-                copies_.push_back({index, copy});
+                copies_.push_back({index, to, from});
             }
-            const CUDA_MEMCPY3D params = described(copy, pointed_to_ ? pointed_to_->data() : nullptr);
+            const CUDA_MEMCPY3D params = described(to, from, pointed_to_ ? pointed_to_->data() : nullptr);
             return invoke(driver.cuGraphAddMemcpyNode, &step.node, graph_, before, after.size(), &params,
                           own);
         }
@@ -179,7 +193,7 @@ CUresult BuiltGraph::add(Context& context, Step& step, uint32_t index, wire::Rea
             wire::GraphFill fill;
             if (!work.take(fill)) return kMalformed;
             if (CUresult error = check(context, fill)) return error;
-            const CUDA_MEMSET_NODE_PARAMS params = worker::described(fill);
+            const CUDA_MEMSET_NODE_PARAMS params = described(fill);
             return invoke(driver.cuGraphAddMemsetNode, &step.node, graph_, before, after.size(), &params,
                           own);
         }
@@ -205,30 +219,24 @@ CUresult BuiltGraph::add(Context& context, Step& step, uint32_t index, wire::Rea
     return kMalformed;
 }
 
-CUDA_MEMCPY3D BuiltGraph::described(const wire::GraphCopy& copy, std::byte* image) const {
-    CUDA_MEMCPY3D params{};
-    if (copy.from_image) {
-        params.srcMemoryType = CU_MEMORYTYPE_HOST;
-        params.srcHost = image + copy.from.address;
+CUresult BuiltGraph::set_copy(Context& context, uint32_t which, const wire::GraphCopy& copy) {
+    Step& step = steps_[which];
+    CopyPlace to, from;
+    if (CUresult error = find_ends(context, copy, wire::kMaxGraphImage, to, from)) return error;
+    if ((step.copy >= 0) != (copy.to_image || copy.from_image)) return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = CUDA_SUCCESS;
+    if (step.copy >= 0) {
+        copies_[static_cast<size_t>(step.copy)] = {which, to, from};
+        moved_ = true;
     } else {
-        params.srcMemoryType = CU_MEMORYTYPE_DEVICE;
-        params.srcDevice = copy.from.address;
+        const CUDA_MEMCPY3D params = described(to, from);
+        const CUcontext own = worker_.devices[device_].context;
+        result = invoke(worker_.driver.cuGraphExecMemcpyNodeSetParams, exec_, step.node, &params, own);
     }
-    params.srcPitch = copy.from.pitch;
-    params.srcHeight = copy.from.rows;
-    if (copy.to_image) {
-        params.dstMemoryType = CU_MEMORYTYPE_HOST;
-        params.dstHost = image + copy.to.address;
-    } else {
-        params.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-        params.dstDevice = copy.to.address;
-    }
-    params.dstPitch = copy.to.pitch;
-    params.dstHeight = copy.to.rows;
-    params.WidthInBytes = copy.to.width;
-    params.Height = copy.to.height;
-    params.Depth = copy.to.depth;
-    return params;
+    if (result != CUDA_SUCCESS) return result;
+    step.to_array = to.array.memory;
+    step.from_array = from.array.memory;
+    return CUDA_SUCCESS;
 }
 
 CUresult BuiltGraph::set(Context& context, const wire::GraphChange& change, std::span<const std::byte> work) {
@@ -245,7 +253,7 @@ CUresult BuiltGraph::set(Context& context, const wire::GraphChange& change, std:
             if (CUresult error = request.take(context, reader)) return error;
             if (!reader.finished()) return kMalformed;
             cuda::LaunchExtra extra = request.extra();
-            const CUDA_KERNEL_NODE_PARAMS_v2 params = worker::described(request, extra);
+            const CUDA_KERNEL_NODE_PARAMS_v2 params = described(request, extra);
             const CUresult result =
                 invoke(driver.cuGraphExecKernelNodeSetParams_v2, exec_, step.node, &params);
             const bool known =
@@ -256,21 +264,13 @@ CUresult BuiltGraph::set(Context& context, const wire::GraphChange& change, std:
         case wire::StepKind::copy: {
             wire::GraphCopy copy;
             if (!reader.take(copy) || !reader.finished()) return kMalformed;
-            if (CUresult error = check(context, copy, wire::kMaxGraphImage)) return error;
-            if ((step.copy >= 0) != (copy.to_image || copy.from_image)) return CUDA_ERROR_INVALID_VALUE;
-            if (step.copy >= 0) {
-                copies_[static_cast<size_t>(step.copy)].copy = copy;
-                moved_ = true;
-                return CUDA_SUCCESS;
-            }
-            const CUDA_MEMCPY3D params = described(copy, nullptr);
-            return invoke(driver.cuGraphExecMemcpyNodeSetParams, exec_, step.node, &params, own);
+            return set_copy(context, change.step, copy);
         }
         case wire::StepKind::fill: {
             wire::GraphFill fill;
             if (!reader.take(fill) || !reader.finished()) return kMalformed;
             if (CUresult error = check(context, fill)) return error;
-            const CUDA_MEMSET_NODE_PARAMS params = worker::described(fill);
+            const CUDA_MEMSET_NODE_PARAMS params = described(fill);
             return invoke(driver.cuGraphExecMemsetNodeSetParams, exec_, step.node, &params, own);
         }
         case wire::StepKind::wait_event:
@@ -327,9 +327,10 @@ CUresult BuiltGraph::input(Session& session, const wire::GraphInput& input,
 CUresult BuiltGraph::point_to(GraphImage& image) {
     const CUcontext own = worker_.devices[device_].context;
     for (const HostCopy& host : copies_) {
-        if (host.copy.to_image && !inside(host.copy.to, image.size())) return kMalformed;
-        if (host.copy.from_image && !inside(host.copy.from, image.size())) return kMalformed;
-        const CUDA_MEMCPY3D params = described(host.copy, image.data());
+        for (const CopyPlace* place : {&host.to, &host.from}) {
+            if (place->type == CU_MEMORYTYPE_HOST && !inside(place->box, image.size())) return kMalformed;
+        }
+        const CUDA_MEMCPY3D params = described(host.to, host.from, image.data());
         if (CUresult error = invoke(worker_.driver.cuGraphExecMemcpyNodeSetParams, exec_,
                                     steps_[host.step].node, &params, own)) {
             return error;

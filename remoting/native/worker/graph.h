@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "box_copy.h"
 #include "graph_wire.h"
 #include "handlers.h"
 #include "launch_buffer.h"
@@ -54,12 +55,13 @@ class BuiltGraph {
     struct Step {
         wire::StepKind kind = wire::StepKind::nothing;
         CUgraphNode node = nullptr;
-        int32_t copy = -1;    // index in copies_ of a copy that uses the image
-        uint64_t ticket = 0;  // of a function
+        int32_t copy = -1;  // index in copies_ of a copy that uses the image
+        std::shared_ptr<const ArrayMemory> to_array{}, from_array{};  // that the copy needs
+        uint64_t ticket = 0;                                          // of a function
     };
     struct HostCopy {
         uint32_t step;
-        wire::GraphCopy copy;
+        CopyPlace to, from;  // of the type CU_MEMORYTYPE_HOST: its address is a place in the image
     };
     struct Run {
         CUevent end = nullptr;  // null: nobody knows when it ends
@@ -67,11 +69,11 @@ class BuiltGraph {
     };
     CUresult add(Context& context, Step& step, uint32_t index, wire::Reader& work,
                  const std::vector<CUgraphNode>& after);
+    CUresult set_copy(Context& context, uint32_t which, const wire::GraphCopy& copy);
     CUresult add_kernel(Context& context, Step& step, wire::Reader& work,
                         const std::vector<CUgraphNode>& after);
     // What a node that calls the function under this ticket has.
     CUresult expect(Context& context, uint64_t ticket, CUDA_HOST_NODE_PARAMS& params);
-    CUDA_MEMCPY3D described(const wire::GraphCopy& copy, std::byte* image) const;
     CUresult point_to(GraphImage& image);
     void reap();
     CUresult mark_end(CUstream stream);

@@ -42,6 +42,8 @@ const Handler kByHand[wire::kFirstGenerated] = {
     {"call of a maths library", How::post, handle_library_call},
     {"look for a maths library", How::fetch, handle_library_look, Keeps::little},
 };
+const Handler kMakeArray{"cuArray3DCreate", How::ask, handle_make_array, Keeps::little};
+const Handler kEndArray{"cuArrayDestroy", How::post, handle_end_array, Keeps::nothing};
 const Handler kSetChecks{"checks", How::ask, handle_set_checks};
 
 const Handler kGraphs[] = {
@@ -61,6 +63,8 @@ const Handler* find_handler(uint16_t opcode) {
     if (opcode >= wire::kEndOfOpcodes) return nullptr;
     if (opcode >= wire::kFirstGenerated) return &kGeneratedHandlers[opcode - wire::kFirstGenerated];
     if (opcode == wire::kOpSetChecks) return &kSetChecks;
+    if (opcode == wire::kOpMakeArray) return &kMakeArray;
+    if (opcode == wire::kOpEndArray) return &kEndArray;
     if (opcode >= wire::kOpGraphPart && opcode <= wire::kOpGraphEnd)
         return &kGraphs[opcode - wire::kOpGraphPart];
     return kByHand[opcode].run ? &kByHand[opcode] : nullptr;

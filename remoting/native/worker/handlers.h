@@ -92,6 +92,8 @@ CUresult handle_copy_box_in(Context& context, uint8_t frame_flags, wire::Reader&
                             wire::Writer& reply);
 CUresult handle_copy_box(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
 CUresult handle_allocate(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
+CUresult handle_make_array(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
+CUresult handle_end_array(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
 CUresult handle_create_pool(Context& context, uint8_t frame_flags, wire::Reader& payload,
                             wire::Writer& reply);
 CUresult handle_set_pool_access(Context& context, uint8_t frame_flags, wire::Reader& payload,

@@ -251,8 +251,8 @@ bool Lane::copy_out(const wire::FrameHeader& header, wire::Reader& payload) {
     Context context(worker_, session_, header.device);
     CUstream stream;
     if (!context.stream(head.stream, stream)) return send_reply(CUDA_ERROR_INVALID_HANDLE, {});
-    if (!context.accessible(head.box.address, wire::span(head.box)))
-        return send_reply(CUDA_ERROR_INVALID_VALUE, {});
+    CopyPlace from;
+    if (CUresult error = find_place(context, head.box, from)) return send_reply(error, {});
     if (outgoing_.empty()) outgoing_.resize(wire::kChunk);
     CUresult result = CUDA_SUCCESS;
     const bool sent = wire::cut(head.box, wire::kChunk, [&](const wire::Piece& piece) {

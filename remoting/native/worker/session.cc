@@ -106,6 +106,8 @@ void Session::reset(uint8_t device) {
         const std::lock_guard lock(graphs_mutex);
         ending_graphs.clear();
     }
+    arrays.take_if([&](const auto& array) { return array.device == device; });
+    mipmapped_arrays.take_if([&](const auto& array) { return array.device == device; });
     for (const Allocation& allocation : worker_.memory.take_device(this, device)) free(allocation);
 }
 
@@ -129,7 +131,8 @@ void Session::free_in(CUstream stream, uint64_t address) {
 
 uint64_t Session::weight() {
     constexpr uint64_t kStream = 16, kGraph = 64, kLibrary = 256;
-    return events.size() + kStream * streams.size() + kGraph * graphs.size() + kLibrary * libraries.size();
+    return events.size() + arrays.size() + kStream * streams.size() + kGraph * graphs.size() +
+           kLibrary * libraries.size();
 }
 
 void Session::give_back(uint64_t owned) {
@@ -144,7 +147,7 @@ void Session::give_back(uint64_t owned) {
         invoke(driver.cuEventDestroy_v2, event.handle);
     } else if (const auto allocation = worker_.memory.take(owned, this)) {
         free(*allocation);
-    } else {
+    } else if (!end_array(owned)) {
         unload(owned);
     }
 }

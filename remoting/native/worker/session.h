@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "arrays.h"
 #include "cuda/handle_table.h"
 #include "driver.h"
 #include "host_budget.h"
@@ -93,6 +94,8 @@ class Session : public std::enable_shared_from_this<Session> {
     Handles<std::shared_ptr<BuiltGraph>> graphs;
     Handles<std::shared_ptr<Pool>> pools;
     Handles<std::shared_ptr<Physical>> physicals;
+    Handles<Array> arrays;  // levels with them
+    Handles<MipmappedArray> mipmapped_arrays;
     VirtualMemory addresses;
     Handles<std::shared_ptr<LoadedLibrary>> libraries;
     const std::shared_ptr<HostCalls> host_calls;
@@ -142,6 +145,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
     // Frees one thing: a handle, or an allocation by its address. What is gone already is left.
     void give_back(uint64_t owned);
+    // False when the session has no such array that can be destroyed.
+    bool end_array(uint64_t array);
     // False when the session has no such library.
     bool unload(uint64_t library);
     // Frees everything; no lane is left.

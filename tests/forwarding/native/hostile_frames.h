@@ -523,6 +523,22 @@ inline bool Frames::memory_payload(wire::Writer& to, uint16_t code) {
             to.put(wire::AllocateHead{data_.in_range<uint32_t>(0, 4), count(), value(), value(), stream(),
                                       data_.coin() ? 0 : value()});
             return true;
+        case wire::kOpMakeArray: {
+            const auto levels = data_.coin() ? 0 : data_.in_range<uint32_t>(0, 4);
+            const auto side = [&] { return data_.in_range<int>(0, 7) ? count() * 4 : value(); };
+            static constexpr uint32_t kFormats[] = {1, 2, 3, 8, 9, 10, 16, 32};
+            const auto kind = levels ? wire::HandleKind::mipmapped_array : wire::HandleKind::array;
+            to.put(wire::ArrayHead{handle(kind), side(), side(), data_.coin() ? 0 : side(),
+                                   data_.in_range<int>(0, 7) ? data_.one_of(kFormats) : count(),
+                                   data_.in_range<int>(0, 7) ? 1u << data_.in_range<int>(0, 2) : count(),
+                                   data_.coin() ? 0 : data_.in_range<uint32_t>(0, 16),
+                                   data_.in_range<int>(0, 15) ? levels : count()});
+            for (uint32_t i = 0; i < levels; ++i) to.put(handle(wire::HandleKind::array));
+            return true;
+        }
+        case wire::kOpEndArray:
+            to.put(handle(data_.coin() ? wire::HandleKind::array : wire::HandleKind::mipmapped_array));
+            return true;
         case wire::kOpCreatePool:
             to.put(wire::PoolHead{handle(wire::HandleKind::pool), data_.coin() ? 0 : value(),
                                   data_.in_range<int>(0, 7) ? 0 : count(), 0});

@@ -43,10 +43,11 @@ inline void Values::heard(uint64_t value) {
 }
 
 inline uint64_t Values::handle() {
-    static constexpr wire::HandleKind kKinds[] = {wire::HandleKind::stream,  wire::HandleKind::event,
-                                                  wire::HandleKind::library, wire::HandleKind::kernel,
-                                                  wire::HandleKind::exec,    wire::HandleKind::context,
-                                                  wire::HandleKind::pool,    wire::HandleKind::physical};
+    static constexpr wire::HandleKind kKinds[] = {
+        wire::HandleKind::stream,         wire::HandleKind::event,    wire::HandleKind::library,
+        wire::HandleKind::kernel,         wire::HandleKind::exec,     wire::HandleKind::context,
+        wire::HandleKind::pool,           wire::HandleKind::physical, wire::HandleKind::array,
+        wire::HandleKind::mipmapped_array};
     return wire::make_handle(data_.one_of(kKinds), 1, data_.in_range<uint32_t>(0, 3));
 }
 
@@ -84,6 +85,10 @@ inline uint32_t Values::count() {
 inline wire::Box Values::box() {
     if (data_.coin()) return wire::flat(address(), data_.in_range<uint64_t>(0, 2048));
     const auto side = [&] { return data_.in_range<int>(0, 7) ? count() : value(); };
+    if (data_.in_range<int>(0, 3) == 0) {
+        const uint64_t offset = data_.coin() ? count() * 4 : value();
+        return {offset, side() * 8, side(), side() * 4, side(), side(), handle(wire::HandleKind::array)};
+    }
     return {data_.coin() ? address() : value(), side() * 8, side(), side(), side(), side()};
 }
 

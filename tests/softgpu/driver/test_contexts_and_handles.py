@@ -199,7 +199,7 @@ def test_no_export_table_exists(cuda):
 
 def test_what_is_not_there_says_so(cuda):
     assert cuda.code("cuGreenCtxCreate", byref(c_uint64()), 0, 0, 0) == raw.NOT_SUPPORTED
-    assert cuda.code("cuArrayCreate_v2", byref(c_uint64()), 0) == raw.NOT_SUPPORTED
+    assert cuda.code("cuIpcGetMemHandle", byref(c_uint64()), 0) == raw.NOT_SUPPORTED
 
 
 def test_errors_have_names_and_texts(cuda):

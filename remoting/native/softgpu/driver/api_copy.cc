@@ -1,10 +1,9 @@
-// Entry points: copies. Those without a stream work on the default stream and wait, except between device
-// memory, where CUDA does not wait either.
+// Entry points: flat copies, and what front/copy.cc has made of the others. Those without a stream work on
+// the default stream and wait, except between device memory, where CUDA does not wait either.
 #include "copy.h"
-#include "copy_batch.h"
 #include "driver.h"
+#include "front/platform.h"
 #include "session.h"
-#include "thread_state.h"
 
 using namespace softgpu;
 using namespace softgpu::driver;
@@ -53,24 +52,6 @@ auto unified(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
     };
 }
 
-auto two_dimensions(const CUDA_MEMCPY2D* given) {
-    return [=](Context& context) {
-        cuda::CopyRequest request;
-        check(cuda::read_copy_2d(given, request));
-        return copy_of(context, request);
-    };
-}
-
-// Copies between contexts among them: all contexts are on the one device.
-template <class Given>
-auto three_dimensions(const Given* given) {
-    return [=](Context& context) {
-        cuda::CopyRequest request;
-        check(cuda::read_copy_3d(given, request));
-        return copy_of(context, request);
-    };
-}
-
 // A flat copy between contexts, which must exist.
 auto between(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes) {
     return [=](Context& context) {
@@ -79,16 +60,6 @@ auto between(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext f
         context.driver.context(from_context);
         return device_to_device(to, from, bytes)(context);
     };
-}
-
-// As part of a batch.
-CUresult copy_at_once(const cuda::CopyRequest& request, CUstream stream) {
-    return copy_call(stream, Mode::return_at_once,
-                     [&](Context& context) { return copy_of(context, request); });
-}
-
-bool is_legacy(CUstream stream) {
-    return stream == CU_STREAM_LEGACY || (!stream && !thread_state().per_thread_default);
 }
 
 }  // namespace
@@ -140,81 +111,9 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdevice
     return copy_call(hStream, Mode::return_at_once,
                      between(dstDevice, dstContext, srcDevice, srcContext, ByteCount));
 }
-
-CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D* pCopy) {
-    return copy_call(nullptr, Mode::wait, two_dimensions(pCopy));
 }
 
-CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* pCopy) {
-    return copy_call(nullptr, Mode::wait, two_dimensions(pCopy));
-}
-
-CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* pCopy, CUstream hStream) {
-    return copy_call(hStream, Mode::return_at_once, two_dimensions(pCopy));
-}
-
-CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D* pCopy) {
-    return copy_call(nullptr, Mode::wait, three_dimensions(pCopy));
-}
-
-CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* pCopy, CUstream hStream) {
-    return copy_call(hStream, Mode::return_at_once, three_dimensions(pCopy));
-}
-
-CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* pCopy) {
-    return copy_call(nullptr, Mode::wait, three_dimensions(pCopy));
-}
-
-CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* pCopy, CUstream hStream) {
-    return copy_call(hStream, Mode::return_at_once, three_dimensions(pCopy));
-}
-
-CUresult cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes* attr,
-                                     CUstream hStream) {
-    if (!attr || !cuda::known_order(attr->srcAccessOrder)) return CUDA_ERROR_INVALID_VALUE;
-    return cuMemcpyAsync(dst, src, size, hStream);
-}
-
-CUresult cuMemcpyBatchAsync(CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
-                            CUmemcpyAttributes* attrs, size_t* attrsIdxs, size_t numAttrs, size_t* failIdx,
-                            CUstream hStream) {
-    const cuda::CopyBatch batch{dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs};
-    size_t failed = cuda::kWholeBatch;
-    CUresult result = cuda::check_batch(batch, is_legacy(hStream));
-    if (result == CUDA_SUCCESS) {
-        result = cuda::each_copy(
-            batch, failed, [&](const cuda::CopyRequest& request) { return copy_at_once(request, hStream); });
-    }
-    if (failIdx) *failIdx = failed;
-    return result;
-}
-
-CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
-                               CUmemcpyAttributes* attrs, size_t* attrsIdxs, size_t numAttrs,
-                               CUstream hStream) {
-    return cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, nullptr, hStream);
-}
-
-CUresult cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP* opList, size_t* failIdx,
-                              unsigned long long flags, CUstream hStream) {
-    size_t failed = cuda::kWholeBatch;
-    const CUresult result =
-        cuda::each_copy_3d(opList, numOps, flags, is_legacy(hStream), failed,
-                           [&](const cuda::CopyRequest& request) { return copy_at_once(request, hStream); });
-    if (failIdx) *failIdx = failed;
-    return result;
-}
-
-CUresult cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP* opList, unsigned long long flags,
-                                 CUstream hStream) {
-    return cuMemcpy3DBatchAsync(numOps, opList, nullptr, flags, hStream);
-}
-
-CUresult cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP* op, unsigned long long flags,
-                                       CUstream hStream) {
-    size_t failed;
-    return cuda::each_copy_3d(op, 1, flags, false, failed, [&](const cuda::CopyRequest& request) {
-        return copy_at_once(request, hStream);
-    });
-}
+CUresult front::platform::copy(const cuda::CopyRequest& request, CUstream stream, Wait wait) {
+    return copy_call(stream, wait == Wait::yes ? Mode::wait : Mode::return_at_once,
+                     [&](driver::Context& context) { return copy_of(context, request); });
 }

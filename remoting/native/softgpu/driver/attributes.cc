@@ -3,10 +3,66 @@
 #include "engine.h"
 
 namespace softgpu::driver {
+namespace {
+
+// Of arrays, textures and surfaces: those of the compute capability that the device says it has.
+struct Limit {
+    CUdevice_attribute attribute;
+    int value;
+};
+#define GK_LIMIT(name, value) {CU_DEVICE_ATTRIBUTE_MAXIMUM_##name, value}
+constexpr Limit kTextureLimits[] = {
+    GK_LIMIT(TEXTURE1D_WIDTH, 131072),
+    GK_LIMIT(TEXTURE2D_WIDTH, 131072),
+    GK_LIMIT(TEXTURE2D_LINEAR_WIDTH, 131072),
+    GK_LIMIT(SURFACE2D_WIDTH, 131072),
+    GK_LIMIT(TEXTURE2D_HEIGHT, 65536),
+    GK_LIMIT(SURFACE2D_HEIGHT, 65536),
+    GK_LIMIT(TEXTURE2D_LINEAR_HEIGHT, 65000),
+    GK_LIMIT(TEXTURE2D_LINEAR_PITCH, 2097120),
+    GK_LIMIT(TEXTURE1D_LINEAR_WIDTH, 1 << 28),
+    GK_LIMIT(TEXTURE1D_LAYERED_WIDTH, 32768),
+    GK_LIMIT(TEXTURE2D_LAYERED_WIDTH, 32768),
+    GK_LIMIT(TEXTURE2D_LAYERED_HEIGHT, 32768),
+    GK_LIMIT(TEXTURE2D_GATHER_WIDTH, 32768),
+    GK_LIMIT(TEXTURE2D_GATHER_HEIGHT, 32768),
+    GK_LIMIT(TEXTURE3D_DEPTH_ALTERNATE, 32768),
+    GK_LIMIT(TEXTURECUBEMAP_WIDTH, 32768),
+    GK_LIMIT(TEXTURECUBEMAP_LAYERED_WIDTH, 32768),
+    GK_LIMIT(TEXTURE1D_MIPMAPPED_WIDTH, 32768),
+    GK_LIMIT(TEXTURE2D_MIPMAPPED_WIDTH, 32768),
+    GK_LIMIT(TEXTURE2D_MIPMAPPED_HEIGHT, 32768),
+    GK_LIMIT(SURFACE1D_WIDTH, 32768),
+    GK_LIMIT(SURFACE1D_LAYERED_WIDTH, 32768),
+    GK_LIMIT(SURFACE2D_LAYERED_WIDTH, 32768),
+    GK_LIMIT(SURFACE2D_LAYERED_HEIGHT, 32768),
+    GK_LIMIT(SURFACECUBEMAP_WIDTH, 32768),
+    GK_LIMIT(SURFACECUBEMAP_LAYERED_WIDTH, 32768),
+    GK_LIMIT(TEXTURE3D_WIDTH, 16384),
+    GK_LIMIT(TEXTURE3D_HEIGHT, 16384),
+    GK_LIMIT(TEXTURE3D_DEPTH, 16384),
+    GK_LIMIT(SURFACE3D_WIDTH, 16384),
+    GK_LIMIT(SURFACE3D_HEIGHT, 16384),
+    GK_LIMIT(SURFACE3D_DEPTH, 16384),
+    GK_LIMIT(TEXTURE3D_WIDTH_ALTERNATE, 8192),
+    GK_LIMIT(TEXTURE3D_HEIGHT_ALTERNATE, 8192),
+    GK_LIMIT(TEXTURE1D_LAYERED_LAYERS, 2048),
+    GK_LIMIT(TEXTURE2D_LAYERED_LAYERS, 2048),
+    GK_LIMIT(SURFACE1D_LAYERED_LAYERS, 2048),
+    GK_LIMIT(SURFACE2D_LAYERED_LAYERS, 2048),
+    GK_LIMIT(TEXTURECUBEMAP_LAYERED_LAYERS, 2046),
+    GK_LIMIT(SURFACECUBEMAP_LAYERED_LAYERS, 2046),
+};
+#undef GK_LIMIT
+
+}  // namespace
 
 std::optional<int> device_attribute(const Config& config, CUdevice_attribute attribute) {
     if (attribute < CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK || attribute >= CU_DEVICE_ATTRIBUTE_MAX) {
         return std::nullopt;
+    }
+    for (const Limit& limit : kTextureLimits) {
+        if (limit.attribute == attribute) return limit.value;
     }
     switch (attribute) {
         // Shapes of launches.
@@ -54,7 +110,6 @@ std::optional<int> device_attribute(const Config& config, CUdevice_attribute att
             return kComputeMajor;
         case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
             return kComputeMinor;
-        // Programs align to these although there are no textures or surfaces.
         case CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT:
         case CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT:
             return 512;
@@ -87,7 +142,7 @@ std::optional<int> device_attribute(const Config& config, CUdevice_attribute att
             return -1;
         case CU_DEVICE_ATTRIBUTE_NUMA_ID:
             return -1;
-        // The rest is what a software GPU does not have: textures, peers, clusters, interoperation.
+        // The rest is what a software GPU does not have: peers, clusters, interoperation.
         default:
             return 0;
     }

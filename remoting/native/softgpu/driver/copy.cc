@@ -6,6 +6,7 @@
 #include "capture.h"
 #include "driver.h"
 #include "exec/check/unwritten.h"
+#include "front/platform.h"
 
 namespace softgpu::driver {
 namespace {
@@ -61,36 +62,40 @@ bool empty(const Copy& copy) {
     return copy.width == 0 || copy.height == 0 || copy.depth == 0;
 }
 
-CUmemorytype type_of(Context& context, const End& end) {
-    const auto block = context.driver.memory.find(reinterpret_cast<uint64_t>(end.base));
-    return end.pageable || (block && !block->on_device()) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-}
-
-size_t rows_of(const End& end) {
-    return end.pitch ? end.slice / end.pitch : 0;
+cuda::CopyEnd shown(Context& context, const End& end) {
+    cuda::CopyEnd shown{.pitch = end.pitch, .rows = end.pitch ? end.slice / end.pitch : 0};
+    if (end.array) {
+        shown.type = CU_MEMORYTYPE_ARRAY;
+        shown.array = as_handle<CUarray>(end.array->handle);
+        shown.place = end.place;
+        return shown;
+    }
+    shown.start = reinterpret_cast<uint64_t>(end.base);
+    const auto block = context.driver.memory.find(shown.start);
+    const bool of_host = end.pageable || (block && !block->on_device());
+    shown.type = of_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+    return shown;
 }
 
 // The copy as a node of a graph shows it.
 CUDA_MEMCPY3D request_of(Context& context, const Copy& copy) {
-    CUDA_MEMCPY3D request{};
-    request.srcMemoryType = type_of(context, copy.from);
-    request.srcHost = copy.from.base;
-    request.srcDevice = reinterpret_cast<CUdeviceptr>(copy.from.base);
-    request.srcPitch = copy.from.pitch;
-    request.srcHeight = rows_of(copy.from);
-    request.dstMemoryType = type_of(context, copy.to);
-    request.dstHost = copy.to.base;
-    request.dstDevice = reinterpret_cast<CUdeviceptr>(copy.to.base);
-    request.dstPitch = copy.to.pitch;
-    request.dstHeight = rows_of(copy.to);
-    request.WidthInBytes = copy.width;
-    request.Height = copy.height;
-    request.Depth = copy.depth;
-    return request;
+    return cuda::shown_copy(
+        {shown(context, copy.to), shown(context, copy.from), copy.width, copy.height, copy.depth});
+}
+
+// In an array of the context's device: its reader has looked where it ends.
+End array_end(Context& context, const cuda::CopyEnd& place) {
+    const auto array = context.driver.handles.get<Array>(place.array);
+    return {.base = reinterpret_cast<std::byte*>(array->base + place.start),
+            .pitch = array->shape.row_bytes(),
+            .slice = array->shape.plane_bytes(),
+            .array = array,
+            .place = place.place};
 }
 
 // Looks the end up by what it is said to be.
 End end_of(Context& context, const cuda::CopyEnd& place, const cuda::CopyRequest& request) {
+    if (place.type == CU_MEMORYTYPE_ARRAY) return array_end(context, place);
     const size_t plane = request.depth > 1 ? product(place.pitch, place.rows) : 0;
     const size_t bytes = extent(request.width, request.height, request.depth, place.pitch, plane);
     End end;
@@ -146,7 +151,7 @@ Copy copy_of(Context& context, const cuda::CopyRequest& request) {
 
 Copy copy_of(Context& context, const CUDA_MEMCPY3D& given) {
     cuda::CopyRequest request;
-    check(cuda::read_copy_3d(&given, request));
+    check(cuda::read_copy_3d(&given, request, front::shape_of_array));
     return copy_of(context, request);
 }
 
@@ -175,7 +180,7 @@ void submit_copy(Stream& stream, const Copy& copy, bool wait) {
         const bool flat = copy.height == 1 && copy.depth == 1;
         if (flat && copy.width <= kStage && scheduler.last(stream.queue)) {
             body = [staged = std::vector<std::byte>(copy.from.base, copy.from.base + copy.width),
-                    to = copy.to.base, may_go = copy.to.may_go] {
+                    to = copy.to.base, may_go = copy.to.may_go, keep = copy.to.array] {
                 if (may_go) require_still_there(to, staged.size());
                 std::memcpy(to, staged.data(), staged.size());
                 check::Unwritten::get().written(reinterpret_cast<uint64_t>(to), staged.size());

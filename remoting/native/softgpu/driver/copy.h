@@ -1,6 +1,7 @@
 // Copies and fills of memory, in one, two or three dimensions, as operations of a stream.
 #pragma once
 
+#include "array.h"
 #include "context.h"
 #include "copy_request.h"
 
@@ -10,8 +11,10 @@ namespace softgpu::driver {
 struct End {
     std::byte* base = nullptr;
     size_t pitch = 0, slice = 0;
-    bool pageable = false;  // memory of the program that the driver knows nothing of
-    bool may_go = false;    // a mapping perhaps, which is looked up again when the copy runs
+    bool pageable = false;                 // memory of the program that the driver knows nothing of
+    bool may_go = false;                   // a mapping perhaps, which is looked up again when the copy runs
+    std::shared_ptr<const Array> array{};  // that it lies in: it is there as long as the copy
+    cuda::ArrayPlace place{};              // where in it
 };
 
 struct Copy {

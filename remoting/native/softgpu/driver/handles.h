@@ -21,6 +21,8 @@ enum class Kind : uint8_t {
     function,
     pool,
     physical,
+    array,
+    mipmapped_array,
 };
 
 class Object {

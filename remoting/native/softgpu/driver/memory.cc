@@ -146,12 +146,9 @@ uint64_t Memory::place_at(int device, uint64_t bytes, uint64_t align) {
     return base;
 }
 
-uint64_t Memory::allocate(Context& context, uint64_t bytes, Place place, std::shared_ptr<Pool> pool) {
-    require(bytes > 0);
-    const int device = pool ? pool->device : context.device;
+// 0 where there is none, also when the context's work has ended.
+uint64_t Memory::place_after_work(Context& context, int device, uint64_t bytes, uint64_t align) {
     DeviceMemory& memory = space(device);
-    if (bytes > memory.total_bytes() || (pool && !pool->take(bytes))) refuse(CUDA_ERROR_OUT_OF_MEMORY);
-    const uint64_t align = place == Place::managed ? kManagedAlign : kAlign;
     uint64_t base = 0;
     std::chrono::nanoseconds patience = kPatience;
     find_room(device, [&] { return (base = memory.allocate(bytes, align)) != 0; }, patience);
@@ -164,6 +161,24 @@ uint64_t Memory::allocate(Context& context, uint64_t bytes, Place place, std::sh
     }
     if (base == 0 && is_worked_in) tell_of_calls(bytes);
     if (base == 0 && is_behind_value) tell_of_values(bytes);
+    return base;
+}
+
+uint64_t Memory::place_or_refuse(Context& context, uint64_t bytes) {
+    const int device = context.device;
+    require(bytes <= space(device).total_bytes(), CUDA_ERROR_OUT_OF_MEMORY);
+    const uint64_t base = place_after_work(context, device, bytes, kAlign);
+    require(base != 0, CUDA_ERROR_OUT_OF_MEMORY);
+    return base;
+}
+
+uint64_t Memory::allocate(Context& context, uint64_t bytes, Place place, std::shared_ptr<Pool> pool) {
+    require(bytes > 0);
+    const int device = pool ? pool->device : context.device;
+    DeviceMemory& memory = space(device);
+    if (bytes > memory.total_bytes() || (pool && !pool->take(bytes))) refuse(CUDA_ERROR_OUT_OF_MEMORY);
+    const uint64_t align = place == Place::managed ? kManagedAlign : kAlign;
+    const uint64_t base = place_after_work(context, device, bytes, align);
     if (base == 0) {
         if (pool) pool->give_back(bytes);
         refuse(CUDA_ERROR_OUT_OF_MEMORY);

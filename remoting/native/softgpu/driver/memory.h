@@ -72,6 +72,8 @@ class Memory {
     // Device memory, zeroed. When none is left, waits for the context's work, which may free some, before it
     // throws OUT_OF_MEMORY.
     uint64_t allocate(Context& context, uint64_t bytes, Place place, std::shared_ptr<Pool> pool = nullptr);
+    // The same without a block, and no address that a program may use.
+    uint64_t place_or_refuse(Context& context, uint64_t bytes);
     // The process's slice file, of which it allocates from now on; false where it has one.
     bool use_file(int descriptor, uint64_t bytes);
     // Device memory in the slice file, from `place` on; throws OUT_OF_MEMORY where there is none.
@@ -102,6 +104,7 @@ class Memory {
 
   private:
     uint64_t add(const Context& context, Block block);
+    uint64_t place_after_work(Context& context, int device, uint64_t bytes, uint64_t align);
     bool map_host(void* memory, uint64_t bytes);
     bool find_room(int device, const std::function<bool()>& again, std::chrono::nanoseconds& patience);
     bool wait_for_frees(int device, const std::function<bool()>& again, std::chrono::nanoseconds& patience);
