@@ -43,8 +43,7 @@ void codes() {
     EXPECT_CODE(cudaMemcpy(&n, &n, 4, static_cast<cudaMemcpyKind>(9)), cudaErrorInvalidMemcpyDirection);
     EXPECT_CODE(cudaStreamSynchronize(reinterpret_cast<cudaStream_t>(0x1234567890)),
                 cudaErrorInvalidResourceHandle);
-    EXPECT_CODE(cudaMallocArray(reinterpret_cast<cudaArray_t*>(&pointer), nullptr, 1, 1, 0),
-                cudaErrorNotSupported);
+    EXPECT_CODE(cudaIpcGetMemHandle(nullptr, nullptr), cudaErrorNotSupported);
     EXPECT_OK(cudaMalloc(&pointer, 0));
     EXPECT(pointer == nullptr);
     EXPECT_OK(cudaFree(nullptr));

@@ -50,8 +50,9 @@ void boxes() {
     EXPECT_OK(cudaDeviceSynchronize());
     EXPECT(at(4, 0, 0) == 2 && at(20, 0, 0) == 1 && at(4, 1, 0) == 1);
     EXPECT_CODE(cudaMemcpy3D(nullptr), cudaErrorInvalidValue);
+    parms.dstPtr = {};
     parms.dstArray = reinterpret_cast<cudaArray_t>(back.data());
-    EXPECT_CODE(cudaMemcpy3D(&parms), cudaErrorNotSupported);
+    EXPECT_CODE(cudaMemcpy3D(&parms), cudaErrorInvalidResourceHandle);
     EXPECT_OK(cudaFree(box.ptr));
     EXPECT_CODE(cudaMalloc3D(&box, {1, size_t{1} << 40, size_t{1} << 40}), cudaErrorMemoryAllocation);
     cudaGetLastError();
