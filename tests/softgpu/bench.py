@@ -58,6 +58,28 @@ class Info:
     max_threads: int
 
 
+class Level(c.Structure):
+    """Where a level of a texture lies, as in bench.cc."""
+
+    _fields_ = [
+        *((name, c.c_uint64) for name in ("base", "row_pitch", "plane_pitch")),
+        *((name, c.c_uint32) for name in ("width", "height", "depth", "unused")),
+    ]
+
+
+class Description(c.Structure):
+    """A texture or surface, as in bench.cc. ``kind``, ``format`` and ``address`` are the engine's numbers."""
+
+    _fields_ = [
+        *((name, c.c_uint32) for name in ("surface", "kind", "format", "channels", "gathers", "levels")),
+        ("address", c.c_uint32 * 3),
+        *((name, c.c_uint32) for name in ("linear", "normalized_coordinates", "as_float", "srgb")),
+        *((name, c.c_uint32) for name in ("linear_between_levels", "anisotropic")),
+        *((name, c.c_float) for name in ("bias", "least_level", "greatest_level")),
+        ("border", c.c_float * 4),
+    ]
+
+
 @functools.cache
 def library() -> c.CDLL:
     lib = c.CDLL(str(built("softgpu_bench") / "softgpu" / "libsoftgpu_bench.so"))
@@ -77,6 +99,8 @@ def library() -> c.CDLL:
         "bench_read": (c.c_int, [pointer, pointer, u64, u64]),
         "bench_write": (c.c_int, [pointer, u64, pointer, u64]),
         "bench_used": (u64, [pointer]),
+        "bench_texture": (u64, [pointer, c.POINTER(Description), c.POINTER(Level)]),
+        "bench_drop_texture": (None, [pointer, u64]),
         "bench_load": (pointer, [pointer, c.POINTER(text), c.POINTER(text), u32, c.c_int]),
         "bench_unload": (None, [pointer]),
         "bench_find_kernel": (c.c_int, [pointer, text]),
@@ -174,6 +198,15 @@ class Device:
         out = np.empty_like(like)
         assert library().bench_read(self._bench, out.ctypes.data, address, out.nbytes)
         return out
+
+    def texture(self, description: Description, levels: list[Level]) -> int:
+        """An object's number; the levels' memory is the caller's."""
+        description.levels = len(levels)
+        array = (Level * len(levels))(*levels)
+        return int(library().bench_texture(self._bench, c.byref(description), array))
+
+    def drop_texture(self, handle: int) -> None:
+        library().bench_drop_texture(self._bench, handle)
 
     def buffer(self, array: Array) -> Buffer:
         return Buffer(self, array)

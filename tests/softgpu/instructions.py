@@ -165,6 +165,45 @@ def moved(opcode: str) -> str:
     return f"{registers}, {place}" if words[1] == "load" else f"{place}, {registers}"
 
 
+# Coordinates of each geometry, with the layer before them.
+PLACES = {
+    "1d": ["f"],
+    "2d": ["f", "f"],
+    "3d": ["f", "f", "f", "f"],
+    "a1d": ["r", "f"],
+    "a2d": ["r", "f", "f", "f"],
+    "cube": ["f", "f", "f", "f"],
+    "acube": ["r", "f", "f", "f"],
+}
+
+
+def coordinates(opcode: str, *, whole: bool) -> str:
+    kinds = next(PLACES[word] for word in opcode.split(".") if word in PLACES)
+    return "{" + ", ".join("%r1" if whole else f"%{kind}1" for kind in kinds) + "}"
+
+
+def texture(opcode: str) -> str:
+    """tex and tld4."""
+    words = opcode.split(".")
+    whole = words[-1] == "s32"
+    place = coordinates(opcode, whole=whole)
+    more = {"level": ", %r1" if whole else ", %f1", "grad": ", {C}, {C}"}.get(words[1], "")
+    changes = ", ".join(["%f1"] * (1 if "1d" in opcode else 2 if "2d" in opcode else 4))
+    results = several(2 if "v2" in words else 4, words[-2])
+    return f"{results}, [%rd2, {place}]{more}".replace("C", changes)
+
+
+def surface(opcode: str) -> str:
+    words = opcode.split(".")
+    kind = types(opcode)[-1]
+    count = 4 if "v4" in words else 2 if "v2" in words else 1
+    registers, place = "{" + ", ".join([REGISTERS[kind]] * count) + "}", coordinates(opcode, whole=True)
+    if words[0] == "sured":
+        registers = REGISTERS[kind]
+    parts = [registers, f"[%rd2, {place}]"]
+    return ", ".join(parts if words[0] == "suld" else reversed(parts))
+
+
 def video(opcode: str) -> str:
     more = bool({"add", "min", "max"} & set(opcode.split(".")[1:]))
     return ", ".join(["%r1"] * (4 if more else 3))
@@ -203,6 +242,11 @@ OPERANDS: dict[str, Callable[[str], str]] = {
     "wmma_multiply": matrix,
     "mma": matrix,
     "ldmatrix": lambda opcode: several(int(table.re.search(r"\.x(\d)", opcode)[1]), "b32") + ", [shared]",
+    "texture": texture,
+    "gather": texture,
+    "texture_query": lambda opcode: "%r1, [%rd2]" + (", %r1" if ".level" in opcode else ""),
+    "surface_access": surface,
+    "surface_reduction": surface,
     "video": video,
     "video_mad": lambda _: "%r1, %r1, %r1, %r1",
     "video_parts": lambda _: "%r1, %r1, %r1, %r1",
@@ -215,6 +259,13 @@ OPERANDS: dict[str, Callable[[str], str]] = {
     "branch_table": lambda _: "%r1, TARGETS",
     "call": lambda _: "called",
     "nanosleep": lambda _: "0",
+}
+
+
+# Picks that refuse what they are given, and what they say.
+REFUSING = {
+    "multimem": "software GPUs have no multicast objects",
+    "no_texture": "of textures and surfaces, what CUDA C\\+\\+ compiles to is supported",
 }
 
 

@@ -20,6 +20,10 @@
 
 namespace softgpu {
 
+namespace texture {
+class Objects;  // exec/texture/objects.h
+}
+
 // What one block may use; a text or launch beyond it is refused. Those of compute capability 7.5, where it
 // has one.
 struct Limits {
@@ -77,6 +81,7 @@ struct GlobalInfo {
     uint64_t align = 1;
     bool constant = false;  // .const
     bool visible = false;   // .visible, .weak or .common: what cuModuleGetGlobal may find
+    bool opaque = false;    // .texref, .samplerref or .surfref: holds the number of an object
 };
 
 struct PtxInput {
@@ -257,6 +262,7 @@ struct Launch {
     // All blocks run at the same time, so that they may wait for each other; the caller bounds their number.
     bool cooperative = false;
     std::span<const std::byte> params;          // packed as KernelInfo::params says; at least param_bytes
+    const texture::Objects* objects = nullptr;  // textures and surfaces that the kernel may use
     ThreadPool* pool = nullptr;                 // null: in the calling thread
     const std::atomic<bool>* cancel = nullptr;  // looked at now and then; set it to end the launch
     // An interrupt: the launch ends when this is no longer `interrupts_before`.

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.softgpu.bench import Device, LinkError, handlers
-from tests.softgpu.instructions import HEAD, OPEN, TABLE, Form, guarded_kernel, kernel, loaded, sample, table
+from tests.softgpu.instructions import (
+    HEAD,
+    OPEN,
+    REFUSING,
+    TABLE,
+    guarded_kernel,
+    kernel,
+    loaded,
+    sample,
+    table,
+)
 
 ROOT = Path(__file__).parents[3]
 
-BY_MNEMONIC: dict[str, list[Form]] = {}
+BY_MNEMONIC: dict[str, list[Any]] = {}
 for each in TABLE.forms:
     BY_MNEMONIC.setdefault(each.mnemonic, []).append(each)
 
@@ -30,19 +41,27 @@ UNKNOWN = "unknown instruction"
 
 @pytest.mark.parametrize("mnemonic", BY_MNEMONIC)
 def test_every_form_is_taken(device: Device, mnemonic: str) -> None:
-    if mnemonic == "multimem":
-        with pytest.raises(LinkError, match="software GPUs have no multicast objects"):
-            device.load(HEAD + kernel("k", *BY_MNEMONIC[mnemonic], [("multimem.red.add.u32", {})]))
-        return
     kernels = [
-        kernel(f"k{number}", form, list(sample(form))) for number, form in enumerate(BY_MNEMONIC[mnemonic])
+        kernel(f"k{number}", form, list(sample(form)))
+        for number, form in enumerate(BY_MNEMONIC[mnemonic])
+        if form.pick not in REFUSING
     ]
-    device.load(HEAD + "\n".join(kernels))
+    device.load(HEAD + "\n".join([*kernels, ".visible .entry last() { ret; }"]))
 
 
-@pytest.mark.parametrize("mnemonic", [name for name in BY_MNEMONIC if name != "multimem"])
+@pytest.mark.parametrize(
+    "form", [form for form in TABLE.forms if form.pick in REFUSING], ids=lambda form: form.mnemonic
+)
+def test_what_is_refused_is_refused_by_name(device: Device, form: Any) -> None:
+    strange = f"{form.mnemonic}.nosuch.b32"
+    with pytest.raises(LinkError, match=f"unsupported instruction {strange}: .*{REFUSING[form.pick]}"):
+        device.load(HEAD + kernel("k", form, [(strange, {})]))
+
+
+@pytest.mark.parametrize("mnemonic", BY_MNEMONIC)
 def test_under_a_guard_that_no_lane_has_nothing_changes(device: Device, mnemonic: str) -> None:
-    module = device.load(HEAD + guarded_kernel("k", BY_MNEMONIC[mnemonic]))
+    forms = [form for form in BY_MNEMONIC[mnemonic] if form.pick not in REFUSING]
+    module = device.load(HEAD + guarded_kernel("k", forms))
     memory = device.buffer(np.zeros(1024, np.uint64))
     module(memory, grid=1, block=32)
     got = memory.get()

@@ -53,6 +53,10 @@ ELSEWHERE = {
     "cp.async.": "test_matrices.py",
     "ldmatrix.": "test_matrices.py",
     "mma.": "test_matrices.py",
+    "tex.": "test_textures.py",
+    "tld4.": "test_textures.py",
+    "suld.b.": "test_surfaces.py",
+    "sust.b.": "test_surfaces.py",
 }
 
 

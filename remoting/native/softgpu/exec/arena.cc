@@ -73,6 +73,7 @@ bool Arena::prepare(LaunchState* launch, uint32_t multiprocessor) {
     block_.warps = reinterpret_cast<Warp*>(warps_.base);
     block_.cache_generation = 0;
     block_.sums = &sums_;
+    block_.textures = &textures_;
     sums_.forced = 0;
     for (uint32_t w = 0; w < launch->warps; ++w) {
         Warp& warp = block_.warps[w];
@@ -126,6 +127,7 @@ Progress Arena::run() {
 void Arena::finish() {
     for (uint32_t w = 0; w < block_.warp_count; ++w) free_frames(&block_.warps[w]);
     block_.warp_count = 0;
+    textures_.clear();
     for (Range* range : {&slots_, &local_}) {
         if (range->bytes > kIdleBytes) range->release();
     }

@@ -7,6 +7,7 @@
 #include "exec/launch.h"
 #include "exec/schedule.h"
 #include "exec/sums.h"
+#include "exec/texture/objects.h"
 
 namespace softgpu {
 
@@ -33,6 +34,7 @@ class Arena {
         void release();
     };
     Sums sums_{};
+    texture::Cache textures_;
     Block block_{};
     const Op* start_ = nullptr;  // of a block that has not had a turn
     Range warps_, slots_, shared_, local_;

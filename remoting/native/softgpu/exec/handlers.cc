@@ -43,7 +43,8 @@ SOFTGPU_TABLES(generic)
 #endif
 
 namespace portable {
-extern const HandlerTable kNarrowHandlers, kPairsHandlers, kTensorHandlers, kVideoHandlers, kWideHandlers;
+extern const HandlerTable kNarrowHandlers, kPairsHandlers, kSurfaceHandlers, kTensorHandlers,
+    kTextureHandlers, kVideoHandlers, kWideHandlers;
 }
 
 namespace {
@@ -72,8 +73,9 @@ Tables gather(const HandlerTable* const (&tables)[count]) {
     };
     for (const HandlerTable* table : tables) add(*table);
     for (const HandlerTable* table :
-         {&portable::kNarrowHandlers, &portable::kPairsHandlers, &portable::kTensorHandlers,
-          &portable::kVideoHandlers, &portable::kWideHandlers, &kControlHandlers, &kCheckHandlers})
+         {&portable::kNarrowHandlers, &portable::kPairsHandlers, &portable::kSurfaceHandlers,
+          &portable::kTensorHandlers, &portable::kTextureHandlers, &portable::kVideoHandlers,
+          &portable::kWideHandlers, &kControlHandlers, &kCheckHandlers})
         add(*table);
     return all;
 }

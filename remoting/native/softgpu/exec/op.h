@@ -18,6 +18,9 @@ struct Frame;
 struct Function;
 struct LaunchState;
 struct Sums;
+namespace texture {
+class Cache;
+}
 
 // Executes one instruction for the lanes in warp->mask. Returns the instruction to go on with, or null when
 // the warp cannot go on: the handler has then left the reason in warp->stop.
@@ -166,6 +169,7 @@ struct Block {
     Barrier barriers[kBarriers];
     uint32_t barriers_used;  // bit per barrier that somebody has come to
     Sums* sums;              // what is still to be added to device memory, see sums.h
+    texture::Cache* textures;
 };
 
 // Services for handlers, compiled once. Each may leave a fault in the launch and returns null or false then.

@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "exec/texture/request.h"
 #include "instructions/form.h"
 #include "lower/ir.h"
 #include "lower/symbols.h"
@@ -131,6 +132,17 @@ class Selector {
     std::vector<std::string_view> matrix_types() const;
     void fragment(Inst& inst, size_t index, Type type, size_t registers, bool written);
 
+    // textures and surfaces
+    uint32_t texture_handle(const ptx::Operand& operand);
+    const ptx::Operand& coordinates(const ptx::Operand& operand) const;
+    void append(std::vector<uint32_t>& values, const ptx::Operand& vector, size_t first, size_t count,
+                Type type);
+    Inst& texture_instruction(uint32_t handle, uint32_t request, std::vector<uint32_t> written,
+                              std::vector<uint32_t> read);
+    std::vector<uint32_t> texture_place(texture::Geometry geometry, const ptx::Operand& operand, Type type);
+    void fetch(texture::Request request);
+    texture::Request surface_request() const;
+
     // video
     uint32_t video_operand(size_t index, unsigned& part);
     uint64_t video_types() const;
@@ -180,6 +192,8 @@ class Selector {
     std::vector<PendingDest> pending_;
 };
 
+// The registers of a vector, or the one that stands alone.
+std::vector<const ptx::Operand*> registers_of(const ptx::Operand& operand);
 Width width_of(ptx::Type type);
 bool is_float(ptx::Type type);
 bool is_signed(ptx::Type type);

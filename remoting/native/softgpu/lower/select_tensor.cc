@@ -3,7 +3,6 @@
 #include "lower/select.h"
 
 namespace softgpu::lower {
-namespace {
 
 std::vector<const ptx::Operand*> registers_of(const ptx::Operand& operand) {
     std::vector<const ptx::Operand*> parts;
@@ -11,8 +10,6 @@ std::vector<const ptx::Operand*> registers_of(const ptx::Operand& operand) {
     for (const auto& part : operand.parts) parts.push_back(&part);
     return parts;
 }
-
-}  // namespace
 
 // The address of a shared, global or generic operand as a generic one; what is to be added goes into
 // `offset`.

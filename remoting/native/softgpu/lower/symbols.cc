@@ -81,6 +81,7 @@ Symbol Symbols::place(const ptx::Variable& variable, Image& image) {
     info.bytes = variable.bytes;
     info.align = variable.align;
     info.constant = variable.space == ptx::Space::constant;
+    info.opaque = variable.opaque;
     info.visible = variable.linkage != ptx::Linkage::internal;
     image.globals.push_back(std::move(info));
     image.global_data.push_back({variable.initial, {}});

@@ -76,7 +76,8 @@ class Parser {
     void instruction();
     void call_operands(Instruction& instruction);
     Operand operand(bool label);
-    Operand address();
+    Operand texture_operand();
+    Operand address(bool coordinates = false);
     Operand vector_operand();
     Operand number_operand();
     Operand expression();  // of numbers only

@@ -18,6 +18,9 @@ bool is_call(std::string_view opcode) {
 bool takes_label(std::string_view opcode) {
     return opcode == "bra" || opcode == "brx";
 }
+bool takes_coordinates(std::string_view opcode) {
+    return opcode == "tex" || opcode == "tld4" || opcode == "suld" || opcode == "sust" || opcode == "sured";
+}
 
 }  // namespace
 
@@ -188,10 +191,10 @@ void Parser::instruction() {
     if (is_call(instruction.opcode)) {
         call_operands(instruction);
     } else if (!token_.is(';')) {
-        const bool label = takes_label(instruction.opcode);
+        const bool label = takes_label(instruction.opcode), texture = takes_coordinates(instruction.opcode);
         do {
             if (instruction.operands.size() >= kMaxOperands) fail("too many operands");
-            instruction.operands.push_back(operand(label));
+            instruction.operands.push_back(texture ? texture_operand() : operand(label));
             if (instruction.operands.back().kind == OperandKind::label) {
                 references_.push_back({instruction.operands.back().name, scope_, instruction.line,
                                        instruction.column, uint32_t(function_->code.size()),
@@ -312,7 +315,20 @@ Operand Parser::named_operand(bool label) {
     return named;
 }
 
-Operand Parser::address() {
+// {a, b, c, d}|p and [texture, {coordinates}], or [texture, sampler, {coordinates}].
+Operand Parser::texture_operand() {
+    if (take('[')) return address(true);
+    if (!take('{')) return operand(false);
+    Operand vector = vector_operand();
+    if (take('|')) {
+        const std::string_view second = expect_word("a second destination");
+        vector.second = find_register(second);
+        if (vector.second == kNone) fail(std::string(second.substr(0, 80)) + " is no register");
+    }
+    return vector;
+}
+
+Operand Parser::address(bool coordinates) {
     Operand base;
     if (token_.kind == TokenKind::word) {
         base = named_operand(false);
@@ -325,6 +341,10 @@ Operand Parser::address() {
         if (base.kind != OperandKind::integer) fail("an address expected");
     }
     base.kind = OperandKind::address;
+    while (coordinates && take(',')) {
+        if (base.parts.size() >= 2) fail("too many coordinates");
+        base.parts.push_back(operand(false));
+    }
     expect(']', "after an address");
     return base;
 }

@@ -228,6 +228,9 @@ Variable Parser::declaration(Linkage linkage, Space space) {
             advance();
             expect('(', "after .attribute");
             skip_to(')', "after an attribute");
+        } else if (token_.text == "texref" || token_.text == "samplerref" || token_.text == "surfref") {
+            variable.type = Type::b64, variable.opaque = typed = true;
+            advance();
         } else {
             variable.type = type_named(token_.text);
             if (variable.type == Type::none || variable.type == Type::pred) {

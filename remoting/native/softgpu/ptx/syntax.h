@@ -65,6 +65,7 @@ struct Variable {
     uint8_t vector = 1;  // .v2, .v4
     bool array = false;
     bool unsized = false;  // name[]
+    bool opaque = false;   // .texref, .samplerref, .surfref
     uint64_t bytes = 0;
     uint32_t align = 1;
     std::vector<uint8_t> initial;  // the rest is zero
@@ -80,12 +81,12 @@ struct Operand {
     bool minus = false;          // -%r, of video instructions
     bool narrow = false;         // real: written as 0f...
     uint32_t reg = kNone;        // reg, address (base), pair (first): index in Function::registers
-    uint32_t second = kNone;     // pair: p|q
+    uint32_t second = kNone;     // pair: p|q; vector of a texture instruction: {...}|p
     uint32_t variable = kNone;   // symbol, address: a function's own variable
     uint64_t bits = 0;           // integer, real (as a double unless narrow), address and symbol (offset)
     std::string_view name;       // special, symbol, address (symbol base), label
     std::string_view part;       // reg of a video instruction: "b0", "h1", "h10", "b3210"
-    std::vector<Operand> parts;  // vector
+    std::vector<Operand> parts;  // vector; address of a texture instruction: the coordinates
 };
 
 struct Instruction {

@@ -3,9 +3,11 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "engine.h"
 #include "exec/handlers.h"
+#include "exec/texture/objects.h"
 
 using namespace softgpu;
 
@@ -16,6 +18,8 @@ struct Bench {
     std::unique_ptr<ThreadPool> pool;
     std::atomic<bool> cancel{false};
     bool cooperative = false;
+    texture::Objects objects;
+    uint64_t next_object = 0x9000'0000'0000;
     std::string text;  // of the last error or output
 };
 
@@ -81,6 +85,51 @@ EXPORT int bench_read(Bench* bench, void* to, uint64_t from, uint64_t bytes) {
 EXPORT int bench_write(Bench* bench, uint64_t to, const void* from, uint64_t bytes) {
     return bench->memory->write(to, from, bytes);
 }
+// As tests/softgpu/bench.py has them.
+struct BenchLevel {
+    uint64_t base, row_pitch, plane_pitch;
+    uint32_t width, height, depth, unused;
+};
+struct BenchTexture {
+    uint32_t surface, kind, format, channels, gathers, levels;
+    uint32_t address[3];
+    uint32_t linear, normalized_coordinates, as_float, srgb, linear_between_levels, anisotropic;
+    float bias, least_level, greatest_level, border[4];
+};
+
+// The number that kernels are given.
+EXPORT uint64_t bench_texture(Bench* bench, const BenchTexture* given, const BenchLevel* levels) {
+    auto object = std::make_shared<texture::Object>();
+    object->surface = given->surface != 0;
+    texture::Elements& elements = object->texture.elements;
+    elements.kind = texture::Kind(given->kind);
+    elements.format = texture::Format(given->format);
+    elements.channels = given->channels;
+    elements.gathers = given->gathers != 0;
+    for (uint32_t i = 0; i < given->levels; ++i) {
+        const BenchLevel& level = levels[i];
+        elements.levels.push_back(
+            {level.base, level.width, level.height, level.depth, level.row_pitch, level.plane_pitch});
+    }
+    texture::Sampler& sampler = object->texture.sampler;
+    for (size_t i = 0; i < 3; ++i) sampler.address[i] = texture::Address(given->address[i]);
+    sampler.linear = given->linear != 0;
+    sampler.normalized_coordinates = given->normalized_coordinates != 0;
+    sampler.as_float = given->as_float != 0;
+    sampler.srgb = given->srgb != 0;
+    sampler.linear_between_levels = given->linear_between_levels != 0;
+    sampler.anisotropic = given->anisotropic != 0;
+    sampler.bias = given->bias;
+    sampler.least_level = given->least_level;
+    sampler.greatest_level = given->greatest_level;
+    for (size_t i = 0; i < 4; ++i) sampler.border[i] = given->border[i];
+    bench->objects.put(bench->next_object, std::move(object));
+    return std::exchange(bench->next_object, bench->next_object + 16);
+}
+EXPORT void bench_drop_texture(Bench* bench, uint64_t handle) {
+    bench->objects.remove(handle);
+}
+
 EXPORT uint64_t bench_used(Bench* bench) {
     return bench->memory->used_bytes();
 }
@@ -148,6 +197,7 @@ EXPORT int bench_run(Bench* bench, Loaded* loaded, unsigned kernel, const uint32
     launch.cooperative = bench->cooperative;
     launch.params = {static_cast<const std::byte*>(params), param_bytes};
     launch.pool = bench->pool.get();
+    launch.objects = &bench->objects;
     launch.cancel = &bench->cancel;
     std::string output;
     if (room != 0) {
