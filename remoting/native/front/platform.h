@@ -64,6 +64,13 @@ struct Stream {
 // Whether the caller may rely on a copy's effect from any stream, or on the host, when the call returns.
 enum class Wait { yes, no };
 
+// As the program gave it.
+struct Texture {
+    CUDA_RESOURCE_DESC resource;
+    CUDA_TEXTURE_DESC sampling;
+    std::optional<CUDA_RESOURCE_VIEW_DESC> view;
+};
+
 struct Event {
     uint64_t key = 0;      // to captures, as graphs::platform::event gives it
     uint64_t context = 0;  // as graphs::Stream has it
@@ -191,6 +198,15 @@ uint64_t pool_attribute(CUmemoryPool pool, CUmemPool_attribute attribute);
 void set_pool_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, uint64_t value);
 void trim_pool(CUmemoryPool pool, uint64_t bytes_to_keep);
 void set_pool_access(CUmemoryPool pool, CUdevice device, bool granted);  // of another device than its own
+
+// Texture and surface objects, of descriptors that were checked, for the calling thread's context. What takes
+// an object refuses what is none: INVALID_VALUE. What ends one waits for the work that may use it.
+CUtexObject make_texture(const Texture& texture);
+Texture texture(CUtexObject object);
+void end_texture(CUtexObject object);
+CUsurfObject make_surface(const CUDA_RESOURCE_DESC& resource);
+CUDA_RESOURCE_DESC surface(CUsurfObject object);
+void end_surface(CUsurfObject object);
 
 // Addresses and memory apart from each other. What takes a handle of memory refuses one that the program does
 // not hold; what takes a range, one that is not a reservation, or whole mappings.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <set>
 
+#include "exec/texture/objects.h"
 #include "front/context.h"
 #include "stream.h"
 
@@ -20,6 +21,7 @@ class Context : public Object, public front::Context, public std::enable_shared_
 
     Driver& driver;
     const std::shared_ptr<QueueGroup> group;
+    texture::Objects objects;  // that its kernels may use
 
     // CUDA_SUCCESS, or the error of the operation that failed first.
     CUresult status() const { return group->status(); }

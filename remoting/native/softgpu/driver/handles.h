@@ -21,6 +21,8 @@ enum class Kind : uint8_t {
     function,
     pool,
     physical,
+    texture,
+    surface,
     array,
     mipmapped_array,
 };

@@ -120,6 +120,7 @@ std::function<CUresult()> prepare_launch(const std::shared_ptr<Function>& functi
                                   .stack_bytes = context.limit(CU_LIMIT_STACK_SIZE),
                                   .cooperative = cooperative,
                                   .params = params,
+                                  .objects = &context.objects,
                                   .pool = &context.driver.pool,
                                   .cancel = &context.group->cancel,
                                   .device_runtime = device_runtime(*function->module)});
