@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 HELLO_BYTES = 128
 MAGIC = b"GPUKHELO"
 VERSION = 1
-STATUS_QUERY, SLICE_FILE = 1, 2
+STATUS_QUERY, SLICE_FILE, PASSAGE = 1, 2, 4
 """Flags: what is wanted instead of a lane; one of them at most."""
 SECRET_AT = slice(80, 112)
 MAX_ANSWER_TEXT = 4096
@@ -67,6 +67,10 @@ class Hello:
     def wants_slice_file(self) -> bool:
         return self.flags == SLICE_FILE
 
+    @property
+    def wants_passage(self) -> bool:
+        return self.flags == PASSAGE
+
     def pack(self) -> bytes:
         """The 128 bytes. ``lease_id`` is ASCII of at most 40 characters."""
         lease_id = self.lease_id.encode("ascii")
@@ -92,7 +96,7 @@ def parse_hello(data: bytes | bytearray) -> Hello:
             "install the same release of gpu-kernels on both.",
         )
     lease_id = lease_field.rstrip(b"\0")
-    known = flags in (0, STATUS_QUERY, SLICE_FILE)
+    known = flags in (0, STATUS_QUERY, SLICE_FILE, PASSAGE)
     if any(zero) or not known or not lease_id or any(not 0x20 < byte < 0x7F for byte in lease_id):
         raise Refusal(Status.MALFORMED, "The GPU connection's first message is malformed.")
     return Hello(flags, lane, session, epoch, lease_id.decode("ascii"), secret)

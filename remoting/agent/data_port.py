@@ -47,10 +47,18 @@ class SliceFileOf:
     file: SliceFile | None
 
 
-Serve = Callable[[Hello, Callable[[str], None]], Awaitable[str | SliceFileOf | HandOver]]
-"""What the agent does with a Hello: the text of a status query, a slice file, or a function that hands the
-answered connection over. It calls its second argument with the lease that the Hello proves, as soon as that
-is known. Raises ``Refusal``.
+@dataclass(frozen=True)
+class PassageTo:
+    """A way for descriptors: a socket of whose ends a worker has one, and the client the other."""
+
+    may_be_given: Callable[[], bool]
+    hand_over: HandOver
+
+
+Serve = Callable[[Hello, Callable[[str], None]], Awaitable[str | SliceFileOf | PassageTo | HandOver]]
+"""What the agent does with a Hello: the text of a status query, a slice file, a passage, or a function that
+hands the answered connection over. It calls its second argument with the lease that the Hello proves, as soon
+as that is known. Raises ``Refusal``.
 """
 
 
@@ -73,19 +81,26 @@ class _Connection:
             await asyncio.get_running_loop().sock_sendall(self.socket, answer(Status.OK))
         self.socket.setblocking(True)
 
-    async def give(self, file: SliceFile | None, within_s: float) -> None:
-        """Answer with the file's descriptor: along with the answer, or else, where the peer is on this host,
-        by the way of ``ticket_office``. Without one where there is none."""
+    @property
+    def is_unix(self) -> bool:
+        return self.socket.family == socket.AF_UNIX
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the peer is on this host, and so may have descriptors."""
+        return self.is_unix or self.socket.getpeername()[0] == self.socket.getsockname()[0]
+
+    async def give(self, descriptor: int | None, within_s: float) -> None:
+        """Answer a peer on this host with the descriptor: along with the answer, or by the way of
+        ``ticket_office``. ``None``: there is none."""
         self._answered = True
-        unix = self.socket.family == socket.AF_UNIX
-        here = unix or self.socket.getpeername()[0] == self.socket.getsockname()[0]
-        if file is None or not here or not file.may_be_given():
+        if descriptor is None:
             await self.answer_and_linger(answer(Status.OK))
-        elif unix:
+        elif self.is_unix:
             # A connection that was just opened has room for eight bytes.
-            socket.send_fds(self.socket, [answer(Status.OK)], [file.descriptor], socket.MSG_NOSIGNAL)
+            socket.send_fds(self.socket, [answer(Status.OK)], [descriptor], socket.MSG_NOSIGNAL)
         else:
-            with TicketOffice(file) as office:
+            with TicketOffice(descriptor) as office:
                 async with asyncio.timeout(within_s):
                     loop = asyncio.get_running_loop()
                     await loop.sock_sendall(self.socket, answer(Status.OK, office.text))
@@ -206,11 +221,11 @@ class DataPort:
                 raise Refusal(Status.TOO_MANY, TOO_MANY) from None
 
         outcome = await self._serve(parse_hello(data), proved)
-        if isinstance(outcome, SliceFileOf):
+        if isinstance(outcome, SliceFileOf | PassageTo):
             try:
-                await connection.give(outcome.file, self._limits.hello_bytes_within_s)
+                await self._give(connection, outcome, data)
             except TimeoutError:
-                late = f"{connection.peer} did not fetch its slice file in time, and copies"
+                late = f"{connection.peer} did not fetch its descriptor in time, and copies"
                 self._strangers.line(logging.WARNING, late)
             return
         if isinstance(outcome, str):
@@ -222,6 +237,24 @@ class DataPort:
         except (Refusal, WorkerGone) as error:
             # It is answered already: what we wrote now would be read as the worker's words.
             raise ConnectionError(str(error)) from error
+
+    async def _give(self, connection: _Connection, what: SliceFileOf | PassageTo, hello: bytearray) -> None:
+        within_s = self._limits.hello_bytes_within_s
+        if isinstance(what, SliceFileOf):
+            given = what.file if what.file and connection.is_here and what.file.may_be_given() else None
+            await connection.give(given.descriptor if given else None, within_s)
+        elif connection.is_here and what.may_be_given():
+            ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with ends[0] as ours, ends[1] as theirs:
+                try:
+                    await what.hand_over(without_secret(hello), theirs)
+                except WorkerGone:
+                    await connection.give(None, within_s)
+                else:
+                    theirs.close()
+                    await connection.give(ours.fileno(), within_s)
+        else:
+            await connection.give(None, within_s)
 
     async def _read_hello(self, connection: socket.socket) -> bytearray:
         """Exactly the Hello: what follows is the worker's to read. Raises ``Refusal``."""

@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 import gpu_kernels
 from gpu_kernels.remoting.agent.clock import clock
-from gpu_kernels.remoting.agent.data_port import DataPort, HandOver, SliceFileOf
+from gpu_kernels.remoting.agent.data_port import DataPort, HandOver, PassageTo, SliceFileOf
 from gpu_kernels.remoting.agent.floors import FloorsFile
 from gpu_kernels.remoting.agent.gpus import Inventory
 from gpu_kernels.remoting.agent.grants import ENDED, Grant, Grants
@@ -29,6 +29,7 @@ from gpu_kernels.remoting.agent.overdraft import Overdrafts
 from gpu_kernels.remoting.agent.protections import Protection, protections
 from gpu_kernels.remoting.agent.reporter import Pool, Reporter, new_boot
 from gpu_kernels.remoting.agent.settings import Settings
+from gpu_kernels.remoting.agent.slice_file import commits_strictly
 from gpu_kernels.remoting.agent.slice_status import status_json
 from gpu_kernels.remoting.agent.worker import WorkerGone
 from gpu_kernels.remoting.agent.workers import Workers, no_worker
@@ -204,7 +205,9 @@ class Agent:
 
     # What the data port asks.
 
-    async def _serve(self, hello: Hello, proved: Callable[[str], None]) -> str | SliceFileOf | HandOver:
+    async def _serve(
+        self, hello: Hello, proved: Callable[[str], None]
+    ) -> str | SliceFileOf | PassageTo | HandOver:
         try:
             grant = self._grants.admit(hello, clock())
         except Refusal as refusal:
@@ -228,7 +231,13 @@ class Agent:
                 await self._have_worker(grant)
                 await self._workers.hand_over(grant, zeroed, connection)
 
-        return hand_over
+        return PassageTo(lambda: self._may_pass(grant), hand_over) if hello.wants_passage else hand_over
+
+    def _may_pass(self, grant: Grant) -> bool:
+        worker = self._workers.of(grant.key)
+        with contextlib.suppress(OSError):
+            return worker is not None and not commits_strictly() and worker.may_have_passage()
+        return False
 
     def _admits(self, hello: Hello) -> bool:
         try:

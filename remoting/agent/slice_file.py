@@ -18,8 +18,9 @@ STRICT = "2"
 NO_EXEC = 8
 """MFD_NOEXEC_SEAL, which Linux has since 6.3: nobody makes a program of it."""
 MOST_GIVEN = 128
-"""Descriptors of one file in its life. Those that a client does not take lie with the agent's account, for
-which the kernel keeps as many as it may have open; and connections are handed over as descriptors too."""
+"""Descriptors of one file in its life, and passages to one worker. Those that a client does not take lie
+with the agent's account, for which the kernel keeps as many as it may have open; and connections are handed
+over as descriptors too."""
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
@@ -63,9 +64,14 @@ def slice_file(mib: int) -> SliceFile | None:
     if mib == 0:
         return None
     with contextlib.suppress(OSError):
-        if OVERCOMMIT.read_text().strip() != STRICT:
+        if not commits_strictly():
             return SliceFile(mib)
     return None
+
+
+def commits_strictly() -> bool:
+    """Whether touching a page of a file in memory could fail, which ends a process. Raises ``OSError``."""
+    return OVERCOMMIT.read_text().strip() == STRICT
 
 
 def _memory_file() -> int:

@@ -1,4 +1,4 @@
-"""How a client that speaks TCP gets its slice file's descriptor: at an abstract unix socket, for a ticket.
+"""How a client that speaks TCP gets a descriptor: at an abstract unix socket, for a ticket.
 
 The socket has a name that nobody could guess, and is there before the name is told: whoever else is on this
 host, or in another network namespace, cannot stand in its place. The lease's secret is not told there; the
@@ -13,8 +13,6 @@ import os
 import secrets
 import socket
 from types import TracebackType
-
-from gpu_kernels.remoting.agent.slice_file import SliceFile
 
 PREFIX = b"\0gpu-kernels slice "
 TICKET_BYTES = 32
@@ -31,15 +29,15 @@ class _Given(Exception):
 class TicketOffice:
     """A context manager; the socket is there within. ``text`` is what the client is told."""
 
-    def __init__(self, file: SliceFile) -> None:
-        self._of = file
+    def __init__(self, descriptor: int) -> None:
+        self._of = descriptor
         self._ticket = secrets.token_bytes(TICKET_BYTES)
         self._name = secrets.token_hex(16)
         self.text = self._name + self._ticket.hex()
 
     def __enter__(self) -> TicketOffice:
         with contextlib.ExitStack() as undo:
-            self._file = os.dup(self._of.descriptor)  # the worker may end meanwhile
+            self._file = os.dup(self._of)  # the worker may end meanwhile
             undo.callback(os.close, self._file)
             self._listener = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
             self._listener.setblocking(False)

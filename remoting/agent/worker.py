@@ -24,7 +24,7 @@ from gpu_kernels.limits.logs import RateLimitedLogger
 from gpu_kernels.remoting.agent.cells import BETWEEN_LOOKS_S, Cell
 from gpu_kernels.remoting.agent.clock import clock
 from gpu_kernels.remoting.agent.grants import Grant
-from gpu_kernels.remoting.agent.slice_file import SliceFile
+from gpu_kernels.remoting.agent.slice_file import MOST_GIVEN, SliceFile
 
 MAX_PACKET = 4096
 PACKETS_A_SECOND = 100
@@ -96,6 +96,7 @@ class Worker:
         self.spoke = asyncio.Event()
         self.ended = asyncio.Event()
         self.dying = False
+        self._passages = 0
         self.last_fault: str | None = None
         self.cell = cell
         self._on_end = on_end
@@ -147,6 +148,11 @@ class Worker:
             except OSError as error:
                 raise WorkerGone(str(error)) from error
         raise WorkerGone("it is ending")
+
+    def may_have_passage(self) -> bool:
+        """Whether one more client may pass it descriptors; counts it. Whose may not are copied for."""
+        self._passages += 1
+        return self._passages <= MOST_GIVEN
 
     def live_until(self, milliseconds: int) -> None:
         """Tell it when to end by itself (CLOCK_BOOTTIME). One that takes nothing in ends at the time that it

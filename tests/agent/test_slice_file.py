@@ -143,7 +143,7 @@ async def test_over_tcp_on_this_host_it_is_to_be_had_for_a_ticket_once(controlle
 async def test_strangers_who_say_nothing_do_not_hold_up_a_client(monkeypatch) -> None:
     monkeypatch.setattr(ticket_office, "STRANGER_S", 600.0)
     file = SliceFile(1)
-    with TicketOffice(file) as office, contextlib.ExitStack() as strangers:
+    with TicketOffice(file.descriptor) as office, contextlib.ExitStack() as strangers:
         serving = asyncio.ensure_future(office.serve())
         for _ in range(ticket_office.SEATS - 1):
             stranger = strangers.enter_context(socket.socket(socket.AF_UNIX))

@@ -19,7 +19,7 @@ from types import TracebackType
 
 from gpu_kernels.remoting.agent.slice_file import SliceFile
 from gpu_kernels.remoting.agent.ticket_office import TicketOffice
-from gpu_kernels.remoting.hello import SLICE_FILE
+from gpu_kernels.remoting.hello import PASSAGE, SLICE_FILE
 
 HELLO = struct.Struct("<8sHHI16sQ40s32s16s")
 OK, WRONG_SECRET = 0, 4
@@ -152,24 +152,36 @@ class MinimalAgent:
                 if len(hello) == HELLO.size:
                     self._answer(connection, hello)
 
-    async def _give_for_a_ticket(self, connection: socket.socket, file: SliceFile) -> None:
-        with TicketOffice(file) as office:
+    async def _give_for_a_ticket(self, connection: socket.socket, descriptor: int) -> None:
+        with TicketOffice(descriptor) as office:
             text = office.text.encode()
             connection.sendall(struct.pack("<II", OK, len(text)) + text)
             async with asyncio.timeout(60):
                 await office.serve()
+
+    def _give(self, connection: socket.socket, descriptor: int | None) -> None:
+        if self.tcp and descriptor is not None:
+            asyncio.run(self._give_for_a_ticket(connection, descriptor))
+        else:
+            files = [] if descriptor is None else [descriptor]
+            socket.send_fds(connection, [struct.pack("<II", OK, 0)], files)
 
     def _answer(self, connection: socket.socket, hello: bytes) -> None:
         if HELLO.unpack(hello)[7] != self.secret:
             text = b"this lease is not known, or the secret is wrong"
             connection.sendall(struct.pack("<II", WRONG_SECRET, len(text)) + text)
             return
-        if HELLO.unpack(hello)[2] == SLICE_FILE and self.tcp and self.file:
-            asyncio.run(self._give_for_a_ticket(connection, self.file))
-            return
         if HELLO.unpack(hello)[2] == SLICE_FILE:
-            files = [self.file.descriptor] if self.file else []
-            socket.send_fds(connection, [struct.pack("<II", OK, 0)], files)
+            self._give(connection, self.file.descriptor if self.file else None)
+            return
+        if HELLO.unpack(hello)[2] == PASSAGE and not self.shares:
+            self._give(connection, None)
+            return
+        if HELLO.unpack(hello)[2] == PASSAGE:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with ours, theirs:
+                self.hand_over(theirs, hello)
+                self._give(connection, ours.fileno())
             return
         connection.sendall(struct.pack("<II", OK, 0))
         with self._lock:
