@@ -81,9 +81,9 @@ TO_SET = Group(
         ),
         Variable(
             ("GPU_KERNELS_MAP",),
-            "`0`: operators of PyTorch copy a forwarded slice's memory on one host too "
-            "([shared memory](../design/shared-memory.md))",
-            "programs that import PyTorch",
+            "`0`: a forwarded slice's memory is copied on one host too, that of PyTorch's operators, pinned "
+            "and managed memory ([shared memory](../design/shared-memory.md))",
+            "programs under the runtime",
         ),
         Variable(
             ("CXX", "XDG_CACHE_HOME"),

@@ -89,9 +89,10 @@ def agent_of(
     memory_mib: tuple[int, ...],
     gpu_mib: tuple[int, ...] | None = None,
     options: tuple[str, ...] = (),
+    shares: bool = False,
 ) -> MinimalAgent:
     """An agent with slices of software GPUs that have no more memory than them, or ``gpu_mib``; ``options``
-    are more of the worker's command line."""
+    are more of the worker's command line. It ``shares`` memory with its clients, or works as across hosts."""
     first, *further = memory_mib
     environment = settings(gpu_mib or memory_mib)
     return MinimalAgent(
@@ -102,6 +103,7 @@ def agent_of(
         further_mib=tuple(further),
         environment=environment,
         options=options,
+        shares=shares,
     )
 
 
@@ -128,9 +130,13 @@ def each_way(
 
 @contextmanager
 def both_ways(
-    native: Build, folder: Path, memory_mib: tuple[int, ...], modules: tuple[str, ...]
+    native: Build,
+    folder: Path,
+    memory_mib: tuple[int, ...],
+    modules: tuple[str, ...],
+    shares: bool = False,
 ) -> Iterator[BothWays]:
-    with agent_of(native, folder, memory_mib) as agent:
+    with agent_of(native, folder, memory_mib, shares=shares) as agent:
         straight, forwarded = environments(agent, native, memory_mib)
         processes = BothWays(
             Process(straight, folder / "straight.log", *modules),

@@ -70,7 +70,7 @@ Allocated allocate(Call& call, const wire::AllocateHead& head, Memory memory) {
     // Mapped first: a context that another thread ends takes away what it finds in the memory map.
     if (head.kind == static_cast<uint32_t>(wire::AllocationKind::mappable) &&
         allocated.place != wire::kNoPlace)
-        SliceFile::get().map(allocated.address, head.bytes, allocated.place);
+        SliceFile::get().map(allocated.address, head.bytes, allocated.place, SliceFile::AtEnd::empty);
     MemoryMap::get().add(memory);
     return allocated;
 }
@@ -147,11 +147,15 @@ Pitched allocate_pitched(size_t width, size_t rows, unsigned element) {
 CUdeviceptr allocate_managed(size_t bytes, bool attached) {
     Call call;
     check(call.begin());
-    const wire::AllocateHead head = head_of(Kind::managed, bytes);
+    const auto head = head_of(SliceFile::get().is_open() ? Kind::managed_here : Kind::managed, bytes);
     Allocated allocated{};
-    bool mapped = false;
+    bool mapped = false, here = false;
     auto first_page = [](const Allocated& at) { return (at.address + kPage - 1) / kPage * kPage; };
-    auto map = [&](const Allocated& at) { return mapped = map_at(first_page(at), bytes); };
+    auto map = [&](const Allocated& at) {
+        here = head.kind == static_cast<uint32_t>(Kind::managed_here) && at.place != wire::kNoPlace &&
+               SliceFile::get().map(at.address, bytes, at.place, SliceFile::AtEnd::kept);
+        return mapped = here || map_at(first_page(at), bytes);
+    };
     check(allocate_elsewhere(call, head, allocated, map));
     const uint64_t base = first_page(allocated);
     if (!mapped && !map(allocated)) {
@@ -164,9 +168,13 @@ CUdeviceptr allocate_managed(size_t bytes, bool attached) {
     memory.kind = client::Memory::Kind::managed;
     memory.device = call.device();
     memory.device_address = allocated.address;
+    memory.in_place = here;
     MemoryMap::get().add(memory);
-    SharedMemory::get().add(reinterpret_cast<void*>(base), base, bytes, call.device(),
-                            attached ? SharedMemory::Host::works_beside : SharedMemory::Host::waits);
+    if (!here) {
+        const bool beside = attached || SliceFile::get().is_open();
+        SharedMemory::get().add(reinterpret_cast<void*>(base), base, bytes, call.device(),
+                                beside ? SharedMemory::Host::works_beside : SharedMemory::Host::waits);
+    }
     return base;
 }
 
@@ -189,7 +197,7 @@ CUdeviceptr allocate_in_stream(size_t bytes, CUmemoryPool pool, CUstream stream)
 bool freed_earlier(CUdeviceptr address, bool in_stream) {
     if (!in_stream) {
         const auto earlier = MemoryMap::get().take_earlier(address, client::Memory::Kind::managed);
-        if (earlier) unmap(earlier->base, earlier->bytes);
+        if (earlier && !SliceFile::get().unmap(address)) unmap(earlier->base, earlier->bytes);
         if (earlier) return true;
     }
     if (!MemoryMap::get().free_earlier(address)) return false;
@@ -206,7 +214,7 @@ void free(CUdeviceptr address) {
     if (memory->kind == Kind::managed) {
         SharedMemory::get().remove(reinterpret_cast<void*>(memory->base));
         cuda::ManagedAdvice::get().forget(memory->base);
-        unmap(memory->base, memory->bytes);
+        if (!SliceFile::get().unmap(memory->base)) unmap(memory->base, memory->bytes);
     } else {
         SliceFile::get().unmap(memory->base);
     }
@@ -234,7 +242,7 @@ void* pin(CUdevice device, size_t bytes, unsigned flags) {
 void unpin(void* memory) {
     const auto address = reinterpret_cast<uint64_t>(memory);
     if (const auto earlier = MemoryMap::get().take_earlier(address, client::Memory::Kind::pinned)) {
-        munmap(memory, earlier->bytes);
+        unmap_pinned(memory, earlier->bytes);
         return;
     }
     const auto known = MemoryMap::get().find(address);
@@ -248,7 +256,7 @@ void unpin(void* memory) {
     const auto removed = MemoryMap::get().remove_host(address, false);
     require(removed.has_value());
     drop_twin(*removed);
-    munmap(memory, removed->bytes);
+    unmap_pinned(memory, removed->bytes);
 }
 
 void register_host(CUdevice device, void* memory, size_t bytes, unsigned flags) {

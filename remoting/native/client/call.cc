@@ -8,6 +8,7 @@
 #include "context.h"
 #include "graph_replay.h"
 #include "lane.h"
+#include "memory_map.h"
 #include "notices.h"
 #include "pool.h"
 #include "session.h"
@@ -114,6 +115,19 @@ CUresult Call::results_visible(bool of_all) {
     if (!GraphOutputs::get().any()) return result;
     const CUresult delivered = GraphOutputs::get().deliver(*this);
     return result == CUDA_SUCCESS ? delivered : result;
+}
+
+CUresult Call::wait_for_stream(uint64_t stream) {
+    const wire::cuStreamSynchronize_message message{stream};
+    return synchronize(wire::kOp_cuStreamSynchronize, 0, &message, sizeof message, nullptr, 0);
+}
+
+CUresult Call::fill_visible(uint64_t address, bool per_thread) {
+    const auto memory = MemoryMap::get().find(address);
+    if (memory && memory->in_place) {
+        if (CUresult error = wait_for_stream(per_thread ? kPerThreadStreamHandle : 0)) return error;
+    }
+    return results_visible();
 }
 
 wire::FrameHeader Call::header(uint16_t opcode, uint8_t flags, size_t bytes, uint64_t order) const {

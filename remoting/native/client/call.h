@@ -66,6 +66,9 @@ class Call {
     CUresult synchronize(uint16_t opcode, uint8_t flags, const void* message, size_t bytes, void* out,
                          size_t out_bytes);
 
+    // That which begins now has run; as synchronize.
+    CUresult wait_for_stream(uint64_t stream);
+
     // kOpCopyOut: `bytes` from the device at `address` to `to`.
     CUresult copy_out(void* to, uint64_t address, uint64_t bytes, uint64_t stream);
     // kOpCopyIn, in chunks. `whole`: later work on any stream sees the data, as after cuMemcpyHtoD.
@@ -85,6 +88,8 @@ class Call {
     // After a call that waited for the device: managed and mapped memory comes back to the host. For a part
     // of its work: it is shown there (shared_memory.h).
     CUresult results_visible(bool of_all = true);
+    // After a fill of the default stream, or of the thread's, at this address.
+    CUresult fill_visible(uint64_t address, bool per_thread);
 
     uint8_t device() const { return device_; }
 

@@ -20,6 +20,7 @@ namespace {
 struct End {
     wire::Box box;
     bool on_device;
+    bool in_place = false;
 };
 
 // Memory that host and device share is copied from and to on the device, whose side is the newer one once
@@ -38,6 +39,7 @@ CUresult resolve(const cuda::CopyEnd& end, const cuda::CopyRequest& request, End
         return end.type == CU_MEMORYTYPE_DEVICE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     }
     const uint64_t span = wire::span(resolved.box);
+    resolved.in_place = memory->in_place;
     resolved.on_device = memory->kind != Memory::Kind::pinned;
     if (resolved.on_device) {
         return MemoryMap::get().on_device(end.start, span) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -51,11 +53,7 @@ CUresult resolve(const cuda::CopyEnd& end, const cuda::CopyRequest& request, End
 
 // Both ends are the program's own memory. Everything before it in the stream comes first.
 CUresult within_host(Call& call, const wire::Box& to, const wire::Box& from, uint64_t stream) {
-    const wire::cuStreamSynchronize_message message{stream};
-    if (CUresult error =
-            call.synchronize(wire::kOp_cuStreamSynchronize, 0, &message, sizeof message, nullptr, 0)) {
-        return error;
-    }
+    if (CUresult error = call.wait_for_stream(stream)) return error;
     for (uint64_t z = 0; z < to.depth; ++z) {
         for (uint64_t y = 0; y < to.height; ++y) {
             std::memmove(reinterpret_cast<void*>(to.address + (z * to.rows + y) * to.pitch),
@@ -87,7 +85,7 @@ CUresult find_places(const cuda::CopyRequest& request, CopyPlaces& places) {
     if (CUresult error = resolve(request.to, request, to)) return error;
     if (CUresult error = resolve(request.from, request, from)) return error;
     wire::join_rows(to.box, from.box);
-    places = {to.box, from.box, to.on_device, from.on_device};
+    places = {to.box, from.box, to.on_device, from.on_device, to.in_place || from.in_place};
     return CUDA_SUCCESS;
 }
 
@@ -147,7 +145,9 @@ CUresult copy(const cuda::CopyRequest& request, CUstream stream, bool per_thread
             result = within_host(call, at.to, at.from, on);
         }
     }
-    if (result == CUDA_SUCCESS && wait == Wait::yes) result = call.results_visible();
+    if (result != CUDA_SUCCESS || wait == Wait::no) return result;
+    if (at.host_sees && at.to_device) result = call.wait_for_stream(on);
+    if (result == CUDA_SUCCESS) result = call.results_visible();
     return result;
 }
 

@@ -13,6 +13,7 @@ using front::Wait;
 struct CopyPlaces {
     wire::Box to, from;
     bool to_device = false, from_device = false;
+    bool host_sees = false;  // the processor, too, uses one of them there
 };
 CUresult find_places(const cuda::CopyRequest& request, CopyPlaces& places);
 

@@ -11,6 +11,7 @@
 #include "memory_map.h"
 #include "session.h"
 #include "shared_memory.h"
+#include "slice_file.h"
 #include "stream_event.h"
 #include "thread.h"
 
@@ -103,6 +104,10 @@ int attribute(CUdevice device, CUdevice_attribute attribute) {
     const auto index = static_cast<uint32_t>(attribute);
     require(index < wire::kDeviceAttributes);
     check(static_cast<CUresult>(snapshot(device).attribute_status[index]));
+    // The worker says no for whoever is elsewhere.
+    const bool of_managed = attribute == CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS ||
+                            attribute == CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST;
+    if (of_managed && client::SliceFile::get().is_open()) return 1;
     return snapshot(device).attributes[index];
 }
 

@@ -12,6 +12,7 @@
 #include "graph_replay.h"
 #include "graphs/life.h"
 #include "host_calls.h"
+#include "host_files.h"
 #include "library.h"
 #include "managed_advice.h"
 #include "memory_map.h"
@@ -73,6 +74,7 @@ std::vector<std::function<void()>> take_down() {
     cuda::ManagedAdvice::get().forget_all();
     MemoryMap::get().end_life();
     SliceFile::get().end_life();
+    HostFiles::get().end_life();
     forget_physicals();
     forget_pools();
     forget_arrays();

@@ -11,6 +11,7 @@
 
 #include "call.h"
 #include "shared_memory.h"
+#include "slice_file.h"
 
 namespace client {
 namespace {
@@ -54,7 +55,10 @@ CUresult share_variable(uint64_t address, uint64_t bytes) {
     if (!map_pages(mapped(), address, bytes)) return CUDA_ERROR_NOT_SUPPORTED;
     void* here = reinterpret_cast<void*>(address);
     if (CUresult error = call.copy_out(here, address, bytes, 0)) return error;
-    SharedMemory::get().add(here, address, bytes, call.device(), SharedMemory::Host::waits);
+    // Beside other managed memory that both sides use at once, a variable is at least nobody's to lose.
+    const bool beside = SliceFile::get().is_open();
+    SharedMemory::get().add(here, address, bytes, call.device(),
+                            beside ? SharedMemory::Host::works_beside : SharedMemory::Host::waits);
     mapped().variables.insert(address);
     return CUDA_SUCCESS;
 }

@@ -1,6 +1,7 @@
 #include "mapped.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
@@ -9,6 +10,7 @@
 #include <string>
 
 #include "calls_wire.h"
+#include "host_files.h"
 #include "log.h"
 #include "session.h"
 #include "shared_memory.h"
@@ -18,7 +20,8 @@ namespace client {
 namespace {
 
 constexpr uint64_t kUnit = 2u << 20;  // what drivers map memory in
-constexpr uint64_t kFirst = 0x3000'0000'0000, kEnd = 0x5000'0000'0000;
+constexpr uint64_t kFirst = wire::kPinnedFirst, kEnd = wire::kPinnedEnd;
+constexpr uint64_t kPage = wire::kFilePage;
 constexpr uint64_t kWindow = 1ull << 40;
 constexpr int kTries = 16;
 
@@ -38,8 +41,17 @@ bool in_window(uint64_t address) {
     return base != 0 && address - base < kWindow;
 }
 
-uint64_t round_up(uint64_t bytes) {
-    return (bytes + kUnit - 1) / kUnit * kUnit;
+uint64_t round_up(uint64_t bytes, uint64_t unit = kUnit) {
+    return (bytes + unit - 1) / unit * unit;
+}
+
+// The worker maps the same pages there, where it is on this host.
+CUresult share(Call& call, Memory& known) {
+    const wire::MapHost message{known.base, round_up(known.bytes, kPage)};
+    if (!HostFiles::get().pass(known.base)) return CUDA_ERROR_NOT_SUPPORTED;
+    const CUresult result = call.ask(wire::kOpMapHost, 0, &message, sizeof message, nullptr, 0);
+    known.in_place = result == CUDA_SUCCESS;
+    return result;
 }
 
 CUresult ordinary_twin(Call& call, Memory& known) {
@@ -63,21 +75,34 @@ void* map_pinned(uint64_t bytes) {
         const uint64_t places = (kEnd - kFirst - kWindow) / kUnit;
         all.base = kFirst + (uint64_t{random()} << 32 | random()) % places * kUnit;
     }
-    constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS;
+    constexpr int kOwn = MAP_PRIVATE | MAP_ANONYMOUS;
 #ifdef __SANITIZE_THREAD__
     constexpr int kTries = 0;  // it accepts mappings in its own ranges only
 #endif
-    for (int i = 0; i < kTries && bytes <= kWindow / 2; ++i) {
+    const bool in_window = kTries > 0 && bytes > 0 && bytes <= kWindow / 2;
+    const int file = in_window ? HostFiles::get().make(round_up(bytes, kPage)) : -1;
+    const int kind = file < 0 ? kOwn : MAP_SHARED;
+    for (int i = 0; i < kTries && in_window; ++i) {
         if (all.next + round_up(bytes) > kWindow) all.next = 0;
-        void* wanted = reinterpret_cast<void*>(all.base + all.next);
+        const uint64_t at = all.next;
+        void* wanted = reinterpret_cast<void*>(all.base + at);
         // A unit stays free behind each: what runs over an end meets nothing.
         all.next += round_up(bytes) + kUnit;
-        void* found = mmap(wanted, bytes, PROT_READ | PROT_WRITE, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
-        if (found == wanted) return found;
+        void* found = mmap(wanted, bytes, PROT_READ | PROT_WRITE, kind | MAP_FIXED_NOREPLACE, file, 0);
+        if (found == wanted) {
+            if (file >= 0) HostFiles::get().keep(all.base + at, round_up(bytes, kPage), file);
+            return found;
+        }
         if (found != MAP_FAILED) munmap(found, bytes);
     }
-    void* found = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, kFlags, -1, 0);
+    if (file >= 0) close(file);
+    void* found = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, kOwn, -1, 0);
     return found == MAP_FAILED ? nullptr : found;
+}
+
+void unmap_pinned(void* memory, uint64_t bytes) {
+    HostFiles::get().drop(reinterpret_cast<uint64_t>(memory));
+    munmap(memory, bytes);
 }
 
 CUresult give_twin(Call& call, Memory& known) {
@@ -89,12 +114,15 @@ CUresult give_twin(Call& call, Memory& known) {
     if (known.device_address) return CUDA_SUCCESS;
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
     if (in_window(known.base)) {
-        result = place_memory(call, known.base, round_up(known.bytes), known.bytes, known.physical);
+        result = share(call, known);
+        if (result == CUDA_ERROR_NOT_SUPPORTED)
+            result = place_memory(call, known.base, round_up(known.bytes), known.bytes, known.physical);
         if (result == CUDA_SUCCESS) known.device_address = known.base;
     }
     if (result == CUDA_ERROR_NOT_SUPPORTED) result = ordinary_twin(call, known);
     if (result != CUDA_SUCCESS) return result;
-    MemoryMap::get().set_twin(known.base, known.device_address, known.physical);
+    MemoryMap::get().set_twin(known);
+    if (known.in_place) return CUDA_SUCCESS;
     SharedMemory::get().add(reinterpret_cast<void*>(known.base), known.device_address, known.bytes,
                             call.device(), SharedMemory::Host::works_beside);
     return CUDA_SUCCESS;

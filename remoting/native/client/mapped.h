@@ -17,6 +17,7 @@ namespace client {
 
 // Memory of the host for `bytes`, in the window where possible; null when there is none.
 void* map_pinned(uint64_t bytes);
+void unmap_pinned(void* memory, uint64_t bytes);
 
 // Gives the pinned memory a place on the device, at its own address where that can be; `known` is then up to
 // date.

@@ -125,12 +125,13 @@ void MemoryMap::set_access(uint64_t base, uint64_t bytes, uint8_t device, bool g
     }
 }
 
-void MemoryMap::set_twin(uint64_t base, uint64_t device_address, uint64_t physical) {
+void MemoryMap::set_twin(const Memory& twin) {
     const std::unique_lock lock(mutex_);
-    auto found = by_base_.find(base);
+    auto found = by_base_.find(twin.base);
     if (found == by_base_.end()) return;
-    found->second.device_address = device_address;
-    found->second.physical = physical;
+    found->second.device_address = twin.device_address;
+    found->second.physical = twin.physical;
+    found->second.in_place = twin.in_place;
 }
 
 void MemoryMap::end_life() {

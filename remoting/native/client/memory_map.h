@@ -22,6 +22,7 @@ struct Memory {
     bool registered = false;  // the program's own memory, by cuMemHostRegister
     bool mapping = false;     // by cuMemMap
     bool global = false;      // a variable of a library; not freed by cuMemFree
+    bool in_place = false;    // of the host's memory: kernels use the same pages
     unsigned flags = 0;
     uint64_t device_address = 0;  // of managed memory its base; of pinned memory its shadow, 0 without one
     uint64_t physical = 0;        // of a mapping, or a twin at its own address: the handle of its memory
@@ -63,8 +64,8 @@ class MemoryMap {
     // own.
     bool was_given_out(uint64_t address, uint64_t bytes) const;
 
-    // Pinned memory is on the device too; `physical` is what is mapped there, 0 for an ordinary allocation.
-    void set_twin(uint64_t base, uint64_t device_address, uint64_t physical);
+    // Pinned memory is on the device too, as `twin` says: device_address, physical, in_place.
+    void set_twin(const Memory& twin);
 
   private:
     // With the mutex.

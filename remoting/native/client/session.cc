@@ -12,6 +12,7 @@
 #include "attach.h"
 #include "attach_point.h"
 #include "calls_wire.h"
+#include "host_files.h"
 #include "interrupt.h"
 #include "lane.h"
 #include "life.h"
@@ -269,7 +270,7 @@ Lane* Session::lane() {
     return thread.lane;
 }
 
-int Session::open_slice_file() {
+int Session::open_here(int (*open)(const wire::Credentials&, const wire::SessionId&, wire::Deadline)) {
     wire::Credentials credentials;
     wire::SessionId id;
     {
@@ -277,7 +278,7 @@ int Session::open_slice_file() {
         credentials = credentials_;
         id = id_;
     }
-    const int file = wire::open_slice_file(credentials, id, wire::deadline_in(kConnectTime));
+    const int file = open(credentials, id, wire::deadline_in(kConnectTime));
     explicit_bzero(credentials.secret.data(), credentials.secret.size());
     return file;
 }
@@ -323,6 +324,8 @@ void Session::lose(std::string_view reason) {
     } else {
         tell_user("the connection to the GPU server was lost: " + std::string(reason) + ". " + remedy());
     }
+    if (SliceFile::get().keeps_any())
+        tell_user("what lay in managed memory has gone with the GPU: it may read as zeros from now on");
 }
 
 void Session::note(CUresult status, bool context_goes_on) {
@@ -419,6 +422,7 @@ void Session::forget_after_fork() {
     Thread::forget_after_fork();
     const bool ending = Gate::get().forget_after_fork();
     flusher_.forget_after_fork();
+    HostFiles::get().forget_after_fork();
     // The parent had no GPU yet, or no longer, and may have waited for one: the child may ask for itself.
     if (lane_count_.load() == 0 && !forked_ && !ending) return;
     error_.store(CUDA_ERROR_NOT_INITIALIZED);

@@ -80,7 +80,9 @@ class Session {
     StreamKnowledge& streams_known() { return streams_known_; }
 
     // The lease's slice file, the caller's to close; -1 where there is none on this host. Asks the agent.
-    int open_slice_file();
+    int open_slice_file() { return open_here(wire::open_slice_file); }
+    // The same of the socket whose other end the worker has.
+    int open_passage() { return open_here(wire::open_passage); }
 
     // The connection broke: every later call fails. The user is told once.
     void lose(std::string_view reason);
@@ -99,6 +101,7 @@ class Session {
     void forget_after_fork();
 
   private:
+    int open_here(int (*open)(const wire::Credentials&, const wire::SessionId&, wire::Deadline));
     // What a life begins with, before anybody can see it.
     struct Beginning {
         wire::Credentials credentials;

@@ -7,10 +7,15 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "protocol.h"
 #include "session.h"
+#include "sharing.h"
 
 namespace client {
 namespace {
@@ -46,7 +51,10 @@ SliceFile& SliceFile::get() {
 }
 
 bool SliceFile::wants(uint64_t bytes) {
-    if (bytes < kLeast || !wanted_.load(std::memory_order_acquire)) return false;
+    return bytes >= kLeast && wanted_.load(std::memory_order_acquire) && is_open();
+}
+
+bool SliceFile::is_open() {
     if (state_.load(std::memory_order_acquire) == State::unknown) open();
     return state_.load(std::memory_order_acquire) == State::open;
 }
@@ -54,7 +62,7 @@ bool SliceFile::wants(uint64_t bytes) {
 void SliceFile::open() {
     const std::unique_lock lock(mutex_);
     if (state_.load() != State::unknown) return;
-    const int file = Session::get().open_slice_file();
+    const int file = may_share() ? Session::get().open_slice_file() : -1;
     bytes_ = file >= 0 ? sealed_bytes(file) : 0;
     file_ = file;
     if (bytes_ == 0 && file >= 0) {
@@ -64,7 +72,7 @@ void SliceFile::open() {
     state_.store(bytes_ ? State::open : State::none, std::memory_order_release);
 }
 
-bool SliceFile::map(uint64_t address, uint64_t bytes, uint64_t place) {
+bool SliceFile::map(uint64_t address, uint64_t bytes, uint64_t place, AtEnd at_end) {
     constexpr int kFlags = MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
     const std::unique_lock lock(mutex_);
     if (file_ < 0 || bytes == 0 || bytes > bytes_ || address % kPage || place % kPage) return false;
@@ -82,45 +90,71 @@ bool SliceFile::map(uint64_t address, uint64_t bytes, uint64_t place) {
         munmap(found, whole);
         return false;
     }
-    mapped_[address] = whole;
+    mapped_[address] = {whole, place, at_end};
     return true;
 }
 
-void SliceFile::unmap(uint64_t address) {
+bool SliceFile::unmap(uint64_t address) {
     const std::unique_lock lock(mutex_);
-    for (auto* known : {&mapped_, &left_}) {
-        const auto found = known->find(address);
-        if (found == known->end()) continue;
-        munmap(at(address), found->second);
-        known->erase(found);
-        return;
+    uint64_t bytes = 0;
+    if (const auto found = mapped_.find(address); found != mapped_.end()) {
+        bytes = found->second.bytes;
+        mapped_.erase(found);
+    } else if (const auto left = left_.find(address); left != left_.end()) {
+        bytes = left->second;
+        left_.erase(left);
     }
+    return bytes > 0 && munmap(at(address), bytes) == 0;
 }
 
 bool SliceFile::holds(uint64_t address, uint64_t bytes) const {
     const std::shared_lock lock(mutex_);
     auto after = mapped_.upper_bound(address);
     if (after == mapped_.begin()) return false;
-    const auto& [base, whole] = *std::prev(after);
-    return address - base < whole && bytes <= whole - (address - base);
+    const auto& [base, mapping] = *std::prev(after);
+    return address - base < mapping.bytes && bytes <= mapping.bytes - (address - base);
+}
+
+bool SliceFile::keeps_any() const {
+    const std::shared_lock lock(mutex_);
+    return std::any_of(mapped_.begin(), mapped_.end(),
+                       [](const auto& each) { return each.second.at_end == AtEnd::kept; });
 }
 
 void SliceFile::forget(uint64_t address, uint64_t bytes) {
     for (auto it = mapped_.begin(); it != mapped_.end();) {
-        const auto [base, whole] = *it;
+        const auto [base, whole] = std::pair(it->first, it->second.bytes);
         const bool overlaps = base < address + bytes && address < base + whole;
         if (overlaps) left_[base] = whole;
         it = overlaps ? mapped_.erase(it) : std::next(it);
     }
 }
 
+// Made elsewhere and then moved there, so that whoever works there finds memory all the time. Where the
+// kernel has no room for it, the slice's memory stays, which is nobody's from now on.
+void SliceFile::leave(uint64_t address, const Mapping& mapping) const {
+    constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void* const made = mmap(nullptr, mapping.bytes, PROT_READ | PROT_WRITE, kFlags, -1, 0);
+    if (made == MAP_FAILED) return;
+    const auto end = static_cast<off_t>(mapping.place + mapping.bytes);
+    auto hole = static_cast<off_t>(mapping.at_end == AtEnd::kept ? mapping.place : end);
+    while (hole < end) {
+        const off_t data = lseek(file_, hole, SEEK_DATA);
+        if (data < 0 || data >= end) break;
+        hole = std::min(lseek(file_, data, SEEK_HOLE), end);
+        const uint64_t from = static_cast<uint64_t>(data) - mapping.place;
+        std::memcpy(static_cast<std::byte*>(made) + from, at(address + from),
+                    static_cast<size_t>(hole - data));
+    }
+    if (mremap(made, mapping.bytes, mapping.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at(address)) == MAP_FAILED)
+        munmap(made, mapping.bytes);
+}
+
 void SliceFile::end_life() {
-    constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
     const std::unique_lock lock(mutex_);
-    for (const auto& [base, whole] : mapped_) {
-        // Where the kernel has no room for that, the slice's memory stays, which is nobody's from now on.
-        mmap(at(base), whole, PROT_READ | PROT_WRITE, kFlags, -1, 0);
-        left_[base] = whole;
+    for (const auto& [base, mapping] : mapped_) {
+        leave(base, mapping);
+        left_[base] = mapping.bytes;
     }
     mapped_.clear();
     if (file_ >= 0) close(file_);

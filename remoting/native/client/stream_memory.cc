@@ -1,6 +1,7 @@
 // Entry points: values that a stream writes to memory, or waits for there.
 #include "call.h"
 #include "capture.h"
+#include "host_files.h"
 #include "memory_map.h"
 #include "shared_memory.h"
 #include "stream_memory_op.h"
@@ -11,16 +12,21 @@ namespace {
 
 using cuda::StreamMemoryOp;
 
-// Managed memory is for none of these operations, as CUDA has it. The program cannot change pinned memory on
-// the device while a stream waits, so a wait for it might never end.
+CUresult refuse_wait() {
+    static bool told;
+    return gk_unsupported_once("a stream that waits for a value in host memory", &told);
+}
+
+// Managed memory is for none of these operations, as CUDA has it. Where pinned memory is not the same pages
+// on both sides the program cannot change it on the device while a stream waits, so a wait might never end.
 CUresult reach(Call& call, StreamMemoryOp& op) {
     const auto memory = MemoryMap::get().find(op.address);
     if (memory && memory->kind == Memory::Kind::managed) return CUDA_ERROR_INVALID_VALUE;
-    if (memory && memory->kind == Memory::Kind::pinned && op.waits()) {
-        static bool told;
-        return gk_unsupported_once("a stream that waits for a value in host memory", &told);
-    }
-    return call.reach(op.address, op.bytes());
+    const bool waits_for_host = memory && memory->kind == Memory::Kind::pinned && op.waits();
+    if (waits_for_host && HostFiles::get().file_at(memory->base) < 0) return refuse_wait();
+    if (CUresult error = call.reach(op.address, op.bytes())) return error;
+    const auto reached = MemoryMap::get().find(op.address);
+    return waits_for_host && !(reached && reached->in_place) ? refuse_wait() : CUDA_SUCCESS;
 }
 
 CUresult submit(CUstream stream, bool per_thread, std::vector<StreamMemoryOp> ops) {

@@ -214,7 +214,8 @@ def _client_function(call: Call, form: Function, per_thread: str) -> str:
     if call.how == "post" and uses_memory and not call.names_stream:
         # The host may look at memory that it shares with the device when the call returns.
         lines.append(f"    const CUresult result = call.post({sent});\n")
-        lines.append("    return result == CUDA_SUCCESS ? call.results_visible() : result;\n}\n\n")
+        seen = f"call.fill_visible(message.{uses_memory[0].name}, {per_thread})"
+        lines.append(f"    return result == CUDA_SUCCESS ? {seen} : result;\n}}\n\n")
         return "".join(lines)
     if call.how == "post":
         lines.append(f"    return call.post({sent});\n}}\n\n")

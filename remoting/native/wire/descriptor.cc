@@ -30,4 +30,20 @@ ssize_t receive_with_descriptor(int fd, std::span<uint8_t> bytes, int flags, Des
     return got;
 }
 
+bool send_with_descriptor(int fd, std::span<const uint8_t> bytes, int descriptor) {
+    iovec part{const_cast<uint8_t*>(bytes.data()), bytes.size()};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof descriptor)]{};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* const head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof descriptor);
+    memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
+    return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+}
+
 }  // namespace wire

@@ -33,4 +33,7 @@ class Descriptor {
 // gives the number of bytes, 0 at the end, or -1 and errno.
 ssize_t receive_with_descriptor(int fd, std::span<uint8_t> bytes, int flags, Descriptor& descriptor);
 
+// Sends `bytes` and a descriptor along, without waiting. False when the peer does not take it now.
+bool send_with_descriptor(int fd, std::span<const uint8_t> bytes, int descriptor);
+
 }  // namespace wire

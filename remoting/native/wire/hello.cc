@@ -201,7 +201,7 @@ Opened open(const Credentials& credentials, const SessionId& session, uint16_t f
     // An agent that refuses early closes its end; its answer is still there to be read.
     std::array<uint8_t, 8> head{};
     Descriptor file;
-    const bool wants_file = flags == hello_slice_file;
+    const bool wants_file = flags == hello_slice_file || flags == hello_passage;
     if (!receive_all(socket.fd(), head, deadline, wants_file ? &file : nullptr)) {
         opened.text = no_answer(credentials.address, sent ? errno : send_error);
         return opened;
@@ -396,10 +396,23 @@ Opened query_status(const Credentials& credentials, const SessionId& session, De
     return open(credentials, session, hello_status_query, 0, deadline);
 }
 
-int open_slice_file(const Credentials& credentials, const SessionId& session, Deadline deadline) {
-    const Opened opened = open(credentials, session, hello_slice_file, 0, deadline);
+namespace {
+
+int open_descriptor(const Credentials& credentials, const SessionId& session, uint16_t flags,
+                    Deadline deadline) {
+    const Opened opened = open(credentials, session, flags, 0, deadline);
     if (opened.answer != Answer::ok || opened.fd >= 0) return opened.fd;
     return fetch_file(opened.text, deadline);
+}
+
+}  // namespace
+
+int open_slice_file(const Credentials& credentials, const SessionId& session, Deadline deadline) {
+    return open_descriptor(credentials, session, hello_slice_file, deadline);
+}
+
+int open_passage(const Credentials& credentials, const SessionId& session, Deadline deadline) {
+    return open_descriptor(credentials, session, hello_passage, deadline);
 }
 
 }  // namespace wire

@@ -41,8 +41,8 @@ inline constexpr size_t session_bytes = 16;
 inline constexpr size_t secret_bytes = 32;
 inline constexpr uint32_t answer_text_limit = 4096;
 inline constexpr uint16_t hello_version = 1;
-// Bits of the flags: instead of a lane, the agent's status query, or the slice file.
-inline constexpr uint16_t hello_status_query = 1, hello_slice_file = 2;
+// Bits of the flags: instead of a lane, the agent's status query, the slice file, or a passage.
+inline constexpr uint16_t hello_status_query = 1, hello_slice_file = 2, hello_passage = 4;
 
 using HelloBytes = std::array<uint8_t, hello_bytes>;
 using SessionId = std::array<uint8_t, session_bytes>;
@@ -112,6 +112,9 @@ Opened query_status(const Credentials& credentials, const SessionId& session, De
 // The file in which mappable memory of the lease lies, close-on-exec, the caller's to close; -1 where there
 // is none, or the agent is on another host: only a unix socket carries it. Nobody has looked at it yet.
 int open_slice_file(const Credentials& credentials, const SessionId& session, Deadline deadline);
+
+// A unix socket whose other end the session's worker has, for descriptors that it is to have; else as above.
+int open_passage(const Credentials& credentials, const SessionId& session, Deadline deadline);
 
 // A connected, blocking, close-on-exec stream socket (without Nagle's delay on TCP), or -1 with `error` set.
 // A host name, unlike a numeric address, is resolved by the C library in its own time.

@@ -138,6 +138,7 @@ enum Opcode : uint16_t {
     kOpInterrupt = 42,       // asked, out of order: InterruptMessage; the session's running kernels end
     kOpMakeArray = 43,       // asked: ArrayHead, u64 * levels: handles of a mipmapped array's levels
     kOpEndArray = 44,        // posted: u64 array, or a mipmapped one; levels go with it
+    kOpMapHost = 47,         // asked: MapHost; its file came through the passage. cuMemFree takes it back
     kFirstGenerated = 64,
 };
 
@@ -181,14 +182,15 @@ struct BoxCopy {
 
 // managed: begins in the first page of the answer, and nothing else lies in its pages, since the client maps
 // them on the host at the same addresses.
-// mappable: in the slice file where that is possible, so that the client can map it
+// mappable, and managed_here: in the slice file where that is possible, so that the client can map it
 // (docs/design/shared-memory.md).
 enum class AllocationKind : uint32_t {
     device = 0,
     pitched = 1,
     stream_ordered = 2,
     managed = 3,
-    mappable = 4
+    mappable = 4,
+    managed_here = 5
 };
 inline constexpr uint64_t kManagedPage = 4096;
 
@@ -204,7 +206,7 @@ struct AllocateHead {
 struct Allocated {
     uint64_t address;
     uint64_t pitch;  // of pitched memory
-    uint64_t place;  // of mappable memory: where in the slice file it begins, or kNoPlace
+    uint64_t place;  // of memory for the client to map: where in the slice file it begins, or kNoPlace
 };
 inline constexpr uint64_t kNoPlace = UINT64_MAX;
 inline constexpr uint64_t kFilePage = 4096;  // places are whole ones
@@ -219,6 +221,15 @@ struct ArrayHead {
     uint32_t levels;
 };
 inline constexpr uint32_t kMaxArrayLevels = 20;
+
+// Where clients have their pinned memory, and neither programs nor libraries nor devices lie. What the worker
+// maps for one lies there, at the same address.
+inline constexpr uint64_t kPinnedFirst = 0x3000'0000'0000, kPinnedEnd = 0x5000'0000'0000;
+
+struct MapHost {
+    uint64_t address;
+    uint64_t bytes;  // whole pages: all of the file
+};
 
 struct PoolHead {
     uint64_t pool;  // minted by the client

@@ -45,6 +45,7 @@ const Handler kByHand[wire::kFirstGenerated] = {
 const Handler kMakeArray{"cuArray3DCreate", How::ask, handle_make_array, Keeps::little};
 const Handler kEndArray{"cuArrayDestroy", How::post, handle_end_array, Keeps::nothing};
 const Handler kSetChecks{"checks", How::ask, handle_set_checks};
+const Handler kMapHost{"cuMemHostRegister", How::ask, handle_map_host, Keeps::little};
 
 const Handler kGraphs[] = {
     {"graph description", How::post, handle_graph_part, Keeps::nothing},
@@ -65,6 +66,7 @@ const Handler* find_handler(uint16_t opcode) {
     if (opcode == wire::kOpSetChecks) return &kSetChecks;
     if (opcode == wire::kOpMakeArray) return &kMakeArray;
     if (opcode == wire::kOpEndArray) return &kEndArray;
+    if (opcode == wire::kOpMapHost) return &kMapHost;
     if (opcode >= wire::kOpGraphPart && opcode <= wire::kOpGraphEnd)
         return &kGraphs[opcode - wire::kOpGraphPart];
     return kByHand[opcode].run ? &kByHand[opcode] : nullptr;

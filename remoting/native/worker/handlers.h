@@ -129,6 +129,7 @@ CUresult handle_set_attribute(Context& context, uint8_t frame_flags, wire::Reade
                               wire::Writer& reply);
 CUresult handle_link(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
 
+CUresult handle_map_host(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
 CUresult handle_set_checks(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
 CUresult handle_graph_part(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
 CUresult handle_graph_make(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);

@@ -112,6 +112,11 @@ void accept_connection(Worker& worker, int control_fd, Fence& fence, bool& close
     wire::Hello hello;
     const int fd = take_connection(control_fd, fence, hello, closed);
     if (fd < 0) return;
+    if (hello.flags == wire::hello_passage) {
+        const auto session = worker.find(session_of(hello));
+        session ? session->use_passage(fd) : static_cast<void>(close(fd));
+        return;
+    }
     if (!worker.host_memory.add_lane()) {
         refuse(fd, short_name(session_of(hello)), worker.host_memory.most_lanes());
         return;

@@ -16,21 +16,26 @@ uint64_t managed_bytes(const Driver& driver, uint64_t bytes) {
     return (bytes + kPage - 1) / kPage * kPage + (driver.software ? 0 : kPage);
 }
 
+// Where the software GPU has room there; `place` says that there is none.
+bool in_slice_file(const Driver& driver, size_t bytes, CUdeviceptr& address, uint64_t& place) {
+    uint64_t in_file = 0;
+    if (driver.software && driver.software->allocate_in_file(&in_file, bytes, &place)) {
+        address = in_file;
+        return true;
+    }
+    place = wire::kNoPlace;
+    return false;
+}
+
 // Asks the driver for memory of this kind; the rest is its answer.
 CUresult ask_driver(Context& context, const wire::AllocateHead& head, CUdeviceptr& address, size_t& pitch,
                     uint64_t& place) {
     const Driver& driver = context.driver();
     const auto bytes = static_cast<size_t>(head.bytes);
     switch (static_cast<wire::AllocationKind>(head.kind)) {
-        case wire::AllocationKind::mappable: {
-            uint64_t in_file = 0;
-            if (!driver.software || !driver.software->allocate_in_file(&in_file, bytes, &place)) {
-                place = wire::kNoPlace;
-                return invoke(driver.cuMemAlloc_v2, &address, bytes);
-            }
-            address = in_file;
-            return CUDA_SUCCESS;
-        }
+        case wire::AllocationKind::mappable:
+            if (in_slice_file(driver, bytes, address, place)) return CUDA_SUCCESS;
+            return invoke(driver.cuMemAlloc_v2, &address, bytes);
         case wire::AllocationKind::device:
             return invoke(driver.cuMemAlloc_v2, &address, bytes);
         case wire::AllocationKind::pitched:
@@ -38,6 +43,9 @@ CUresult ask_driver(Context& context, const wire::AllocateHead& head, CUdevicept
                           static_cast<unsigned>(head.element));
         case wire::AllocationKind::stream_ordered:
             break;  // of a pool
+        case wire::AllocationKind::managed_here:
+            if (in_slice_file(driver, bytes, address, place)) return CUDA_SUCCESS;
+            [[fallthrough]];
         case wire::AllocationKind::managed:
             if (driver.software) {
                 return invoke(driver.cuMemAllocManaged, &address, bytes,
@@ -54,7 +62,9 @@ uint64_t expected_bytes(const Driver& driver, const wire::AllocateHead& head) {
     constexpr uint64_t kPitchUnit = 512;
     const auto kind = static_cast<wire::AllocationKind>(head.kind);
     const bool whole_pages = kind == wire::AllocationKind::mappable && driver.software;
-    if (kind == wire::AllocationKind::managed || whole_pages) return managed_bytes(driver, head.bytes);
+    const bool is_managed =
+        kind == wire::AllocationKind::managed || kind == wire::AllocationKind::managed_here;
+    if (is_managed || whole_pages) return managed_bytes(driver, head.bytes);
     if (kind != wire::AllocationKind::pitched) return head.bytes;
     if (head.bytes > UINT64_MAX - kPitchUnit) return UINT64_MAX;
     return times((head.bytes + kPitchUnit - 1) / kPitchUnit * kPitchUnit, head.rows);
@@ -119,6 +129,7 @@ CUresult run_cuMemFree_v2(Context& context, uint8_t, const wire::cuMemFree_v2_me
     const bool alone = context.worker().status.sessions.load() == 1;
     const CUresult error = alone ? CUDA_SUCCESS : own_work.wait(allocation->device);
     if (error != CUDA_SUCCESS) return free(context, *allocation, error);
+    if (allocation->host) return CUDA_SUCCESS;  // the driver lets go of it with the last that says so
     return free(context, *allocation,
                 alone ? invoke(context.driver().cuMemFree_v2, static_cast<CUdeviceptr>(message.dptr))
                       : own_work.free(allocation->device, message.dptr));

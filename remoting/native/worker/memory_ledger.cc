@@ -44,8 +44,8 @@ void MemoryLedger::add(const Allocation& allocation) {
 std::optional<Allocation> MemoryLedger::take(uint64_t base, const Session* owner) {
     const std::unique_lock lock(mutex_);
     auto found = by_base_.find(base);
-    if (found == by_base_.end() || found->second.owner != owner || found->second.charged == 0)
-        return std::nullopt;
+    if (found == by_base_.end() || found->second.owner != owner) return std::nullopt;
+    if (found->second.charged == 0 && !found->second.host) return std::nullopt;
     const Allocation allocation = found->second;
     by_base_.erase(found);
     return allocation;

@@ -12,6 +12,7 @@
 
 namespace worker {
 
+class HostMapping;
 class Pool;
 class Session;
 
@@ -19,11 +20,12 @@ struct Allocation {
     uint64_t base = 0;
     uint64_t bytes = 0;
     uint64_t charged = 0;  // against the slice; 0 for a variable of a library and for a mapping, which
-                           // are charged with the image and the memory
+                           // are charged with the image and the memory, and for memory of the host
     const Session* owner = nullptr;
     uint8_t device = 0;
     bool joins = false;  // a mapping: with the next one, if that begins where this ends, it is as one
-    std::shared_ptr<Pool> pool{};  // that it is of: it then has the charge
+    std::shared_ptr<Pool> pool{};         // that it is of: it then has the charge
+    std::shared_ptr<HostMapping> host{};  // that it is: it goes with the last allocation that says so
 };
 
 class MemoryLedger {

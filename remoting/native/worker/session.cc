@@ -1,8 +1,14 @@
 #include "session.h"
 
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <bit>
 
 #include "graph.h"
+#include "host_mapping.h"
 #include "in_context.h"
 #include "nvidia_libraries.h"
 #include "worker.h"
@@ -84,6 +90,29 @@ void Session::end() {
     const std::lock_guard lock(mutex_);
     ended_.store(true, std::memory_order_release);
     for (auto& [lane, transport] : lanes_) transport->shut();
+}
+
+void Session::use_passage(int socket) {
+    const std::lock_guard lock(passage_mutex_);
+    if (passage_.fd() >= 0) {
+        close(socket);
+    } else {
+        passage_.reset(socket);
+        const char here = 0;
+        send(socket, &here, sizeof here, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+}
+
+int Session::take_passed(uint64_t name) {
+    const std::lock_guard lock(passage_mutex_);
+    if (passage_.fd() < 0) return -1;
+    for (;;) {
+        std::array<uint8_t, sizeof name> of{};
+        wire::Descriptor passed;
+        const ssize_t got = wire::receive_with_descriptor(passage_.fd(), of, MSG_DONTWAIT, passed);
+        if (got <= 0) return -1;
+        if (got == sizeof name && std::bit_cast<uint64_t>(of) == name) return passed.release();
+    }
 }
 
 void Session::free(const Allocation& allocation) {

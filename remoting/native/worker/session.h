@@ -13,6 +13,7 @@
 
 #include "arrays.h"
 #include "cuda/handle_table.h"
+#include "descriptor.h"
 #include "driver.h"
 #include "host_budget.h"
 #include "host_calls.h"
@@ -140,6 +141,13 @@ class Session : public std::enable_shared_from_this<Session> {
     // Memory that the stream's work uses: when the stream has come to its end.
     void free_in(CUstream stream, uint64_t address);
 
+    // Of this unix socket the client's end is where it passes descriptors. Owns it; the first one stays,
+    // and hears that it does.
+    void use_passage(int socket);
+    // The descriptor that came by that with this name; -1 when there is none. What came before it and was not
+    // taken is closed.
+    int take_passed(uint64_t name);
+
     // What it has, roughly by what the kinds of things cost: to compare sessions.
     uint64_t weight();
 
@@ -170,6 +178,8 @@ class Session : public std::enable_shared_from_this<Session> {
     std::optional<std::chrono::steady_clock::time_point> abandoned_since_;  // of end_if_abandoned alone
     std::mutex mutex_;
     std::map<uint32_t, wire::Transport*> lanes_;
+    std::mutex passage_mutex_;  // of passage_
+    wire::Descriptor passage_;
     std::mutex pools_mutex_;                                  // of default_pools_
     std::map<uint8_t, std::shared_ptr<Pool>> default_pools_;  // by device
     std::map<wire::Digest, std::shared_ptr<Upload>> uploads_;

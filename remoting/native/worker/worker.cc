@@ -86,6 +86,12 @@ std::shared_ptr<Session> Worker::enter(const std::string& id) {
     return session;
 }
 
+std::shared_ptr<Session> Worker::find(const std::string& id) {
+    const std::lock_guard lock(mutex_);
+    const auto found = sessions_.find(id);
+    return found == sessions_.end() ? nullptr : found->second;
+}
+
 void Worker::leave(const std::string& id, const std::shared_ptr<Session>& session) {
     session->software.interrupt();  // nobody is left to wait for its kernels, or to stop them
     session->free_all();

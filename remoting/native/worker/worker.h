@@ -59,6 +59,8 @@ struct Worker {
 
     // The session with this id, made if it is new; null when there are too many.
     std::shared_ptr<Session> enter(const std::string& id);
+    // Null when there is none.
+    std::shared_ptr<Session> find(const std::string& id);
     // A lane of `session` has ended; `last` says that it was the session's only one. A poisoned worker ends
     // with its last session: the agent starts another for whoever comes next.
     void leave(const std::string& id, const std::shared_ptr<Session>& session);

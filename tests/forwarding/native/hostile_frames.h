@@ -520,7 +520,7 @@ inline bool Frames::memory_payload(wire::Writer& to, uint16_t code) {
             to.put(stream());
             return true;
         case wire::kOpAllocate:
-            to.put(wire::AllocateHead{data_.in_range<uint32_t>(0, 4), count(), value(), value(), stream(),
+            to.put(wire::AllocateHead{data_.in_range<uint32_t>(0, 5), count(), value(), value(), stream(),
                                       data_.coin() ? 0 : value()});
             return true;
         case wire::kOpMakeArray: {
@@ -680,6 +680,8 @@ inline void Frames::payload(wire::Writer& to, uint16_t code) {
             return to.put(wire::ChecksMessage{count(), 0});
         case wire::kOpInterrupt:
             return to.put(wire::InterruptMessage{0});
+        case wire::kOpMapHost:
+            return to.put(wire::MapHost{address(), count()});
         default:
             if (code >= wire::kFirstGenerated && data_.in_range<int>(0, 15))
                 return fields(to, kMessageFields[code - wire::kFirstGenerated]);
