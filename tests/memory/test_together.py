@@ -62,6 +62,10 @@ def test_more_pinned_memory_than_may_be_shared_is_sent_as_across_hosts(both: Bot
     assert both.run("more_than_may_be_shared_is_as_good", 270) == {9}
 
 
+def test_more_managed_memory_than_has_places_is_sent_as_across_hosts(both: BothWays) -> None:
+    assert both.run("more_managed_memory_than_has_places", 4100) == [8, 8]
+
+
 def test_attributes_say_the_same_of_managed_memory_straight_and_forwarded(both: BothWays) -> None:
     concurrent, direct = 89, 101
     assert both.run("attributes", (concurrent, direct)) == [1, 1]

@@ -246,6 +246,20 @@ def more_than_may_be_shared_is_as_good(cuda: Cuda, many: int) -> object:
     return seen
 
 
+def more_managed_memory_than_has_places(cuda: Cuda, many: int) -> object:
+    addresses = [cuda.new("cuMemAllocManaged", 4096, 1) for _ in range(many)]
+    kernel, seen = cuda.kernel(cuda.load(KERNELS), "add"), []
+    for address in (addresses[0], addresses[-1]):
+        word = c_uint.from_address(address)
+        word.value = 5
+        assert cuda.launch(kernel, c_uint64(address), c_uint(3)) == 0
+        cuda.cuCtxSynchronize()
+        seen.append(word.value)
+    for address in addresses:
+        cuda.cuMemFree_v2(address)
+    return seen
+
+
 def attributes(cuda: Cuda, numbers: tuple[int, ...]) -> object:
     return [cuda.new("cuDeviceGetAttribute", number, 0, kind=ctypes.c_int) for number in numbers]
 
