@@ -63,6 +63,8 @@ def figures(socket: dict[str, float], direct: dict[str, float], forwarded: dict[
         "copy_back_4k_us": ("copy of 4 KiB back", 2 * ping_pong),
         "copy_in_4k_us": ("copy of 4 KiB in", 2.0),
         "record_and_query_us": ("event record and query", 2 * ping_pong),
+        "copy_behind_kernel_us": ("asynchronous copy back behind a kernel, until the call returns", 50.0),
+        "copy_back_async_4k_us": ("asynchronous copy of 4 KiB back, and synchronize", None),
         "allocate_and_free_us": ("allocate and free 4 KiB", None),
         "allocate_and_free_in_stream_us": ("allocate and free in a stream, and synchronize", None),
     }
@@ -73,6 +75,9 @@ def figures(socket: dict[str, float], direct: dict[str, float], forwarded: dict[
     for key, name in rates.items():
         listed.append(Figure(f"{name}, 64 MiB", forwarded[key], "GB/s", "higher", stream / 2))
         listed.append(Figure(f"{name}, 64 MiB, in the process", direct[key], "GB/s", "higher"))
+    for way, seen in (("", forwarded), (", in the process", direct)):
+        name = f"kernels and copies back in turns, two streams beside one{way}"
+        listed.append(Figure(name, seen["two_streams_ratio"], "ratio", "higher", None if way else 1.2))
     # In the process host and kernels use the same bytes.
     shared = {"shared_to_device_gbs": "a launch sends", "shared_back_gbs": "a wait brings back"}
     for key, name in shared.items():

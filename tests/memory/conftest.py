@@ -13,6 +13,7 @@ MEMORY_MIB = 64
 CASES = (
     "allocation_cases",
     "array_cases",
+    "async_copy_cases",
     "cases",
     "charge_cases",
     "host_view_cases",

@@ -7,6 +7,7 @@
 #include "calls_wire.h"
 #include "capture.h"
 #include "context.h"
+#include "copies_back.h"
 #include "front/platform.h"
 #include "graph_replay.h"
 #include "managed_advice.h"
@@ -252,6 +253,7 @@ void unpin(void* memory) {
     Call call;
     if (GraphOutputs::get().any() && call.begin_without_context() == CUDA_SUCCESS)
         GraphOutputs::get().settle(call, {&range, 1});
+    CopiesBack::get().settle(address, known->bytes);
     // Whose removal it is frees it, whatever other threads do.
     const auto removed = MemoryMap::get().remove_host(address, false);
     require(removed.has_value());
@@ -266,7 +268,9 @@ void register_host(CUdevice device, void* memory, size_t bytes, unsigned flags) 
 }
 
 void unregister_host(void* memory) {
-    const auto removed = MemoryMap::get().remove_host(reinterpret_cast<uint64_t>(memory), true);
+    const auto address = reinterpret_cast<uint64_t>(memory);
+    if (const auto known = MemoryMap::get().find(address)) CopiesBack::get().settle(address, known->bytes);
+    const auto removed = MemoryMap::get().remove_host(address, true);
     require(removed.has_value(), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
     drop_twin(*removed);
 }

@@ -226,17 +226,39 @@ CUresult Call::copy_out(void* to, uint64_t address, uint64_t bytes, uint64_t str
     const iovec parts[2] = {{&head, sizeof head}, {const_cast<wire::CopyHead*>(&message), sizeof message}};
     Traffic::get().waits();
     if (!lane_->send_now(parts, 2)) return lost();
-    auto* target = static_cast<std::byte*>(to);
-    while (bytes > 0) {
-        const uint64_t chunk = std::min<uint64_t>(bytes, wire::kChunk);
-        wire::ReplyHeader reply{};
-        if (!lane_->receive_into(reply, target, chunk)) return lost();
-        if (reply.status != CUDA_SUCCESS) return answered(reply.status);
-        Traffic::get().copied(chunk);
-        target += chunk;
-        bytes -= chunk;
-    }
-    return answered(CUDA_SUCCESS);
+    return receive_box(wire::flat(reinterpret_cast<uint64_t>(to), bytes));
+}
+
+// What is flat comes where it belongs, the rest by way of a piece without gaps.
+CUresult Call::receive_box(const wire::Box& to) {
+    const auto packed = wire::is_flat(to) ? nullptr : room_for_piece(to);
+    bool whole = true;
+    wire::ReplyHeader reply{};
+    wire::cut(to, wire::kChunk, [&](const wire::Piece& piece) {
+        const wire::Box here = wire::part_of(to, piece);
+        auto* const first = packed ? packed.get() : reinterpret_cast<std::byte*>(here.address);
+        whole = lane_->receive_into(reply, first, wire::volume(here));
+        if (!whole || reply.status != CUDA_SUCCESS) return false;
+        Traffic::get().copied(wire::volume(here));
+        const std::byte* next = first;
+        if (packed)
+            for_each_row(here, [&](std::byte* row) {
+                std::memcpy(row, next, here.width);
+                next += here.width;
+            });
+        return true;
+    });
+    return whole ? answered(reply.status) : lost();
+}
+
+bool Call::next_copy_back(uint64_t done, wire::CopyBackReply& next) {
+    wire::FrameHeader head = header(wire::kOpNextCopyBack, 0, sizeof done, 0);
+    const iovec parts[2] = {{&head, sizeof head}, {&done, sizeof done}};
+    wire::ReplyHeader reply{};
+    const bool answered = lane_->send_now(parts, 2) && lane_->receive_one_into(reply, &next, sizeof next);
+    if (answered && reply.status == CUDA_SUCCESS) return true;
+    lost();
+    return false;
 }
 
 // The worker copies one chunk while others travel. Their answers come in their order.
@@ -316,24 +338,7 @@ CUresult Call::copy_box_out(const wire::Box& to, const wire::Box& from, uint64_t
     wire::FrameHeader head = header(wire::kOpCopyBoxOut, 0, sizeof message, Session::get().posted());
     const iovec parts[2] = {{&head, sizeof head}, {&message, sizeof message}};
     Traffic::get().waits();
-    if (!lane_->send_now(parts, 2)) return lost();
-    const auto packed = room_for_piece(to);
-    bool whole = true;
-    wire::ReplyHeader reply{};
-    wire::cut(to, wire::kChunk, [&](const wire::Piece& piece) {
-        const wire::Box here = wire::part_of(to, piece);
-        whole = lane_->receive_into(reply, packed.get(), wire::volume(here));
-        if (whole && reply.status == CUDA_SUCCESS) {
-            Traffic::get().copied(wire::volume(here));
-            const std::byte* next = packed.get();
-            for_each_row(here, [&](std::byte* row) {
-                std::memcpy(row, next, here.width);
-                next += here.width;
-            });
-        }
-        return whole && reply.status == CUDA_SUCCESS;
-    });
-    return whole ? answered(reply.status) : lost();
+    return lane_->send_now(parts, 2) ? receive_box(to) : lost();
 }
 
 }  // namespace client

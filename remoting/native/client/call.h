@@ -78,6 +78,12 @@ class Call {
     CUresult copy_box_out(const wire::Box& to, const wire::Box& from, uint64_t stream);
     CUresult copy_box_in(const wire::Box& to, const wire::Box& from, uint64_t stream, bool whole);
 
+    // kOpNextCopyBack: says that copy `done` is there, unless it is 0, and waits for the next
+    // (copies_back.h). False when the session is lost.
+    bool next_copy_back(uint64_t done, wire::CopyBackReply& next);
+    // The replies that bring a box, one a piece.
+    CUresult receive_box(const wire::Box& to);
+
     // kOpMemoryLook, in chunks, several of which are under way: device memory as it is now, and bytes for it.
     // In no order with other calls but those that the thread has posted before.
     CUresult look(uint64_t address, std::byte* to, uint64_t bytes);

@@ -1,5 +1,6 @@
 // Copies. What goes in is posted: the bytes have left the program's memory when the call returns. What comes
-// back is waited for by the call itself, in the order of its stream.
+// back is waited for by the call itself, in the order of its stream, but for an asynchronous copy to pinned
+// memory (copies_back.h).
 #include "copy.h"
 
 #include <cstring>
@@ -9,6 +10,7 @@
 #include "calls_wire.h"
 #include "capture.h"
 #include "context.h"
+#include "copies_back.h"
 #include "graph_replay.h"
 #include "host_calls.h"
 #include "memory_map.h"
@@ -21,6 +23,7 @@ struct End {
     wire::Box box;
     bool on_device;
     bool in_place = false;
+    bool pinned = false;
 };
 
 // Memory that host and device share is copied from and to on the device, whose side is the newer one once
@@ -45,7 +48,9 @@ CUresult resolve(const cuda::CopyEnd& end, const cuda::CopyRequest& request, End
         return MemoryMap::get().on_device(end.start, span) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     }
     const uint64_t offset = end.start - memory->base;
-    if (memory->device_address == 0 || span > memory->bytes - offset) return CUDA_SUCCESS;
+    const bool within = span <= memory->bytes - offset;
+    resolved.pinned = within && memory->device_address == 0;
+    if (memory->device_address == 0 || !within) return CUDA_SUCCESS;
     resolved.on_device = true;
     resolved.box.address = memory->device_address + offset;
     return CUDA_SUCCESS;
@@ -85,7 +90,7 @@ CUresult find_places(const cuda::CopyRequest& request, CopyPlaces& places) {
     if (CUresult error = resolve(request.to, request, to)) return error;
     if (CUresult error = resolve(request.from, request, from)) return error;
     wire::join_rows(to.box, from.box);
-    places = {to.box, from.box, to.on_device, from.on_device, to.in_place || from.in_place};
+    places = {to.box, from.box, to.on_device, from.on_device, to.in_place || from.in_place, to.pinned};
     return CUDA_SUCCESS;
 }
 
@@ -138,7 +143,10 @@ CUresult copy(const cuda::CopyRequest& request, CUstream stream, bool per_thread
         }
         if (at.to_device) {
             if (CUresult error = HostCalls::get().wait_for(on, call)) return error;
+            CopiesBack::get().settle(at.from.address, wire::span(at.from));
             result = call.copy_box_in(at.to, at.from, on, wait == Wait::yes);
+        } else if (at.from_device && !at.from.array && at.to_pinned && wait == Wait::no) {
+            result = CopiesBack::get().submit(call, at.to, at.from, on);
         } else if (at.from_device) {
             result = call.copy_box_out(at.to, at.from, on);
         } else {

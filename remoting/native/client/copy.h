@@ -14,6 +14,7 @@ struct CopyPlaces {
     wire::Box to, from;
     bool to_device = false, from_device = false;
     bool host_sees = false;  // the processor, too, uses one of them there
+    bool to_pinned = false;  // memory that is pinned, and not shared with kernels
 };
 CUresult find_places(const cuda::CopyRequest& request, CopyPlaces& places);
 

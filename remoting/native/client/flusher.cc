@@ -2,7 +2,6 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -10,6 +9,7 @@
 
 #include "lane.h"
 #include "life.h"
+#include "service_thread.h"
 #include "session.h"
 
 namespace client {
@@ -54,18 +54,7 @@ void Flusher::wake(Session& session) {
         return;
     }
     if (seen != kNotStarted || !state_.compare_exchange_strong(seen, kRunning)) return;
-    // Signals belong to the program's threads.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_t thread;
-    const int failed = pthread_create(&thread, nullptr, &Flusher::entry, &session);
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (failed) {
-        state_.store(kUnavailable);
-    } else {
-        pthread_detach(thread);
-    }
+    if (!start_service_thread(&Flusher::entry, &session)) state_.store(kUnavailable);
 }
 
 void* Flusher::entry(void* argument) {

@@ -6,6 +6,7 @@
 
 #include "call.h"
 #include "calls_wire.h"
+#include "copies_back.h"
 #include "copy.h"
 #include "graph_platform.h"
 #include "host_calls.h"
@@ -242,6 +243,7 @@ void ForwardedGraph::launch(const graphs::Stream& stream, std::shared_ptr<void> 
     if (!inputs_.empty()) {
         graphs::check(GraphOutputs::get().settle(call, inputs_));
         graphs::check(HostCalls::get().wait_for(stream.wire, call));
+        for (const HostRange& range : inputs_) CopiesBack::get().settle(range.start, range.bytes);
     }
     {
         const std::lock_guard lock(mutex_);

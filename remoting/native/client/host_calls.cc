@@ -1,7 +1,6 @@
 #include "host_calls.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
@@ -9,6 +8,7 @@
 #include "call.h"
 #include "calls_wire.h"
 #include "life.h"
+#include "service_thread.h"
 #include "session.h"
 #include "shared_memory.h"
 #include "stream_event.h"
@@ -132,12 +132,7 @@ bool HostCalls::start() {
     return started_;
 }
 
-// Signals belong to the program's threads.
 bool HostCalls::start_thread() {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_t thread;
     auto entry = [](void* pointer) -> void* {
         pthread_setname_np(pthread_self(), "gpu-host-calls");
         auto* calls = static_cast<HostCalls*>(pointer);
@@ -147,13 +142,8 @@ bool HostCalls::start_thread() {
         return nullptr;
     };
     holders_.fetch_add(1);
-    const bool made = pthread_create(&thread, nullptr, entry, this) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (made) {
-        pthread_detach(thread);
-    } else {
-        holders_.fetch_sub(1);  // not the last: somebody calls this
-    }
+    const bool made = start_service_thread(entry, this);
+    if (!made) holders_.fetch_sub(1);  // not the last: somebody calls this
     return made;
 }
 

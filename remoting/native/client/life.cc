@@ -8,6 +8,7 @@
 
 #include "array.h"
 #include "context.h"
+#include "copies_back.h"
 #include "front/library.h"
 #include "graph_replay.h"
 #include "graphs/life.h"
@@ -69,6 +70,7 @@ std::vector<std::function<void()>> take_down() {
     GraphOutputs::get().forget();
     std::vector<std::function<void()>> told = graphs::forget_life();
     HostCalls::end_life();
+    CopiesBack::get().forget_life();
     SharedMemory::get().forget_life();
     forget_managed_variables();
     cuda::ManagedAdvice::get().forget_all();

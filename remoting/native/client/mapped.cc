@@ -10,6 +10,7 @@
 #include <string>
 
 #include "calls_wire.h"
+#include "copies_back.h"
 #include "host_files.h"
 #include "log.h"
 #include "session.h"
@@ -112,6 +113,7 @@ CUresult give_twin(Call& call, Memory& known) {
     if (!now || now->base != known.base) return CUDA_ERROR_INVALID_VALUE;
     known = *now;
     if (known.device_address) return CUDA_SUCCESS;
+    CopiesBack::get().settle(known.base, known.bytes);  // they go to the host's side
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
     if (in_window(known.base)) {
         result = share(call, known);

@@ -12,6 +12,7 @@
 #include "attach.h"
 #include "attach_point.h"
 #include "calls_wire.h"
+#include "copies_back.h"
 #include "host_files.h"
 #include "interrupt.h"
 #include "lane.h"
@@ -423,6 +424,7 @@ void Session::forget_after_fork() {
     const bool ending = Gate::get().forget_after_fork();
     flusher_.forget_after_fork();
     HostFiles::get().forget_after_fork();
+    CopiesBack::get().forget_after_fork();
     // The parent had no GPU yet, or no longer, and may have waited for one: the child may ask for itself.
     if (lane_count_.load() == 0 && !forked_ && !ending) return;
     error_.store(CUDA_ERROR_NOT_INITIALIZED);

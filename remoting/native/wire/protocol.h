@@ -139,6 +139,9 @@ enum Opcode : uint16_t {
     kOpMakeArray = 43,       // asked: ArrayHead, u64 * levels: handles of a mipmapped array's levels
     kOpEndArray = 44,        // posted: u64 array, or a mipmapped one; levels go with it
     kOpMapHost = 47,         // asked: MapHost; its file came through the passage. cuMemFree takes it back
+    kOpCopyBack = 48,        // posted: CopyBack; its stream waits until the client has the bytes
+    kOpNextCopyBack = 49,    // asked, in no order: u64, the ticket that is done, or 0; CopyBackReply, then,
+                             // where its status is 0, one reply a piece, as to kOpCopyBoxOut
     kFirstGenerated = 64,
 };
 
@@ -172,6 +175,19 @@ struct CopyHead {
 struct BoxHead {
     Box box;
     uint64_t stream;
+};
+
+// A copy to the client's memory that nobody waits for.
+struct CopyBack {
+    BoxHead from;
+    uint64_t ticket;  // the client's name for it; not 0
+};
+inline constexpr uint32_t kMostCopiesBack = 1024;  // of a session, at one time
+
+struct CopyBackReply {
+    uint64_t ticket;
+    int32_t status;  // a CUresult: why nothing comes of it
+    uint32_t zero;
 };
 
 // Both ends are on a device of the lease, each on any.

@@ -97,15 +97,20 @@ CUresult find_place(const Context& context, const wire::Box& box, CopyPlace& pla
     return CUDA_SUCCESS;
 }
 
-CUresult copy_piece_out(Context& context, void* to, const wire::Box& piece, CUstream stream) {
+CopyPlace part_of(const CopyPlace& place, const wire::Piece& piece) {
+    CopyPlace part = place;
+    part.box = normal(wire::part_of(place.box, piece));
+    if (part.box.array) part.place = cuda::place_of(part.array.shape, part.box.address);
+    return part;
+}
+
+CUresult copy_piece_out(Context& context, void* to, const CopyPlace& piece, CUstream stream) {
     const Driver& driver = context.driver();
-    if (wire::is_flat(piece)) {
-        return invoke(driver.cuMemcpyDtoHAsync_v2, to, static_cast<CUdeviceptr>(piece.address),
-                      static_cast<size_t>(piece.width), stream);
+    if (wire::is_flat(piece.box)) {
+        return invoke(driver.cuMemcpyDtoHAsync_v2, to, static_cast<CUdeviceptr>(piece.box.address),
+                      static_cast<size_t>(piece.box.width), stream);
     }
-    CopyPlace from;
-    if (CUresult error = find_place(context, piece, from)) return error;
-    const CUDA_MEMCPY3D copy = described(packed(piece, to), from);
+    const CUDA_MEMCPY3D copy = described(packed(piece.box, to), piece);
     const CUDA_MEMCPY3D* request = &copy;
     return invoke(driver.cuMemcpy3DAsync_v2, request, stream);
 }

@@ -46,6 +46,7 @@ const Handler kMakeArray{"cuArray3DCreate", How::ask, handle_make_array, Keeps::
 const Handler kEndArray{"cuArrayDestroy", How::post, handle_end_array, Keeps::nothing};
 const Handler kSetChecks{"checks", How::ask, handle_set_checks};
 const Handler kMapHost{"cuMemHostRegister", How::ask, handle_map_host, Keeps::little};
+const Handler kCopyBack{"cuMemcpyDtoHAsync", How::post, handle_copy_back, Keeps::nothing};
 
 const Handler kGraphs[] = {
     {"graph description", How::post, handle_graph_part, Keeps::nothing},
@@ -67,6 +68,7 @@ const Handler* find_handler(uint16_t opcode) {
     if (opcode == wire::kOpMakeArray) return &kMakeArray;
     if (opcode == wire::kOpEndArray) return &kEndArray;
     if (opcode == wire::kOpMapHost) return &kMapHost;
+    if (opcode == wire::kOpCopyBack) return &kCopyBack;
     if (opcode >= wire::kOpGraphPart && opcode <= wire::kOpGraphEnd)
         return &kGraphs[opcode - wire::kOpGraphPart];
     return kByHand[opcode].run ? &kByHand[opcode] : nullptr;

@@ -91,6 +91,7 @@ CUresult handle_copy_in(Context& context, uint8_t frame_flags, wire::Reader& pay
 CUresult handle_copy_box_in(Context& context, uint8_t frame_flags, wire::Reader& payload,
                             wire::Writer& reply);
 CUresult handle_copy_box(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
+CUresult handle_copy_back(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
 CUresult handle_allocate(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
 CUresult handle_make_array(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
 CUresult handle_end_array(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);

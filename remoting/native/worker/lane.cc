@@ -131,9 +131,10 @@ bool Lane::in_turn(uint64_t after) {
     return session_.order.wait_for(after, [this] { return session_.ended() || transport_->hung_up(); });
 }
 
-const std::array<Lane::Own, 7> Lane::kOwn{{
+const std::array<Lane::Own, 8> Lane::kOwn{{
     {wire::kOpCopyOut, &Lane::copy_out},
     {wire::kOpCopyBoxOut, &Lane::copy_out},
+    {wire::kOpNextCopyBack, &Lane::next_copy_back},
     {wire::kOpNextHostCall, &Lane::next_host_call},
     {wire::kOpMemoryLook, &Lane::look_into_memory},
     {wire::kOpGraphLook, &Lane::look_into_graph},
@@ -189,7 +190,7 @@ bool Lane::post(const wire::FrameHeader& header, const Handler& handler, wire::R
 bool Lane::ask(const wire::FrameHeader& header, const Handler& handler, wire::Reader& payload) {
     if (!in_turn(header.order)) return false;
     if (const auto poisoned = static_cast<CUresult>(worker_.poisoned.load())) return send_reply(poisoned, {});
-    const CUresult held = handler.how == How::fetch ? CUDA_SUCCESS : session_.take_held();
+    CUresult held = handler.how == How::fetch ? CUDA_SUCCESS : session_.take_held();
     if (held != CUDA_SUCCESS && handler.how == How::ask) return send_reply(held, {});
     if (!has_room(handler, payload)) return send_reply(CUDA_ERROR_OUT_OF_MEMORY, {});
     Context context(worker_, session_, header.device);
@@ -200,6 +201,8 @@ bool Lane::ask(const wire::FrameHeader& header, const Handler& handler, wire::Re
         result = handler.run(context, header.flags, payload, reply_);
     }
     if (result == kMalformed) return malformed(header, handler.name);
+    // An asynchronous copy may have failed meanwhile, and this was the wait for it.
+    if (handler.how == How::sync && held == CUDA_SUCCESS) held = session_.take_held();
     if (handler.how == How::sync || handler.how == How::fetch) worker_.output.drain(worker_, session_);
     worker_.note(result, handler.name);
     if (result == CUDA_SUCCESS && held != CUDA_SUCCESS) return send_reply(held, {});
@@ -235,6 +238,22 @@ bool Lane::look_into_graph(const wire::FrameHeader& header, wire::Reader& payloa
     return send_reply(result, result == CUDA_SUCCESS ? reply_.bytes() : std::span<const std::byte>{});
 }
 
+bool Lane::send_box(const CopyPlace& place, CUstream stream, CUresult& result) {
+    Context context(worker_, session_, static_cast<uint8_t>(current_device_));
+    if (outgoing_.empty()) outgoing_.resize(wire::kChunk);
+    return wire::cut(place.box, wire::kChunk, [&](const wire::Piece& piece) {
+        const CopyPlace part = part_of(place, piece);
+        {
+            const Stopwatch stopwatch(worker_.status.busy_microseconds);
+            result = copy_piece_out(context, outgoing_.data(), part, stream);
+            if (result == CUDA_SUCCESS) result = invoke(worker_.driver.cuStreamSynchronize, stream);
+        }
+        worker_.output.drain(worker_, session_);
+        return result == CUDA_SUCCESS &&
+               send_reply(CUDA_SUCCESS, std::span(outgoing_).first(wire::volume(part.box)));
+    });
+}
+
 bool Lane::copy_out(const wire::FrameHeader& header, wire::Reader& payload) {
     wire::BoxHead head{};
     if (header.opcode == wire::kOpCopyOut) {
@@ -253,19 +272,8 @@ bool Lane::copy_out(const wire::FrameHeader& header, wire::Reader& payload) {
     if (!context.stream(head.stream, stream)) return send_reply(CUDA_ERROR_INVALID_HANDLE, {});
     CopyPlace from;
     if (CUresult error = find_place(context, head.box, from)) return send_reply(error, {});
-    if (outgoing_.empty()) outgoing_.resize(wire::kChunk);
     CUresult result = CUDA_SUCCESS;
-    const bool sent = wire::cut(head.box, wire::kChunk, [&](const wire::Piece& piece) {
-        const wire::Box part = wire::part_of(head.box, piece);
-        {
-            const Stopwatch stopwatch(worker_.status.busy_microseconds);
-            result = copy_piece_out(context, outgoing_.data(), part, stream);
-            if (result == CUDA_SUCCESS) result = invoke(worker_.driver.cuStreamSynchronize, stream);
-        }
-        worker_.output.drain(worker_, session_);
-        return result == CUDA_SUCCESS &&
-               send_reply(CUDA_SUCCESS, std::span(outgoing_).first(wire::volume(part)));
-    });
+    const bool sent = send_box(from, stream, result);
     if (result == CUDA_SUCCESS) return sent;
     worker_.note(result, "cuMemcpyDtoH");
     return send_reply(result, {});

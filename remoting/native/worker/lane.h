@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "copy_place.h"
 #include "handlers.h"
 #include "lane_buffer.h"
 #include "transport.h"
@@ -35,7 +36,7 @@ class Lane : private wire::Waiting {
         uint16_t opcode;
         bool (Lane::*run)(const wire::FrameHeader& header, wire::Reader& payload);
     };
-    static const std::array<Own, 7> kOwn;
+    static const std::array<Own, 8> kOwn;
     static const Own* find_own(uint16_t opcode);
 
     // Nothing has come for a while: what has become large is given back.
@@ -47,12 +48,18 @@ class Lane : private wire::Waiting {
     bool post(const wire::FrameHeader& header, const Handler& handler, wire::Reader& payload);
     bool ask(const wire::FrameHeader& header, const Handler& handler, wire::Reader& payload);
     bool copy_out(const wire::FrameHeader& header, wire::Reader& payload);
+    bool next_copy_back(const wire::FrameHeader& header, wire::Reader& payload);
     bool interrupt(const wire::FrameHeader& header, wire::Reader& payload);
     bool give_notices(const wire::FrameHeader& header, wire::Reader& payload);
     bool next_host_call(const wire::FrameHeader& header, wire::Reader& payload);
     bool look_into_graph(const wire::FrameHeader& header, wire::Reader& payload);
     bool look_into_memory(const wire::FrameHeader& header, wire::Reader& payload);
     CUresult look(const wire::MemoryLook& look, std::span<const std::byte> given);
+    // The lane's own stream on the current device, which waits for no other.
+    CUresult own_stream(CUstream& stream);
+    // Sends what is in device memory, piece by piece, each when the stream has copied it. False where that
+    // ends early: for `result`, or because the client has gone.
+    bool send_box(const CopyPlace& place, CUstream stream, CUresult& result);
     bool in_turn(uint64_t after);
     // Whether what the call makes the worker keep has room.
     bool has_room(const Handler& handler, const wire::Reader& payload);
@@ -69,7 +76,7 @@ class Lane : private wire::Waiting {
     bool watches_ = false;  // for idleness
     wire::Writer reply_;
     std::vector<std::byte> outgoing_;
-    std::array<CUstream, wire::kMaxDevices> look_streams_{};  // made when they are needed
+    std::array<CUstream, wire::kMaxDevices> own_streams_{};  // made when they are needed
 };
 
 }  // namespace worker

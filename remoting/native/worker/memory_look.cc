@@ -6,20 +6,27 @@ namespace worker {
 
 Lane::~Lane() {
     if (worker_.poisoned.load() != CUDA_SUCCESS) return;
-    for (const CUstream stream : look_streams_) {
+    for (const CUstream stream : own_streams_) {
         if (stream) invoke(worker_.driver.cuStreamDestroy_v2, stream);
     }
+}
+
+CUresult Lane::own_stream(CUstream& stream) {
+    CUstream& own = own_streams_[static_cast<size_t>(current_device_)];
+    if (!own) {
+        const CUresult made =
+            invoke(worker_.driver.cuStreamCreateWithPriority, &own, unsigned{CU_STREAM_NON_BLOCKING}, 0);
+        if (made != CUDA_SUCCESS) return made;
+    }
+    stream = own;
+    return CUDA_SUCCESS;
 }
 
 CUresult Lane::look(const wire::MemoryLook& look, std::span<const std::byte> given) {
     const Driver& driver = worker_.driver;
     const NewsKept kept(driver);
-    CUstream& stream = look_streams_[static_cast<size_t>(current_device_)];
-    if (!stream) {
-        const CUresult made =
-            invoke(driver.cuStreamCreateWithPriority, &stream, unsigned{CU_STREAM_NON_BLOCKING}, 0);
-        if (made != CUDA_SUCCESS) return made;
-    }
+    CUstream stream = nullptr;
+    if (const CUresult made = own_stream(stream)) return made;
     const auto address = static_cast<CUdeviceptr>(look.address);
     const size_t bytes = look.bytes;
     if (outgoing_.empty()) outgoing_.resize(wire::kChunk);

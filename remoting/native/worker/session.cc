@@ -18,6 +18,7 @@ namespace worker {
 Session::Session(Worker& worker, std::string name)
     : addresses(this),
       host_calls(std::make_shared<HostCalls>([this] { return abandoned(); })),
+      copies_back([this] { return abandoned(); }),
       own_work(worker, *this),
       notices(worker.host_memory.notices),
       software(worker.driver),
@@ -213,6 +214,7 @@ bool Session::end_if_abandoned() {
 
 void Session::free_all() {
     host_calls->close();
+    copies_back.streams->close();
     if (worker_.poisoned.load() != CUDA_SUCCESS)
         return;  // the driver's context is dead, and the process ends
     // A graph of one device may run in a stream of another: nothing is freed before all of its work has come

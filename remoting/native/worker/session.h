@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "arrays.h"
+#include "copies_back.h"
 #include "cuda/handle_table.h"
 #include "descriptor.h"
 #include "driver.h"
@@ -100,6 +101,7 @@ class Session : public std::enable_shared_from_this<Session> {
     VirtualMemory addresses;
     Handles<std::shared_ptr<LoadedLibrary>> libraries;
     const std::shared_ptr<HostCalls> host_calls;
+    CopiesBack copies_back;
     std::atomic<uint64_t> graph_image_bytes{0};              // of all graphs (graph.h)
     std::mutex graphs_mutex;                                 // of the two that follow
     std::map<uint64_t, GraphDescription> graph_parts;        // descriptions that come in parts

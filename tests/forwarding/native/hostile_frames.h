@@ -499,6 +499,9 @@ inline bool Frames::memory_payload(wire::Writer& to, uint16_t code) {
         case wire::kOpCopyBoxOut:
             to.put(wire::BoxHead{box(), stream()});
             return true;
+        case wire::kOpCopyBack:
+            to.put(wire::CopyBack{{box(), stream()}, data_.in_range<uint64_t>(0, 4)});
+            return true;
         case wire::kOpCopyBox:
             to.put(wire::BoxCopy{{box(), stream()}, box()});
             return true;
@@ -669,6 +672,7 @@ inline void Frames::payload(wire::Writer& to, uint16_t code) {
         case wire::kOpHostCall:
             return to.put(wire::HostCall{data_.coin() ? 0 : value(), value(), count(), 0});
         case wire::kOpNextHostCall:
+        case wire::kOpNextCopyBack:
             return to.put(data_.coin() ? 0 : value());
         case wire::kOpContextEvent:
             return to.put(wire::ContextEvent{handle(wire::HandleKind::event), count(), 0});

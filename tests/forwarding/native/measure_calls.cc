@@ -29,9 +29,22 @@ const char* const kImage = R"(.version 7.0
 .address_size 64
 /*
 entry empty 8 8 4
+entry count_to 4
 */
 .visible .entry empty(.param .u64 a, .param .u64 b, .param .u32 n)
 {
+    ret;
+}
+.visible .entry count_to(.param .u32 n)
+{
+    .reg .u32 %i, %n;
+    .reg .pred %p;
+    ld.param.u32 %n, [n];
+    mov.u32 %i, 0;
+again:
+    add.u32 %i, %i, 1;
+    setp.lt.u32 %p, %i, %n;
+    @%p bra again;
     ret;
 }
 )";
@@ -77,6 +90,75 @@ Function find(const char* name) {
 
 void print(const char* name, double value) {
     std::printf("\"%s\": %.6g", name, value);
+}
+
+// Copies to pinned memory that nobody waits for, beside a kernel that works in one thread.
+void measure_copies_beside_kernels(CUlibrary library, CUdeviceptr memory) {
+    FIND(cuLibraryGetKernel);
+    FIND(cuLaunchKernel);
+    FIND(cuMemHostAlloc);
+    FIND(cuMemcpyDtoHAsync_v2);
+    FIND(cuStreamCreate);
+    FIND(cuCtxSynchronize);
+    FIND(cuStreamSynchronize);
+    constexpr size_t kChunk = 8u << 20, kChunks = 6;
+    CUkernel kernel;
+    CHECK(cuLibraryGetKernel, &kernel, library, "count_to");
+    void* pinned;
+    CHECK(cuMemHostAlloc, &pinned, kChunk * kChunks, 0);
+    CUstream streams[2];
+    for (CUstream& stream : streams) CHECK(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+    auto count_to = [&](unsigned n, CUstream stream) {
+        void* params[] = {&n};
+        CHECK(cuLaunchKernel, reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 1, 1, 1, 0, stream, params,
+              nullptr);
+    };
+    auto copy = [&](size_t chunk, size_t bytes, CUstream stream) {
+        CHECK(cuMemcpyDtoHAsync_v2, static_cast<char*>(pinned) + chunk * kChunk, memory, bytes, stream);
+    };
+    copy(0, kSmall, streams[0]);
+    CHECK(cuCtxSynchronize);
+    // A kernel that takes as long as a chunk.
+    const double of_copy = median(5, [&] {
+        return seconds([&] {
+            copy(0, kChunk, streams[0]);
+            CHECK(cuStreamSynchronize, streams[0]);
+        });
+    });
+    constexpr unsigned kCount = 100'000;
+    const double of_count = median(5, [&] {
+        return seconds([&] {
+            count_to(kCount, streams[0]);
+            CHECK(cuStreamSynchronize, streams[0]);
+        });
+    });
+    const auto n = static_cast<unsigned>(kCount * of_copy / of_count);
+    std::printf(", ");
+    print("copy_behind_kernel_us", median(21, [&] {
+              count_to(kCount, streams[0]);
+              const double time = 1e6 * seconds([&] { copy(0, kSmall, streams[0]); });
+              CHECK(cuCtxSynchronize);
+              return time;
+          }));
+    std::printf(", ");
+    print("copy_back_async_4k_us", median(201, [&] {
+              return 1e6 * seconds([&] {
+                         copy(0, kSmall, streams[0]);
+                         CHECK(cuStreamSynchronize, streams[0]);
+                     });
+          }));
+    auto pipeline = [&](size_t count) {
+        return seconds([&] {
+            for (size_t i = 0; i < kChunks; ++i) {
+                count_to(n, streams[i % count]);
+                copy(i, kChunk, streams[i % count]);
+            }
+            CHECK(cuCtxSynchronize);
+        });
+    };
+    // In turns: the machine may be busy.
+    std::printf(", ");
+    print("two_streams_ratio", median(9, [&] { return pipeline(1) / pipeline(2); }));
 }
 
 void measure_cuda() {
@@ -207,6 +289,7 @@ void measure_cuda() {
           kLarge / 1e9 / median(9, [&] {
               return seconds([&] { CHECK(cuMemcpyDtoH_v2, host.data(), memory, kLarge); });
           }));
+    measure_copies_beside_kernels(library, memory);
     // Pinned memory that kernels use: a launch takes it there, a wait for all brings it back. And a part that
     // the program fills with numbers after a wait for a stream.
     void* shared;
