@@ -253,7 +253,7 @@ def test_priorities_are_clamped(cuda):
 
 
 def test_a_program_that_waits_for_each_operation_has_one_dispatcher():
-    """It runs them itself. Who was woken for one and came too late finds the next, and no other is started."""
+    """It runs them itself; who was woken for one and came too late finds the next."""
     program = """
 import os
 from tests.softgpu.driver.raw import Cuda
