@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from gpu_kernels.errors import PoolError
 from gpu_kernels.hub_config.lab.processes import LabError, marked, marked_commands
 from gpu_kernels.hub_config.lab.settings import Settings
 from gpu_kernels.hub_config.lab.supervisor import Lab
+from gpu_kernels.remoting.machine_memory import VARIABLE as MACHINE_MEMORY
 
 HUB = Path(__file__).parent / "config" / "hub.py"
 THOUSANDTHS = 20
@@ -38,6 +40,8 @@ def running(plan: Plan, state: Path) -> Iterator[Lab]:
     settings = settings_for(len(plan.arrivals), state)
     settings.make_folders()
     plan.save(settings)
+    # Slices of the usual size, whatever machine this is: what its students do takes little of them.
+    os.environ.setdefault(MACHINE_MEMORY, str(2 * settings.gpus * settings.gpu_memory_mib))
     with Lab(settings, hub_configuration=HUB) as lab:
         yield lab
 

@@ -6,8 +6,6 @@ import os
 from collections.abc import Mapping
 from typing import Any, Self
 
-import certifi
-
 from gpu_kernels.client.api import Api
 from gpu_kernels.client.exchange import CONTROLLER_VARIABLE, Controllers, client_arguments
 from gpu_kernels.errors import PoolUnavailable, Unauthenticated
@@ -52,7 +50,11 @@ class Connection(Api):
     @property
     def certificates(self) -> str | None:
         """The file of those who sign the controllers' certificates; None without TLS."""
-        return certifi.where() if self._verify is True else self._verify or None
+        if self._verify is not True:
+            return self._verify or None
+        import certifi  # what httpx takes, and brings
+
+        return certifi.where()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({','.join(self._controllers.urls)!r})"

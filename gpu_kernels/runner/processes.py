@@ -160,8 +160,7 @@ class Keeper:
 
     def _give_back(self) -> None:
         """Once nothing of the command's needs it; says why that failed."""
-        if self._call is not None:
-            self._call.give_up()
+        self._drop_call()
         if self._lost:
             return
         self._call, given = release(self._given), self._given
@@ -180,6 +179,11 @@ class Keeper:
                 _say(f"the slice was not given back and ends in {given.ttl:g} s")
                 return
 
+    def _drop_call(self) -> None:
+        if self._call is not None:
+            self._call.give_up()
+            self._call = None
+
     # --- processes --------------------------------------------------------------------------------------
 
     def _reap(self) -> int | None:
@@ -196,6 +200,7 @@ class Keeper:
     def _end_all(self) -> int:
         """End the command with all that it has started: who started us was killed. What runs under another
         account cannot be ended, and is left."""
+        self._drop_call()
         until = _now() + ENDS_WITHIN_S
         left = {self._command}
         while left and _now() < until:

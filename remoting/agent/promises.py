@@ -67,8 +67,8 @@ def _within(
     )
     if each < least_mib:
         raise NoMemoryLeft(
-            f"no memory is left for a software GPU: this machine has {why}. Stop what offers it, or say by "
-            "machine_memory_mib what part of the machine is this agent's"
+            f"no memory is left for a software GPU: this machine has {why}. Stop what offers it, or say "
+            "what part of the machine is this agent's: machine_memory_mib, or GPU_KERNELS_MACHINE_MEMORY_MIB"
         )
     text = f"{count} software GPU{'s' if count > 1 else ''} with {each} MiB"
     if each < asked_mib:

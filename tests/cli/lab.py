@@ -161,7 +161,7 @@ def command(*arguments: str) -> list[str]:
 def outside_environment() -> dict[str, str]:
     """This process's environment, without what belongs to a pool, a hub or a kernel."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
-    return kept | {MACHINE_MEMORY: os.environ.get(MACHINE_MEMORY, "")}
+    return kept | {MACHINE_MEMORY: os.environ.get(MACHINE_MEMORY, "65536")}
 
 
 def wait_until(holds: Callable[[], bool], within: float = 60.0) -> None:

@@ -183,6 +183,34 @@ def test_a_signal_that_came_before_the_command_refuses_it_and_gives_the_slice_ba
     assert [request.split()[1] for request in seen] == [b"/services/gpu/api/v1/leases/f00/release"]
 
 
+def test_a_runner_that_is_killed_while_it_renews_gives_the_slice_back_all_the_same(tmp_path):
+    waits, asked = threading.Event(), threading.Event()
+
+    def slowly() -> bytes:
+        if asked.is_set():
+            return told({})()
+        asked.set()
+        waits.wait(60)
+        return b""
+
+    what = given([])
+    what.program, what.command = "/bin/sleep", ["sleep", "600"]
+    with controller(slowly) as (url, seen):
+        what.urls = [url]
+        descriptor = what.written()
+        runner = subprocess.Popen(
+            [sys.executable, "-I", "-S", PROGRAM, str(descriptor)],
+            pass_fds=[descriptor],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert asked.wait(60)
+        runner.kill()
+        assert runner.communicate(timeout=60)[1] == ""  # which the keeper has open until it ends
+        waits.set()
+    assert [request.split()[1].rpartition(b"/")[2] for request in seen] == [b"renew", b"release"]
+
+
 def interrupted() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     os.kill(os.getpid(), signal.SIGINT)
