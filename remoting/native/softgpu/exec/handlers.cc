@@ -7,14 +7,15 @@
 
 #include "exec/gang.h"
 
-#define SOFTGPU_TABLES(ISA)                                                                               \
-    namespace ISA {                                                                                       \
-    extern const HandlerTable kIntegerHandlers, kFloatHandlers, kCompareHandlers, kApproximateHandlers,   \
-        kConvertHandlers, kHalfHandlers, kMemoryHandlers, kAtomicHandlers, kExchangeHandlers,             \
-        kMatrixHandlers;                                                                                  \
-    constexpr const HandlerTable* kTables[] = {                                                           \
-        &kIntegerHandlers, &kFloatHandlers,  &kCompareHandlers, &kApproximateHandlers, &kConvertHandlers, \
-        &kHalfHandlers,    &kMemoryHandlers, &kAtomicHandlers,  &kExchangeHandlers,    &kMatrixHandlers}; \
+#define SOFTGPU_TABLES(ISA)                                                                                  \
+    namespace ISA {                                                                                          \
+    extern const HandlerTable kIntegerHandlers, kFloatHandlers, kCompareHandlers, kApproximateHandlers,      \
+        kConvertHandlers, kHalfHandlers, kMemoryHandlers, kAtomicHandlers, kExchangeHandlers,                \
+        kMatrixHandlers, kTensorHandlers;                                                                    \
+    constexpr const HandlerTable* kTables[] = {&kIntegerHandlers,     &kFloatHandlers,   &kCompareHandlers,  \
+                                               &kApproximateHandlers, &kConvertHandlers, &kHalfHandlers,     \
+                                               &kMemoryHandlers,      &kAtomicHandlers,  &kExchangeHandlers, \
+                                               &kMatrixHandlers,      &kTensorHandlers};                     \
     }
 
 namespace softgpu {
@@ -43,8 +44,8 @@ SOFTGPU_TABLES(generic)
 #endif
 
 namespace portable {
-extern const HandlerTable kNarrowHandlers, kPairsHandlers, kSurfaceHandlers, kTensorHandlers,
-    kTextureHandlers, kVideoHandlers, kWideHandlers;
+extern const HandlerTable kNarrowHandlers, kPairsHandlers, kSurfaceHandlers, kTextureHandlers, kVideoHandlers,
+    kWideHandlers;
 }
 
 namespace {
@@ -74,8 +75,8 @@ Tables gather(const HandlerTable* const (&tables)[count]) {
     for (const HandlerTable* table : tables) add(*table);
     for (const HandlerTable* table :
          {&portable::kNarrowHandlers, &portable::kPairsHandlers, &portable::kSurfaceHandlers,
-          &portable::kTensorHandlers, &portable::kTextureHandlers, &portable::kVideoHandlers,
-          &portable::kWideHandlers, &kControlHandlers, &kCheckHandlers})
+          &portable::kTextureHandlers, &portable::kVideoHandlers, &portable::kWideHandlers, &kControlHandlers,
+          &kCheckHandlers})
         add(*table);
     return all;
 }

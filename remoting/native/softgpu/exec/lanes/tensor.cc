@@ -1,7 +1,7 @@
 // mma.sync of tf32, 8- and 4-bit integers, bits and f64, and wmma. Op::imm points to the slots of d, a, b and
 // c. Products and sums are exact where the sums are integers; of floats they are summed in double and rounded
 // once.
-#include "exec/rare/rare.h"
+#include "exec/lanes/floats.h"
 
 namespace softgpu::SOFTGPU_ISA {
 namespace {
@@ -75,7 +75,7 @@ SOFTGPU_INLINE void store(Warp* warp, const u32* slots, u32 lane, int number, V 
     if constexpr (sum == Sum::f16_sum) {
         u32& word = slot<u32>(warp, slots[number / 2])[lane];
         const u32 half = to_half(value).bits;
-        word = number % 2 == 0 ? (word & 0xffff0000u) | half : (word & 0xffff) | half << 16;  // d may be c
+        word = number % 2 == 0 ? (word & 0xffff0000u) | half : (word & 0xffff) | half << 16;
     } else if constexpr (sum == Sum::f32_sum) {
         slot<f32>(warp, slots[number])[lane] = one_nan(f32(value));
     } else if constexpr (sum == Sum::f64_sum) {
@@ -139,14 +139,19 @@ const Op* mma(const Op* op, Warp* warp) {
 // lane has as many in a row as it has room for. CUDA's fragments of f16 factors have room for each element
 // twice: the second half of the registers repeats the first.
 
+// Registers are read as whole vectors first, and written so last; in between lie the elements in order.
 template <class E, int rows, int columns, class V>
 SOFTGPU_INLINE void read_fragment(Warp* warp, const u32* slots, V (&matrix)[rows][columns]) {
     constexpr int packed = 32 / E::bits, each = rows * columns / int(kLanes);
+    V lanes[each][kLanes];
+    for (int i = 0; i < each; ++i) {
+        SOFTGPU_VECTORISE
+        for (u32 lane = 0; lane < kLanes; ++lane)
+            lanes[i][lane] = E::at(warp, slots[i / packed], lane, i % packed);
+    }
+    V* flat = &matrix[0][0];
     for (u32 lane = 0; lane < kLanes; ++lane) {
-        for (int i = 0; i < each; ++i) {
-            const int number = int(lane) * each + i;
-            matrix[number / columns][number % columns] = E::at(warp, slots[i / packed], lane, i % packed);
-        }
+        for (int i = 0; i < each; ++i) flat[int(lane) * each + i] = lanes[i][lane];
     }
 }
 
@@ -156,16 +161,27 @@ const Op* wmma(const Op* op, Warp* warp) {
     constexpr int depth = 16, each = m * n / int(kLanes);
     const u32* slots = reinterpret_cast<const u32*>(op->imm);
     const u32 *a = slots + each / kPerRegister<out>, *b = a + a_room, *c = b + b_room;
-    V left[m][depth], right[depth][n], product[m][n] = {};
+    V left[m][depth], right[depth][n], product[m][n] = {}, sums[each][kLanes];
     read_fragment<E>(warp, a, left);
     read_fragment<E>(warp, b, right);
     multiply<m, depth, n, Times>(left, right, product);
+    const V* flat = &product[0][0];
     for (u32 lane = 0; lane < kLanes; ++lane) {
-        if (!(warp->mask & kBit[lane])) continue;
-        for (int i = 0; i < each; ++i) {
-            const int number = int(lane) * each + i;
-            store<out, V>(warp, slots, lane, i,
-                          product[number / n][number % n] + addend<in, V>(warp, c, lane, i));
+        for (int i = 0; i < each; ++i) sums[i][lane] = flat[int(lane) * each + i];
+    }
+    for (int i = 0; i < each; ++i) {
+        SOFTGPU_VECTORISE
+        for (u32 lane = 0; lane < kLanes; ++lane) sums[i][lane] += addend<in, V>(warp, c, lane, i);
+    }
+    for (int i = 0; i < each; ++i) {
+        if (SOFTGPU_LIKELY(warp->mask == kAllLanes)) {
+            SOFTGPU_VECTORISE
+            for (u32 lane = 0; lane < kLanes; ++lane) store<out, V>(warp, slots, lane, i, sums[i][lane]);
+            continue;
+        }
+        for (u32 left_over = warp->mask; left_over != 0; left_over &= left_over - 1) {
+            const u32 lane = u32(__builtin_ctz(left_over));
+            store<out, V>(warp, slots, lane, i, sums[i][lane]);
         }
     }
     return op + 1;
@@ -245,10 +261,10 @@ using Bit = Integers<1, false>;
 #define INTEGERS_OF(SHAPE, ROWS, DEPTH, A, AN, B, BN)                         \
     {"mma." SHAPE ".s32." AN "." BN, mma<A, B, Sum::s32_wraps, ROWS, DEPTH>}, \
         {"mma." SHAPE ".satfinite.s32." AN "." BN, mma<A, B, Sum::s32_clamps, ROWS, DEPTH>},
-#define INTEGER_SHAPE(SHAPE, ROWS, DEPTH, U, UN, S, SN)                                         \
-    INTEGERS_OF(SHAPE, ROWS, DEPTH, U, UN, U, UN)                                               \
-    INTEGERS_OF(SHAPE, ROWS, DEPTH, U, UN, S, SN) INTEGERS_OF(SHAPE, ROWS, DEPTH, S, SN, U, UN) \
-        INTEGERS_OF(SHAPE, ROWS, DEPTH, S, SN, S, SN)
+#define INTEGER_SHAPE(SHAPE, ROWS, DEPTH, U, UN, S, SN) \
+    INTEGERS_OF(SHAPE, ROWS, DEPTH, U, UN, U, UN)       \
+    INTEGERS_OF(SHAPE, ROWS, DEPTH, U, UN, S, SN)       \
+    INTEGERS_OF(SHAPE, ROWS, DEPTH, S, SN, U, UN) INTEGERS_OF(SHAPE, ROWS, DEPTH, S, SN, S, SN)
 #define BITS(SHAPE, ROWS, DEPTH)                                                         \
     {"mma." SHAPE ".xor.s32.b1.b1", mma<Bit, Bit, Sum::s32_wraps, ROWS, DEPTH, Differ>}, \
         {"mma." SHAPE ".and.s32.b1.b1", mma<Bit, Bit, Sum::s32_wraps, ROWS, DEPTH, Both>},
