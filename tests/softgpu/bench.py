@@ -92,6 +92,8 @@ def library() -> c.CDLL:
         "bench_handlers": (text, []),
         "bench_cancel": (None, [pointer, c.c_int]),
         "bench_cooperative": (None, [pointer, c.c_int]),
+        "bench_machine_code": (None, [pointer, c.c_int]),
+        "bench_ops_with_code": (u32, [pointer]),
         "bench_allocate": (u64, [pointer, u64, u64]),
         "bench_free": (c.c_int, [pointer, u64]),
         "bench_map_host": (c.c_int, [pointer, pointer, u64]),
@@ -170,6 +172,10 @@ class Device:
     def cancel(self, on: bool = True) -> None:
         library().bench_cancel(self._bench, on)
 
+    def machine_code(self, on: bool) -> None:
+        """Programs loaded from now on have machine code where they can, or not."""
+        library().bench_machine_code(self._bench, on)
+
     @contextlib.contextmanager
     def cooperative(self) -> Iterator[None]:
         """Launches within are cooperative: all their blocks run at the same time."""
@@ -237,6 +243,11 @@ class Module:
 
     def unload(self) -> None:
         library().bench_unload(self.handle)
+
+    @property
+    def ops_with_code(self) -> int:
+        """How many of the program's ops have machine code."""
+        return int(library().bench_ops_with_code(self.handle))
 
     @property
     def kernels(self) -> list[str]:

@@ -11,11 +11,14 @@ namespace {
 
 constexpr uint64_t kMaxFrameBytes = 64u << 20;  // of a warp's calls
 
-// Specials that differ between the lanes of a warp.
-bool by_lane(Special what) {
+}  // namespace
+
+bool differs_by_lane(Special what) {
     return what <= Special::tid_z || what == Special::laneid ||
            (what >= Special::lanemask_eq && what <= Special::lanemask_gt);
 }
+
+namespace {
 
 uint64_t lane_value(const Warp* warp, Special what, uint32_t lane) {
     const Dim3 size = warp->block->launch->launch->block;
@@ -146,7 +149,7 @@ void fill_constants(Warp* warp, const Frame* frame, const std::vector<SlotInit>&
         auto* wide = reinterpret_cast<uint64_t*>(frame->slots + init.slot);
         auto* narrow = reinterpret_cast<uint32_t*>(frame->slots + init.slot);
         const auto what = static_cast<Special>(init.index);
-        if (init.kind == SlotInit::Kind::special && by_lane(what)) {
+        if (init.kind == SlotInit::Kind::special && differs_by_lane(what)) {
             for (uint32_t lane = 0; lane < kLanes; ++lane) {
                 if (init.wide)
                     wide[lane] = lane_value(warp, what, lane);

@@ -62,6 +62,9 @@ const Op* fault(const Op* op, Warp* warp, Status status, unsigned lane, const st
 // Fills a frame's slots that no instruction writes.
 void fill_constants(Warp* warp, const Frame* frame, const std::vector<SlotInit>& inits);
 
+// Does it differ between the lanes of a warp?
+bool differs_by_lane(Special what);
+
 // Those of all warps of a block that its place in the grid decides.
 void fill_block_constants(Block* block, const Function* function);
 

@@ -8,6 +8,9 @@
 #include "engine.h"
 #include "exec/handlers.h"
 #include "exec/texture/objects.h"
+#ifdef SOFTGPU_MACHINE_CODE
+#include "machine_code/machine_code.h"
+#endif
 
 using namespace softgpu;
 
@@ -20,10 +23,13 @@ struct Bench {
     bool cooperative = false;
     texture::Objects objects;
     uint64_t next_object = 0x9000'0000'0000;
+    bool machine_code = getenv("GPU_KERNELS_SOFTGPU_MACHINE_CODE") != nullptr;
     std::string text;  // of the last error or output
 };
 
 struct Loaded {
+    std::shared_ptr<const void> code;  // goes last
+    uint32_t ops_with_code = 0;
     std::unique_ptr<LoadedModule> module;
 };
 
@@ -144,10 +150,28 @@ EXPORT Loaded* bench_load(Bench* bench, const char* const* names, const char* co
     LinkResult linked = Program::link(inputs, options);
     bench->text = linked.error;
     if (!linked.program) return nullptr;
+    auto made = std::make_unique<Loaded>();
+#ifdef SOFTGPU_MACHINE_CODE
+    if (bench->machine_code) {
+        // Nobody else has the program yet.
+        const auto text = machine_code::compile(const_cast<Image&>(linked.program->image()));
+        made->code = text.code;
+        made->ops_with_code = text.ops;
+    }
+#endif
     LoadResult loaded = LoadedModule::load(linked.program, *bench->memory);
     bench->text = loaded.error;
     if (!loaded.module) return nullptr;
-    return new Loaded{std::move(loaded.module)};
+    made->module = std::move(loaded.module);
+    return made.release();
+}
+// Programs loaded from now on have machine code where they can, or not.
+EXPORT void bench_machine_code(Bench* bench, int on) {
+    bench->machine_code = on != 0;
+}
+// How many of a program's ops have machine code.
+EXPORT unsigned bench_ops_with_code(Loaded* loaded) {
+    return loaded->ops_with_code;
 }
 EXPORT void bench_unload(Loaded* loaded) {
     delete loaded;
