@@ -136,3 +136,13 @@ def test_the_users_own_start_of_python_runs_too(tmp_path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.mine = __file__")
     env = software_environment(BASE | {"PYTHONPATH": str(tmp_path)})
     assert run(env, "import sys; print(sys.mine)").stdout == f"{tmp_path / 'sitecustomize.py'}\n"
+
+
+def test_on_a_software_gpu_it_says_where_its_packages_are():
+    """There the stand-ins for NVIDIA's compilers look for NVIDIA's own. Another Python's are not its own."""
+    says = "import os; print(os.environ.get('GPU_KERNELS_PACKAGES', '').split(':'))"
+    packages = [path for path in sys.path if path.endswith("-packages")]
+    inherited = {"GPU_KERNELS_PACKAGES": "/of/another"}
+    assert run(software_environment(BASE) | inherited, says).stdout == f"{packages}\n"
+    real = client_environment(lease(device="nvidia"), software_environment(BASE) | inherited)
+    assert run(real, says).stdout == "['']\n"

@@ -201,3 +201,45 @@ def test_a_toolkit_is_found_by_its_variable(tmp_path: Path):
     (tmp_path / "lib64").symlink_to(folder)
     done = alone(FOUND, CUDA_HOME=str(tmp_path))
     assert (done.stdout, done.stderr) == ("13\n", "")
+
+
+LINKED = """
+#include <stdio.h>
+#include <stdlib.h>
+typedef struct _nvrtcProgram* program;
+int nvrtcCreateProgram(program*, const char*, const char*, int, const char* const*, const char* const*);
+int nvrtcCompileProgram(program, int, const char* const*);
+int nvrtcGetCUBINSize(program, size_t*);
+int nvrtcGetCUBIN(program, char*);
+int main(void) {
+    const char* options[] = {"-arch=sm_75"};
+    program made;
+    size_t size;
+    if (nvrtcCreateProgram(&made, "__global__ void k() {}", "k.cu", 0, 0, 0)) return 1;
+    if (nvrtcCompileProgram(made, 1, options) || nvrtcGetCUBINSize(made, &size)) return 2;
+    char* image = malloc(size);
+    if (nvrtcGetCUBIN(made, image)) return 3;
+    puts(image);
+    return 0;
+}
+"""
+
+
+def test_a_program_that_is_linked_with_nvidias_gets_ptx(tmp_path: Path):
+    """The loader takes what has the SONAME already; the stand-in finds NVIDIA's by the RUNPATH."""
+    library = original("libnvrtc.so.13")
+    (tmp_path / "linked.c").write_text(LINKED)
+    command = [
+        "cc",
+        tmp_path / "linked.c",
+        library,
+        f"-Wl,-rpath,{library.parent}",
+        "-o",
+        tmp_path / "linked",
+    ]
+    subprocess.run(command, check=True)
+    preload = str(LIBRARIES / "libnvrtc.so.13")
+    done = subprocess.run([tmp_path / "linked"], env={"LD_PRELOAD": preload}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("// gpu-kernels link input: NVRTC\n")
+    assert ".visible .entry _Z1kv()" in done.stdout
