@@ -19,6 +19,7 @@ CASES = (
     "host_view_cases",
     "pool_cases",
     "shared_cases",
+    "texture_cases",
     "virtual_cases",
 )
 

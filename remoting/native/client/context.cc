@@ -13,6 +13,7 @@
 #include "shared_memory.h"
 #include "slice_file.h"
 #include "stream_event.h"
+#include "texture.h"
 #include "thread.h"
 
 namespace client {
@@ -80,6 +81,14 @@ CUresult give_back(Call& call, const std::vector<uint64_t>& owned) {
         const CUresult error =
             call.post(wire::kOpEndContext, 0, owned.data() + sent, count * sizeof(uint64_t));
         if (error != CUDA_SUCCESS) return error;
+    }
+    return CUDA_SUCCESS;
+}
+
+// Before the arrays that they name.
+CUresult give_back(Call& call, const std::vector<wire::TextureEnd>& textures) {
+    for (const wire::TextureEnd& texture : textures) {
+        if (CUresult error = call.post(wire::kOpEndTexture, 0, &texture, sizeof texture)) return error;
     }
     return CUDA_SUCCESS;
 }
@@ -165,13 +174,15 @@ CUresult end_life(Context& context) {
     const uint64_t id = context.id.exchange(0, std::memory_order_acq_rel);
     if (id == 0) return CUDA_ERROR_CONTEXT_IS_DESTROYED;  // another thread was first
     if (!context.primary) contexts().remove(context.handle);
+    const std::vector<wire::TextureEnd> textures = take_textures(id);
     const std::vector<uint64_t> owned = take_owned(id);
     const uint32_t limits = context.limits_set.load(std::memory_order_acquire);
     // A session that is lost, or whose context has died, has nothing to give back.
-    if (Session::get().error() || (owned.empty() && limits == 0)) return CUDA_SUCCESS;
+    if (Session::get().error() || (owned.empty() && textures.empty() && limits == 0)) return CUDA_SUCCESS;
     Call call;
     if (CUresult error = call.begin_on(static_cast<uint8_t>(device))) return error;
-    const CUresult result = give_back(call, owned);
+    CUresult result = give_back(call, textures);
+    if (result == CUDA_SUCCESS) result = give_back(call, owned);
     return result == CUDA_SUCCESS ? give_back_limits(call, context, limits) : result;
 }
 

@@ -22,6 +22,7 @@
 #include "shared_memory.h"
 #include "slice_file.h"
 #include "stream_event.h"
+#include "texture.h"
 #include "virtual_memory.h"
 
 namespace client {
@@ -79,6 +80,7 @@ std::vector<std::function<void()>> take_down() {
     HostFiles::get().end_life();
     forget_physicals();
     forget_pools();
+    forget_textures();
     forget_arrays();
     forget_libraries();
     front::forget_links();

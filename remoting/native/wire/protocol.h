@@ -138,6 +138,8 @@ enum Opcode : uint16_t {
     kOpInterrupt = 42,       // asked, out of order: InterruptMessage; the session's running kernels end
     kOpMakeArray = 43,       // asked: ArrayHead, u64 * levels: handles of a mipmapped array's levels
     kOpEndArray = 44,        // posted: u64 array, or a mipmapped one; levels go with it
+    kOpMakeTexture = 45,     // asked: TextureHead; u64, the object's value on the device, for kernels
+    kOpEndTexture = 46,      // posted: TextureEnd
     kOpMapHost = 47,         // asked: MapHost; its file came through the passage. cuMemFree takes it back
     kOpCopyBack = 48,        // posted: CopyBack; its stream waits until the client has the bytes
     kOpNextCopyBack = 49,    // asked, in no order: u64, the ticket that is done, or 0; CopyBackReply, then,
@@ -237,6 +239,34 @@ struct ArrayHead {
     uint32_t levels;
 };
 inline constexpr uint32_t kMaxArrayLevels = 20;
+
+// A texture or surface object; what samples and the view are a texture's. cuda/texture_desc.h checks them.
+struct TextureHead {
+    uint32_t is_surface;
+    uint32_t type;    // CUresourcetype
+    uint64_t source;  // an array's handle, or an address
+    uint32_t format;  // of memory, as all of this and the next line
+    uint32_t channels;
+    uint64_t width, height, pitch;  // the width of linear memory is in bytes
+    uint32_t address_modes[3];
+    uint32_t filter;
+    uint32_t flags;
+    uint32_t anisotropy;
+    uint32_t mipmap_filter;
+    float mipmap_bias, least_level, greatest_level;
+    float border[4];
+    uint32_t has_view;
+    uint32_t view_format;
+    uint64_t view_width, view_height, view_depth;
+    uint32_t first_level, last_level, first_layer, last_layer;
+};
+static_assert(sizeof(TextureHead) == 152);
+
+struct TextureEnd {
+    uint64_t value;
+    uint32_t is_surface;
+    uint32_t zero;
+};
 
 // Where clients have their pinned memory, and neither programs nor libraries nor devices lie. What the worker
 // maps for one lies there, at the same address.

@@ -42,8 +42,12 @@ const Handler kByHand[wire::kFirstGenerated] = {
     {"call of a maths library", How::post, handle_library_call},
     {"look for a maths library", How::fetch, handle_library_look, Keeps::little},
 };
-const Handler kMakeArray{"cuArray3DCreate", How::ask, handle_make_array, Keeps::little};
-const Handler kEndArray{"cuArrayDestroy", How::post, handle_end_array, Keeps::nothing};
+const Handler kArrays[] = {
+    {"cuArray3DCreate", How::ask, handle_make_array, Keeps::little},
+    {"cuArrayDestroy", How::post, handle_end_array, Keeps::nothing},
+    {"cuTexObjectCreate", How::ask, handle_make_texture, Keeps::little},
+    {"cuTexObjectDestroy", How::post, handle_end_texture, Keeps::nothing},
+};
 const Handler kSetChecks{"checks", How::ask, handle_set_checks};
 const Handler kMapHost{"cuMemHostRegister", How::ask, handle_map_host, Keeps::little};
 const Handler kCopyBack{"cuMemcpyDtoHAsync", How::post, handle_copy_back, Keeps::nothing};
@@ -65,8 +69,8 @@ const Handler* find_handler(uint16_t opcode) {
     if (opcode >= wire::kEndOfOpcodes) return nullptr;
     if (opcode >= wire::kFirstGenerated) return &kGeneratedHandlers[opcode - wire::kFirstGenerated];
     if (opcode == wire::kOpSetChecks) return &kSetChecks;
-    if (opcode == wire::kOpMakeArray) return &kMakeArray;
-    if (opcode == wire::kOpEndArray) return &kEndArray;
+    if (opcode >= wire::kOpMakeArray && opcode <= wire::kOpEndTexture)
+        return &kArrays[opcode - wire::kOpMakeArray];
     if (opcode == wire::kOpMapHost) return &kMapHost;
     if (opcode == wire::kOpCopyBack) return &kCopyBack;
     if (opcode >= wire::kOpGraphPart && opcode <= wire::kOpGraphEnd)

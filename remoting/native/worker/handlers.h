@@ -94,6 +94,10 @@ CUresult handle_copy_box(Context& context, uint8_t frame_flags, wire::Reader& pa
 CUresult handle_copy_back(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
 CUresult handle_allocate(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
 CUresult handle_make_array(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
+CUresult handle_make_texture(Context& context, uint8_t frame_flags, wire::Reader& payload,
+                             wire::Writer& reply);
+CUresult handle_end_texture(Context& context, uint8_t frame_flags, wire::Reader& payload,
+                            wire::Writer& reply);
 CUresult handle_end_array(Context& context, uint8_t frame_flags, wire::Reader& payload, wire::Writer& reply);
 CUresult handle_create_pool(Context& context, uint8_t frame_flags, wire::Reader& payload,
                             wire::Writer& reply);

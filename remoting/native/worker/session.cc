@@ -136,6 +136,8 @@ void Session::reset(uint8_t device) {
         const std::lock_guard lock(graphs_mutex);
         ending_graphs.clear();
     }
+    for (auto* objects : {&textures, &surfaces})
+        objects->take_if([&](const auto& object) { return object->device() == device; });
     arrays.take_if([&](const auto& array) { return array.device == device; });
     mipmapped_arrays.take_if([&](const auto& array) { return array.device == device; });
     for (const Allocation& allocation : worker_.memory.take_device(this, device)) free(allocation);
@@ -161,8 +163,8 @@ void Session::free_in(CUstream stream, uint64_t address) {
 
 uint64_t Session::weight() {
     constexpr uint64_t kStream = 16, kGraph = 64, kLibrary = 256;
-    return events.size() + arrays.size() + kStream * streams.size() + kGraph * graphs.size() +
-           kLibrary * libraries.size();
+    return events.size() + arrays.size() + textures.size() + surfaces.size() + kStream * streams.size() +
+           kGraph * graphs.size() + kLibrary * libraries.size();
 }
 
 void Session::give_back(uint64_t owned) {

@@ -27,6 +27,7 @@
 #include "pool.h"
 #include "protocol.h"
 #include "software.h"
+#include "textures.h"
 #include "transport.h"
 #include "virtual_memory.h"
 
@@ -98,6 +99,7 @@ class Session : public std::enable_shared_from_this<Session> {
     Handles<std::shared_ptr<Physical>> physicals;
     Handles<Array> arrays;  // levels with them
     Handles<MipmappedArray> mipmapped_arrays;
+    Handles<std::shared_ptr<TextureObject>> textures, surfaces;  // by the driver's values
     VirtualMemory addresses;
     Handles<std::shared_ptr<LoadedLibrary>> libraries;
     const std::shared_ptr<HostCalls> host_calls;

@@ -54,6 +54,7 @@ class Frames final : public Values {
     void payload(wire::Writer& to, uint16_t opcode);
     bool graph_payload(wire::Writer& to, uint16_t opcode);
     bool memory_payload(wire::Writer& to, uint16_t opcode);
+    void texture(wire::Writer& to);
     void fields(wire::Writer& to, std::string_view what);
     static bool posted(uint16_t opcode);
 
@@ -477,6 +478,30 @@ inline void Frames::description(wire::Writer& to, uint32_t& before) {
     }
 }
 
+inline void Frames::texture(wire::Writer& to) {
+    wire::TextureHead head{};
+    head.is_surface = data_.in_range<int>(0, 3) == 0;
+    head.type = data_.in_range<int>(0, 15) ? data_.in_range<uint32_t>(0, 3) : count();
+    head.source = head.type == 0   ? handle(wire::HandleKind::array)
+                  : head.type == 1 ? handle(wire::HandleKind::mipmapped_array)
+                                   : address();
+    head.format = data_.coin() ? 32 : count();
+    head.channels = data_.coin() ? 1 : count();
+    head.width = data_.coin() ? 16 : value();
+    head.height = data_.coin() ? 1 : value();
+    head.pitch = data_.coin() ? 512 : value();
+    head.filter = data_.in_range<uint32_t>(0, 2);
+    head.flags = data_.coin() ? 2 : count();
+    head.address_modes[0] = data_.in_range<uint32_t>(0, 4);
+    head.has_view = data_.in_range<int>(0, 3) == 0;
+    head.view_format = count();
+    head.view_width = data_.coin() ? 4 * count() : value();
+    head.view_height = data_.coin() ? 4 * count() : value();
+    head.last_level = count();
+    head.last_layer = count();
+    to.put(head);
+}
+
 inline bool Frames::memory_payload(wire::Writer& to, uint16_t code) {
     const auto stream = [&] { return data_.coin() ? 0 : value(); };
     switch (code) {
@@ -539,6 +564,12 @@ inline bool Frames::memory_payload(wire::Writer& to, uint16_t code) {
             for (uint32_t i = 0; i < levels; ++i) to.put(handle(wire::HandleKind::array));
             return true;
         }
+        case wire::kOpMakeTexture:
+            texture(to);
+            return true;
+        case wire::kOpEndTexture:
+            to.put(wire::TextureEnd{data_.coin() ? count() : value(), data_.in_range<uint32_t>(0, 1), 0});
+            return true;
         case wire::kOpEndArray:
             to.put(handle(data_.coin() ? wire::HandleKind::array : wire::HandleKind::mipmapped_array));
             return true;
