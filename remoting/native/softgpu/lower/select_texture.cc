@@ -174,7 +174,7 @@ void Selector::pick_surface_reduction() {
     const std::vector<uint32_t> at = texture_place(request.geometry, operand(0), Type::s32);
     std::vector<uint32_t> values{source(1, type)};
     values.insert(values.end(), at.begin(), at.end());
-    texture_instruction(handle, request.pack(), {}, std::move(values)).waits = true;
+    texture_instruction(handle, request.pack(), {}, std::move(values));
 }
 
 void Selector::pick_no_texture() {
