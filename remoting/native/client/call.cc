@@ -193,7 +193,9 @@ CUresult Call::synchronize(uint16_t opcode, uint8_t flags, const void* message, 
     Session& session = Session::get();
     const bool of_all = opcode == wire::kOp_cuCtxSynchronize;
     const uint64_t posted = session.posted();
+    lane_->long_wait().is_for_work(true, device_);
     CUresult result = ask(opcode, flags, message, bytes, out, out_bytes);
+    lane_->long_wait().is_for_work(false, device_);
     if (result == CUDA_SUCCESS && of_all) session.streams_known().waited_for_device(device_, posted);
     // Work that was refused or lost is told, and what else was waited for is there.
     const bool has_waited = result != CUDA_ERROR_NOT_READY && session.error() == CUDA_SUCCESS;
@@ -226,7 +228,14 @@ CUresult Call::copy_out(void* to, uint64_t address, uint64_t bytes, uint64_t str
     const iovec parts[2] = {{&head, sizeof head}, {const_cast<wire::CopyHead*>(&message), sizeof message}};
     Traffic::get().waits();
     if (!lane_->send_now(parts, 2)) return lost();
-    return receive_box(wire::flat(reinterpret_cast<uint64_t>(to), bytes));
+    return receive_box_of_work(wire::flat(reinterpret_cast<uint64_t>(to), bytes));
+}
+
+CUresult Call::receive_box_of_work(const wire::Box& to) {
+    lane_->long_wait().is_for_work(true, device_);
+    const CUresult result = receive_box(to);
+    lane_->long_wait().is_for_work(false, device_);
+    return result;
 }
 
 // What is flat comes where it belongs, the rest by way of a piece without gaps.
@@ -338,7 +347,7 @@ CUresult Call::copy_box_out(const wire::Box& to, const wire::Box& from, uint64_t
     wire::FrameHeader head = header(wire::kOpCopyBoxOut, 0, sizeof message, Session::get().posted());
     const iovec parts[2] = {{&head, sizeof head}, {&message, sizeof message}};
     Traffic::get().waits();
-    return lane_->send_now(parts, 2) ? receive_box(to) : lost();
+    return lane_->send_now(parts, 2) ? receive_box_of_work(to) : lost();
 }
 
 }  // namespace client

@@ -105,6 +105,7 @@ class Call {
 
   private:
     CUresult connect_lane();
+    CUresult receive_box_of_work(const wire::Box& to);
     CUresult look_in_chunks(uint64_t address, std::byte* host, uint64_t bytes, bool give);
     wire::FrameHeader header(uint16_t opcode, uint8_t flags, size_t bytes, uint64_t order) const;
     CUresult lost();

@@ -64,6 +64,7 @@ bool CopiesBack::has_receiver(Lock& lock) {
     if (receiver_ == Receiver::none) {
         auto entry = [](void* life) -> void* {
             pthread_setname_np(pthread_self(), "gpu-copies");
+            Thread::current().of_library = true;
             get().receive(reinterpret_cast<uint64_t>(life));
             return nullptr;
         };

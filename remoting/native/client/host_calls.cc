@@ -137,6 +137,7 @@ bool HostCalls::start_thread() {
         pthread_setname_np(pthread_self(), "gpu-host-calls");
         auto* calls = static_cast<HostCalls*>(pointer);
         Thread::current().serves = calls;
+        Thread::current().of_library = true;
         calls->serve(calls->ended_within_.exchange(0));
         calls->let_go();
         return nullptr;

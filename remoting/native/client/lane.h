@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "interrupt.h"
+#include "long_wait.h"
 #include "protocol.h"
 #include "transport.h"
 
@@ -83,8 +83,10 @@ class Lane {
     // Of the owner thread: nothing was posted since the last reply, so the worker has done with all of it.
     bool quiet = true;
 
-    // Of the owner thread, when it is the main one: its waits look out for SIGINT.
-    void watch_for_interrupts() { transport_->tell(&interrupts_, wire::kLongWaitMicroseconds); }
+    // Of the owner thread, when it is one of the program's: what happens in its long waits (long_wait.h).
+    void watch_waits() { transport_->tell(&long_wait_, wire::kLongWaitMicroseconds); }
+    void leave_waits() { transport_->tell(nullptr, 0); }
+    LongWait& long_wait() { return long_wait_; }
 
     // Of the owner thread: when it last sent a posted call itself, in nanoseconds.
     int64_t last_direct_send = 0;
@@ -98,7 +100,7 @@ class Lane {
     void take_flags(wire::ReplyHeader& header);
     void append(const iovec* parts, int count, size_t bytes);
 
-    InterruptWatch interrupts_;
+    LongWait long_wait_;
     std::unique_ptr<wire::Transport> transport_;
     int fd_;
     std::mutex sending_;

@@ -263,7 +263,7 @@ Lane* Session::lane() {
         if (forked_ || error_.load() == CUDA_ERROR_CONTEXT_IS_DESTROYED) return nullptr;
         thread.lane = idle_lane(error, gone);
     }
-    if (thread.lane && is_main_thread()) thread.lane->watch_for_interrupts();
+    if (thread.lane && !thread.of_library) thread.lane->watch_waits();
     // Each thread once, and not all of thousands: the text is the same for each.
     const bool ends = error_.load() == CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (!thread.lane && !ends && !std::exchange(thread.told, true) && threads_told_.fetch_add(1) < kMostTold)
@@ -308,6 +308,7 @@ CUresult Session::interrupt(bool end_worker) {
 
 void Session::give_back(Lane* lane) {
     lane->flush(true);
+    lane->leave_waits();
     const std::lock_guard lock(mutex_);
     idle_.push_back(lane);
 }

@@ -108,6 +108,21 @@ CUresult SharedMemory::to_device(Call& call) {
     return CUDA_SUCCESS;
 }
 
+std::vector<SharedMemory::Unsent> SharedMemory::unsent(uint8_t device) {
+    std::vector<Unsent> found;
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return found;
+    for (Region& region : regions_) {
+        if (region.told || region.device != device || !region.on_device || region.shown.empty()) continue;
+        const auto* const host = static_cast<const std::byte*>(region.host);
+        const uint64_t first = next_change(host, region.shown.data(), 0, region.bytes, kByte).first;
+        if (first == region.bytes) continue;
+        region.told = true;
+        found.push_back({region.host, region.bytes, first});
+    }
+    return found;
+}
+
 // Where that begins which the host has changed, or has: at the end where there is nothing.
 uint64_t SharedMemory::first_change(const Region& region) {
     if (!region.on_device) return 0;

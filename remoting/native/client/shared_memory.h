@@ -57,6 +57,14 @@ class SharedMemory {
     // Before a function of the program, and after it. In no order with other calls, which may wait for it.
     void show_function(Call& call);
     void take_changes(Call& call);
+    // What the host has changed of the device's memory that no call has sent, each region once; nothing where
+    // others are at it.
+    struct Unsent {
+        const void* host;
+        uint64_t bytes;
+        uint64_t first;  // byte that differs
+    };
+    std::vector<Unsent> unsent(uint8_t device);
     // All of it is; the gate is closed (life.h).
     void forget_life();
     // The device memory at this address is gone with its context: the region stays with the host.
@@ -74,6 +82,7 @@ class SharedMemory {
         std::vector<std::byte> shown{};
         std::set<uint64_t> seen_by{};  // the threads to which it is shown, and those of functions
         uint64_t version = 0;          // grows when it is shown, and when that is over
+        bool told = false;             // of what is unsent
     };
     uint64_t first_change(const Region& region);
     CUresult wait_for_posted(Call& call, uint64_t somewhere);

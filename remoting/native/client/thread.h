@@ -17,6 +17,7 @@ struct Thread {
     std::vector<uint64_t> contexts;  // handles; the last one is current
     bool in_callback = false;        // it runs a function of the program for a stream
     bool told = false;               // that it cannot have a lane
+    bool of_library = false;         // none of the program's: its waits last
     HostCalls* serves = nullptr;     // it calls these functions of the program
     unsigned entries = 0;            // Entries and what is within them (life.h)
     std::atomic<bool> inside{false};
