@@ -136,7 +136,7 @@ def test_nothing_is_mapped_where_no_pinned_memory_lies(session: Passing, address
     assert session.is_served()
 
 
-@pytest.mark.parametrize("size", [0, SIZE - 1, 2**63, 2**64 - PAGE])
+@pytest.mark.parametrize("size", [0, 2**63, 2**64 - PAGE, 2**64 - 1])
 def test_sizes_that_no_file_has_are_refused(session: Passing, size: int) -> None:
     session.send(pinned())
     assert session.map(size=size) == INVALID_VALUE

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.both_ways import BothWays, both_ways
+from tests.both_ways import BothWays, agent_of, both_ways, each_way
 from tests.native_build import Build
 
 from .conftest import MEMORY_MIB
 
+ILLEGAL_ADDRESS = 700
 KINDS = ("pinned", "mapped", "managed")
 MODULES = ("tests.memory.together_cases",)
 
@@ -64,6 +66,14 @@ def test_more_pinned_memory_than_may_be_shared_is_sent_as_across_hosts(both: Bot
 
 def test_more_managed_memory_than_has_places_is_sent_as_across_hosts(both: BothWays) -> None:
     assert both.run("more_managed_memory_than_has_places", 4100) == [8, 8]
+
+
+def test_a_kernel_reaches_no_further_than_pinned_memory(native: Build, tmp_path: Path) -> None:
+    mib = (MEMORY_MIB,)
+    with agent_of(native, tmp_path, mib, shares=True) as agent:
+        for process in each_way(agent, native, tmp_path, mib, MODULES):
+            assert process.run("a_kernel_reaches_no_further_than_the_memory", 100) == [0, ILLEGAL_ADDRESS]
+            process.end()
 
 
 def test_attributes_say_the_same_of_managed_memory_straight_and_forwarded(both: BothWays) -> None:

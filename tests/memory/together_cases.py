@@ -260,6 +260,17 @@ def more_managed_memory_than_has_places(cuda: Cuda, many: int) -> object:
     return seen
 
 
+def a_kernel_reaches_no_further_than_the_memory(cuda: Cuda, size: int) -> object:
+    """Ends the context."""
+    host = cuda.new("cuMemHostAlloc", size, 0)
+    kernel = cuda.kernel(cuda.load(KERNELS), "add")
+    codes = []
+    for address in (host + size - 4, host + size):
+        assert cuda.launch(kernel, c_uint64(address), c_uint(3)) == 0
+        codes.append(cuda.code("cuCtxSynchronize"))
+    return codes
+
+
 def attributes(cuda: Cuda, numbers: tuple[int, ...]) -> object:
     return [cuda.new("cuDeviceGetAttribute", number, 0, kind=ctypes.c_int) for number in numbers]
 

@@ -48,7 +48,7 @@ uint64_t round_up(uint64_t bytes, uint64_t unit = kUnit) {
 
 // The worker maps the same pages there, where it is on this host.
 CUresult share(Call& call, Memory& known) {
-    const wire::MapHost message{known.base, round_up(known.bytes, kPage)};
+    const wire::MapHost message{known.base, known.bytes};
     if (!HostFiles::get().pass(known.base)) return CUDA_ERROR_NOT_SUPPORTED;
     const CUresult result = call.ask(wire::kOpMapHost, 0, &message, sizeof message, nullptr, 0);
     known.in_place = result == CUDA_SUCCESS;

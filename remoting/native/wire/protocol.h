@@ -274,7 +274,7 @@ inline constexpr uint64_t kPinnedFirst = 0x3000'0000'0000, kPinnedEnd = 0x5000'0
 
 struct MapHost {
     uint64_t address;
-    uint64_t bytes;  // whole pages: all of the file
+    uint64_t bytes;  // that kernels may reach; the file has the whole pages of them
 };
 
 struct PoolHead {

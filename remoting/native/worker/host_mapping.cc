@@ -24,6 +24,10 @@ namespace {
 
 constexpr uint64_t kPage = wire::kFilePage;
 
+uint64_t whole_pages(uint64_t bytes) {
+    return (bytes + kPage - 1) / kPage * kPage;
+}
+
 // Memory of this machine, just so long, that nobody makes shorter under the mapping.
 bool is_whole(int file, uint64_t bytes) {
     constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -32,12 +36,12 @@ bool is_whole(int file, uint64_t bytes) {
     const int seals = fcntl(file, F_GET_SEALS);
     return seals >= 0 && (seals & kSeals) == kSeals && fstatfs(file, &system) == 0 &&
            system.f_type == TMPFS_MAGIC && fstat(file, &facts) == 0 && facts.st_size >= 0 &&
-           static_cast<uint64_t>(facts.st_size) == bytes;
+           static_cast<uint64_t>(facts.st_size) == whole_pages(bytes);
 }
 
 bool may_lie(uint64_t address, uint64_t bytes) {
-    return bytes > 0 && address % kPage == 0 && bytes % kPage == 0 && address >= wire::kPinnedFirst &&
-           address < wire::kPinnedEnd && bytes <= wire::kPinnedEnd - address;
+    return bytes > 0 && address % kPage == 0 && address >= wire::kPinnedFirst && address < wire::kPinnedEnd &&
+           bytes <= wire::kPinnedEnd - address;
 }
 
 }  // namespace
@@ -52,7 +56,7 @@ CUresult HostMapping::make(Worker& worker, int file, uint64_t address, uint64_t 
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     void* const wanted = reinterpret_cast<void*>(address);
-    void* const found = mmap(wanted, bytes, PROT_READ | PROT_WRITE, kFlags, file, 0);
+    void* const found = mmap(wanted, whole_pages(bytes), PROT_READ | PROT_WRITE, kFlags, file, 0);
     if (found == MAP_FAILED) {
         worker.mappings.fetch_sub(1);
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -68,7 +72,7 @@ CUresult HostMapping::make(Worker& worker, int file, uint64_t address, uint64_t 
 // both. So a page that is in it now is never missing here, where touching it would make one on our account.
 bool HostMapping::close_file(int file) const {
     if (fcntl(file, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) return false;
-    return lseek(file, 0, SEEK_HOLE) == static_cast<off_t>(bytes_);
+    return lseek(file, 0, SEEK_HOLE) == static_cast<off_t>(whole_pages(bytes_));
 }
 
 CUresult HostMapping::give_to_driver() {
@@ -87,7 +91,7 @@ CUresult HostMapping::give_to_driver() {
 HostMapping::~HostMapping() {
     const InContext context(worker_, device_);
     if (registered_ && invoke(worker_.driver.cuMemHostUnregister, memory_) != CUDA_SUCCESS) return;
-    munmap(memory_, bytes_);
+    munmap(memory_, whole_pages(bytes_));
     worker_.mappings.fetch_sub(1);
 }
 

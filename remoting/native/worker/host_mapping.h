@@ -14,7 +14,8 @@ struct Worker;
 
 class HostMapping {
   public:
-    // All of `file`, a client's: what it is and holds is looked at. The thread's context is that of `device`.
+    // All of `file`, a client's: what it is and holds is looked at. Kernels reach `bytes` of it. The thread's
+    // context is that of `device`.
     static CUresult make(Worker& worker, int file, uint64_t address, uint64_t bytes, uint8_t device,
                          std::shared_ptr<HostMapping>& made);
     // Nothing of the session's uses it any more.
