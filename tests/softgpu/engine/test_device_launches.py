@@ -484,6 +484,17 @@ def test_memory_that_a_parent_allocates_is_its_childrens(device: Device) -> None
     assert device.used == before
 
 
+@pytest.mark.parametrize("space", ["local", "shared"])
+def test_a_child_that_is_given_its_launchers_own_memory_is_told(device: Device, space: str) -> None:
+    child = parent("", "child", ".param .u64 log, .param .align 8 .b8 both[16]")
+    body = f""".{space} .align 8 .b8 own[8]; mov.u64 %rd4, own; cvta.{space}.u64 %rd4, %rd4;
+        {launch("child", "st.u64 [%buffer], %rd0; st.u64 [%buffer+16], %rd4;")}"""
+    values = device.buffer(np.zeros(1, np.uint32))
+    printed = device.load(DECLARED + child + parent(body))(values, block=2, name="parent")
+    assert f"launch of kernel child with a pointer to its own {space} memory at byte 16" in printed
+    assert printed.count("gpu-kernels:") == 1
+
+
 def test_a_kernel_prints_what_an_error_means(device: Device) -> None:
     texts = ".global .align 1 .b8 format[8] = {37, 115, 32, 37, 115, 10, 0, 0};"  # "%s %s\n"
     body = f"""{launch("append", grid=(0, 1, 1))} {call("__cudaCDP2GetLastError", result="%r1")}

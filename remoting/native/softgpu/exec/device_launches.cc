@@ -107,9 +107,9 @@ DeviceError DeviceLaunches::error(const Block* block, uint32_t thread, bool forg
     return error;
 }
 
-bool DeviceLaunches::is_news(DeviceError error) {
+bool DeviceLaunches::is_news(uint32_t what) {
     const std::lock_guard lock(mutex_);
-    return told_.insert(error).second;
+    return told_.insert(what).second;
 }
 
 void DeviceLaunches::grid_ended() {

@@ -89,8 +89,8 @@ class DeviceLaunches {
     // The last error of a thread of a block.
     void set_error(const Block* block, uint32_t thread, DeviceError error);
     DeviceError error(const Block* block, uint32_t thread, bool forget);
-    // True for the first error of its kind: the others are the same again.
-    bool is_news(DeviceError error);
+    // True for the first of its kind, an error or else: the others are the same again.
+    bool is_news(uint32_t what);
 
     // And this for who runs the grids.
 
@@ -117,7 +117,7 @@ class DeviceLaunches {
     std::vector<DeviceWork> launched_, tails_;          // by this grid
     std::vector<DeviceWork> waiting_;                   // of all grids before; the last one is the next
     std::map<const Block*, Errors> errors_;
-    std::set<DeviceError> told_;
+    std::set<uint32_t> told_;
     std::set<uint32_t> told_findings_of_;
 };
 

@@ -65,11 +65,14 @@ class Call {
     bool refuse(DeviceError error, const std::string& why, bool with_error = true) {
         launches().set_error(warp_->block, thread(), error);
         give(with_error ? uint64_t(error) : 0);
-        if (launch().complain && launches().is_news(error)) {
-            launch().complain("gpu-kernels: " + describe_place(warp_, lane_) + ": " + why + "; " +
-                              describe_line(&state(), op_) + "\n");
-        }
+        tell(uint32_t(error), why);
         return true;
+    }
+    // A line, for the first of its kind.
+    void tell(uint32_t kind, const std::string& what) const {
+        if (!launch().complain || !launches().is_news(kind)) return;
+        launch().complain("gpu-kernels: " + describe_place(warp_, lane_) + ": " + what + "; " +
+                          describe_line(&state(), op_) + "\n");
     }
     void give(uint64_t value) { give_back(warp_, site_, lane_, value); }
     const Block* block() const { return warp_->block; }
@@ -185,7 +188,27 @@ bool parameter_buffer_of_kernel(Call& call) {
     return add_buffer(call, work, call.state().image->kernel_infos[work.kernel].param_bytes);
 }
 
+// A pointer to the launcher's own shared or local memory means another place in the child. It may go unused,
+// so the launch is made all the same.
+void tell_of_own_memory(const Call& call, const DeviceWork& work) {
+    constexpr uint32_t kOwnMemory = UINT32_MAX;  // no error's number
+    const std::byte* params = call.state().memory->host_pointer(work.params, work.param_bytes);
+    for (uint64_t at = 0; params != nullptr && at + 8 <= work.param_bytes; at += 8) {
+        uint64_t value;
+        std::memcpy(&value, params + at, sizeof value);
+        const bool shared = value - Windows::shared < Limits::shared_bytes;
+        if (!shared && value - Windows::local >= Limits::local_bytes) continue;
+        const auto& name = call.state().image->kernel_infos[work.kernel].name;
+        return call.tell(kOwnMemory, "launch of kernel " + readable_name(name) +
+                                         " with a pointer to its own " + (shared ? "shared" : "local") +
+                                         " memory at byte " + std::to_string(at) +
+                                         " of the parameters, which is another place there: give it device "
+                                         "memory (cudaMalloc, malloc, a __device__ variable)");
+    }
+}
+
 bool launch_taken(Call& call, const DeviceWork& work, uint64_t stream) {
+    if (work.params != 0) tell_of_own_memory(call, work);
     DeviceLaunches& launches = call.launches();
     const DeviceError error = launches.launch(work, stream);
     if (error == DeviceError::none) return call.answer(error);
