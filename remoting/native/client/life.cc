@@ -102,7 +102,12 @@ CUresult Session::end_life() {
         if (nothing_to_end()) return CUDA_SUCCESS;
         error_.store(CUDA_ERROR_CONTEXT_IS_DESTROYED, std::memory_order_seq_cst);
     }
-    Gate::get().close([] { Session::get().shut_lanes(); });
+    // What the program has in managed memory is taken while the worker, which hears of the end by its lanes,
+    // still has it.
+    Gate::get().close([] {
+        SliceFile::get().end_life();
+        Session::get().shut_lanes();
+    });
     std::vector<std::function<void()>> told = take_down();
     forget_life();
     Gate::get().open();
