@@ -18,12 +18,10 @@ from msgspec.json import encode
 from gpu_kernels.client.requests import Pause, Request
 from gpu_kernels.errors import NotActive, PoolError, PoolUnavailable, RateLimited, from_json
 from gpu_kernels.resources.base import Resource
+from gpu_kernels.retries import BETWEEN_ROUNDS, GATEWAY_STATUSES
 
 T = TypeVar("T")
-BETWEEN_ROUNDS = (0.1, 0.4)
-"""Seconds between one round over all controllers and the next; the last one fails for good."""
 CONTROLLER_VARIABLE = "GPU_KERNELS_CONTROLLER"
-_GATEWAY_STATUSES = (502, 503, 504)
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
@@ -128,7 +126,7 @@ def _away(reply: Reply, url: str, *, several: bool) -> PoolError | None:
     if not isinstance(reply, httpx.Response):
         assert reply is not None
         return unreachable(url, reply)
-    if reply.status_code not in _GATEWAY_STATUSES:
+    if reply.status_code not in GATEWAY_STATUSES:
         return None
     if not reply.headers.get("content-type", "").startswith("application/json"):
         return from_json(reply.status_code, None)  # a proxy says so; the controller itself answers in JSON

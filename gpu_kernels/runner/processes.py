@@ -19,7 +19,7 @@ import sys
 import time
 
 from gpu_kernels.renewals import Renewals
-from gpu_kernels.runner.asking import Call, release, renewal
+from gpu_kernels.runner.asking import Call, release, released, renewal
 from gpu_kernels.runner.given import Given
 from gpu_kernels.runner.signals import signal
 
@@ -37,6 +37,7 @@ BEREFT = signal.SIGRTMIN
 HEARD = FORWARDED | {signal.SIGCHLD, BEREFT}
 SENT_BY_KERNEL = 0x80  # siginfo's SI_KERNEL
 PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 ENDS_WITHIN_S = 10.0
@@ -51,10 +52,14 @@ def main(descriptor: int) -> int:
     refused = _told_to_end()
     given = Given.read(descriptor)
     prctl = ctypes.CDLL(None, use_errno=True).prctl
+    prctl(PR_SET_DUMPABLE, 0)  # the command shall not read the token in our memory; its exec undoes it there
     above = os.getpid()
     gc.collect()
     gc.freeze()  # what both have stays one in memory
-    keeper = os.fork()
+    try:
+        keeper = os.fork()
+    except OSError as error:
+        return Keeper(given, above, prctl).not_started(error)
     if keeper == 0:
         prctl(PR_SET_PDEATHSIG, BEREFT)
         prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -99,8 +104,18 @@ class Keeper:
         self._give_back()
         return status
 
+    def not_started(self, error: OSError) -> int:
+        """There can be no process to hold the lease: give it back, and tell of it as a shell does."""
+        _say(f"{self._given.command[0]}: {error.strerror}")
+        self._give_back()
+        return NOT_EXECUTABLE
+
     def _run(self) -> int:
-        self._command = self._start()
+        try:
+            self._command = self._start()
+        except OSError as error:
+            _say(f"{self._given.command[0]}: {error.strerror}")
+            return NOT_EXECUTABLE
         while True:
             if os.getppid() != self._above:
                 return self._end_all()
@@ -114,6 +129,7 @@ class Keeper:
                 _kill(self._command, received.si_signo)
 
     def _start(self) -> int:
+        """Raises ``OSError`` where no process can be had."""
         keeper, pid = os.getpid(), os.fork()
         if pid:
             return pid
@@ -143,7 +159,10 @@ class Keeper:
             return
         self._began = _now()
         self._renewals.begin(self._began, self._given.ttl)
-        self._call = renewal(self._given)
+        try:
+            self._call = renewal(self._given)
+        except OSError as error:  # so many processes and no more
+            self._renewed(None, str(error))
 
     def _renewed(self, answer: dict[str, object] | None, why: str) -> None:
         if answer is None:
@@ -163,21 +182,28 @@ class Keeper:
         self._drop_call()
         if self._lost:
             return
-        self._call, given = release(self._given), self._given
+        given = self._given
+        try:
+            self._call = release(given)
+        except OSError:
+            self._given_back(*released(given))
+            return
         while self._call is not None:
             received = signal.sigwaitinfo(HEARD)
             if received.si_signo == signal.SIGCHLD:
                 for pid, _ in _ended():
                     if pid == self._call.pid:
-                        answer, why = self._call.answer()
+                        self._given_back(*self._call.answer())
                         self._call = None
-                        if answer is None:
-                            _say(f"the slice could not be given back and ends in {given.ttl:g} s: {why}")
                         return
             elif received.si_signo in ENDING and received.si_pid == self._above:
                 self._call.give_up()
                 _say(f"the slice was not given back and ends in {given.ttl:g} s")
                 return
+
+    def _given_back(self, answer: dict[str, object] | None, why: str) -> None:
+        if answer is None:
+            _say(f"the slice could not be given back and ends in {self._given.ttl:g} s: {why}")
 
     def _drop_call(self) -> None:
         if self._call is not None:
@@ -202,11 +228,12 @@ class Keeper:
         account cannot be ended, and is left."""
         self._drop_call()
         until = _now() + ENDS_WITHIN_S
-        left = {self._command}
-        while left and _now() < until:
-            # A kernel may show no children: then the command is what is known.
-            left = {pid for pid in {*left, *_descendants(os.getpid())} if _kill(pid, signal.SIGKILL)}
-            left -= {pid for pid, _ in _ended()}
+        known = {self._command}  # a kernel may show no children
+        while _now() < until:
+            # Each round anew: the number of what has ended may be a stranger's by now.
+            if not sum(_kill(pid, signal.SIGKILL) for pid in known.union(_descendants(os.getpid()))):
+                break
+            known -= {pid for pid, _ in _ended()}
             time.sleep(0.01)
         return 128 + signal.SIGKILL
 
