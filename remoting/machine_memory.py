@@ -78,13 +78,13 @@ def told_mib(environ: Mapping[str, str]) -> int:
 def _of_cgroups(proc: Path = Path("/proc/self")) -> Iterator[MachineMemory]:
     """The bounds of this process's cgroup and of those above it, as far as they can be seen."""
     paths = _own_cgroups(proc)
-    for line in (proc / "mountinfo").read_text().splitlines():
+    for line in _lines(proc / "mountinfo"):
         before, _, after = line.partition(" - ")
         kind, _, options = after.split(" ", 2)
         path = paths.get(kind)
         if path is None or (kind == "cgroup" and "memory" not in options.split(",")):
             continue
-        root, mount = before.split()[3:5]
+        root, mount = before.split(" ")[3:5]
         below = path.removeprefix(root.rstrip("/")).lstrip("/")
         for folder in (Path(mount, below), *Path(mount, below).parents):
             with contextlib.suppress(OSError, ValueError):
@@ -97,10 +97,15 @@ def _of_cgroups(proc: Path = Path("/proc/self")) -> Iterator[MachineMemory]:
 def _own_cgroups(proc: Path) -> dict[str, str]:
     """This process's cgroup in the tree of version 2, and in that of version 1 that bounds memory."""
     found: dict[str, str] = {}
-    for line in (proc / "cgroup").read_text().splitlines():
+    for line in _lines(proc / "cgroup"):
         _, controllers, path = line.split(":", 2)
         if not controllers:
             found["cgroup2"] = path
         elif "memory" in controllers.split(","):
             found["cgroup"] = path
     return found
+
+
+def _lines(file: Path) -> list[str]:
+    """Names in it may be any bytes, also such as end a line of Unicode's."""
+    return [line for line in file.read_text(errors="surrogateescape").split("\n") if line]

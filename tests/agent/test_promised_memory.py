@@ -6,23 +6,27 @@ import asyncio
 import contextlib
 import os
 import re
+import secrets
+import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_kernels.remoting.agent import promises
 from gpu_kernels.remoting.agent.gpus import software_gpus
 from gpu_kernels.remoting.agent.own_memory import own_memory
-from gpu_kernels.remoting.agent.promises import promised
 from gpu_kernels.remoting.machine_memory import VARIABLE, _of_cgroups, machine_memory
 from tests.agent.lanes import lane
 
 HERE = machine_memory()
+STRANGER = 61234
 
 
 @contextlib.asynccontextmanager
@@ -52,6 +56,45 @@ def _started(command: list[str], folder: Path, told: str) -> tuple[subprocess.Po
     while " serving tcp://" not in log.read_text() and process.poll() is None:
         time.sleep(0.02)
     return process, log
+
+
+def promised() -> int:
+    """What agents of this machine have promised that are root's or this account's, in MiB."""
+    return sum(claim.mib for claim in promises.claims() if claim.counts)
+
+
+@contextlib.contextmanager
+def bound(*names: bytes) -> Iterator[None]:
+    """Listening sockets with these names."""
+    with contextlib.ExitStack() as stack:
+        for name in names:
+            bound = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            bound.bind(name)
+            bound.listen()
+        yield
+
+
+@contextlib.contextmanager
+def bound_by_another(*names: bytes) -> Iterator[None]:
+    """As ``bound``, by another account."""
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setuid(STRANGER)
+            with bound(*names):
+                os.write(writes, b"!")
+                signal.pause()
+        finally:
+            os._exit(0)
+    os.close(writes)
+    with open(reads, "rb") as ready:
+        assert ready.read(1) == b"!"
+    try:
+        yield
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def offered(registration: dict) -> list[tuple[int, int]]:
@@ -91,17 +134,68 @@ async def test_a_machine_that_nobody_tells_of_is_not_promised_twice(controller, 
     much = str(HERE.mib)
     async with told_by_agent(controller, tmp_path / "a", "--software-memory-mib", "64", name="a") as first:
         assert "software GPU with 64 MiB" in first.read_text()
-        before = sum(promised().values())
+        before = promised()
         assert before >= 64
         async with told_by_agent(controller, tmp_path / "b", "--software-memory-mib", much, name="b") as log:
             await controller.until(lambda: len(controller.registrations) == 2)
             ((_, mib),) = offered(controller.registrations[1])
             assert mib <= HERE.software_mib - 64
             assert "offers 64" in log.read_text()
-            assert sum(promised().values()) <= HERE.software_mib
+            assert promised() <= HERE.software_mib
             async with told_by_agent(controller, tmp_path / "c", name="c") as third:
                 assert "no memory is left for a software GPU" in third.read_text()
-    assert sum(promised().values()) < before, "a promise outlived its agent"
+    assert promised() < before, "a promise outlived its agent"
+
+
+def test_agents_with_the_same_process_id_promise_one_beside_the_other():
+    """As those of containers that share the host's network, which are process 1 each."""
+    before = promised()
+    promises.promise(HERE, 16, 1, 16)
+    second = promises.promise(HERE, 16, 1, 16)
+    assert promised() == before + 32
+    assert f"process {os.getpid()} offers 16" in second.text
+
+
+def test_a_claim_is_seen_however_often_it_has_been_looked_at():
+    made = promises.promise(HERE, 16, 1, 16)
+    before = promised()
+    assert made.claim is not None
+    for _ in range(2 * socket.SOMAXCONN):  # unanswered they fill its queue
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asks, contextlib.suppress(BlockingIOError):
+            asks.setblocking(False)
+            asks.connect(made.claim.getsockname())
+    assert promised() == before
+
+
+def test_other_sockets_whatever_their_names_are_no_claims(tmp_path, monkeypatch):
+    before = promised()
+    claim, older = f"@{promises.PREFIX}/7/0badcafe/9999999", f"@{promises.PREFIX}/8/9999999"
+    for name in (claim, f"a b/{claim}", f"a b/{older}"):
+        (tmp_path / name).parent.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    files = [claim.encode(), f"a b/{claim}".encode(), f"a b/{older}".encode()]
+    forged = f"0: 0 0 0 0 0 0 {claim}".encode()
+    with bound(b"\0\xff\xfe\x85" + secrets.token_bytes(8), b"\0\n" + forged + b"\n", *files):
+        assert promised() == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root takes another account")
+def test_what_another_account_claims_is_told_and_not_believed():
+    before = promised()
+    with bound_by_another(f"\0{promises.PREFIX}/1/{secrets.token_hex(4)}/{HERE.mib}".encode()):
+        assert promised() == before
+        made = promises.promise(HERE, 16, 1, 16)
+    assert made.each_mib == 16
+    assert f"not counted is what user {STRANGER} would offer, {HERE.mib}" in made.text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root takes another account")
+def test_a_lock_that_another_account_keeps_ends_the_wait_and_is_told_as_its(monkeypatch):
+    monkeypatch.setattr(promises, "WITHIN_S", 0.5)
+    refused = pytest.raises(promises.NoMemoryLeft, match=f"another process of user {STRANGER} has been")
+    with bound_by_another(f"\0{promises.PREFIX}".encode()), refused:
+        promises.promise(HERE, 16, 1, 16)
+    promises.promise(HERE, 16, 1, 16)
 
 
 async def test_leases_from_before_a_machine_had_less_are_served_and_told_of(controller, serve, caplog):
@@ -134,6 +228,17 @@ def test_a_cgroup_bounds_what_the_machine_has_also_from_above(tmp_path, kind, ow
     (proc / "mountinfo").write_text(f"30 24 0:27 /a/b {tree / 'a'} rw - {kind} none rw,memory\n")
     (limit,) = _of_cgroups(proc)
     assert (limit.mib, limit.source) == (3072, f"{file} of the cgroup {tree / 'a'}")
+
+
+def test_mounts_whose_names_are_no_text_bound_what_the_machine_has_all_the_same(tmp_path):
+    proc, tree = tmp_path / "proc", tmp_path / "tree\udcff\x85\u2003"
+    for folder in (proc, tree):
+        folder.mkdir()
+    (proc / "cgroup").write_text("1:name=\udcff\x85:/\n0::/\n", errors="surrogateescape")
+    mounts = f"29 24 0:26 / /mnt/\udcfe rw - ext4 /dev/x rw\n30 24 0:27 / {tree} rw - cgroup2 none rw\n"
+    (proc / "mountinfo").write_text(mounts, errors="surrogateescape")
+    (tree / "memory.max").write_text(f"{3 << 30}\n")
+    assert [limit.mib for limit in _of_cgroups(proc)] == [3072]
 
 
 def test_memory_that_is_told_wrongly_is_refused(tmp_path):
