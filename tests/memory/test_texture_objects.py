@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.both_ways import BothWays, Process, environments
+from tests.both_ways import BothWays, Process, both_ways, environments
 from tests.native_build import Build
 from tests.softgpu.driver import raw
 
@@ -54,6 +54,11 @@ def test_what_no_object_can_be_of_is_refused(both: BothWays) -> None:
     codes = both.run("refused_objects")
     assert codes[:3] == [GONE] * 3
     assert codes[3:] == [BAD] * 14
+
+
+def test_an_object_is_of_its_contexts_device(native: Build, tmp_path: Path) -> None:
+    with both_ways(native, tmp_path, (32, 32), ("tests.memory.texture_cases",)) as processes:
+        assert processes.run("of_another_device", PLANE) == [BAD] * 6 + [raw.SUCCESS] * 6
 
 
 def test_a_context_takes_its_textures_along(both: BothWays) -> None:

@@ -181,6 +181,36 @@ def refused_objects(cuda: Cuda) -> list[int]:
     return codes
 
 
+def of_another_device(cuda: Cuda, shape: Shape) -> list[int]:
+    """Objects of the first device's arrays and memory, made in the second's context, then in its own."""
+    array = make(cuda, (*shape[:5], SURFACE))
+    mipmapped = cuda.new("cuMipmappedArrayCreate", byref(Description(*shape)), 2)
+    level = cuda.new("cuMipmappedArrayGetLevel", mipmapped, 1)
+    memory = cuda.alloc(4096)
+    linear = {"format": FLOAT, "channels": 1}
+
+    def codes() -> list[int]:
+        found = []
+        for of, flags in (
+            (resource(ARRAY, array), 0),
+            (resource(ARRAY, level), 0),
+            (resource(MIPMAPPED, mipmapped), NORMALIZED),
+            (resource(LINEAR, address=memory, bytes=64, **linear), 0),
+            (resource(PITCHED, address=memory, width=16, height=2, pitch=256, **linear), 0),
+        ):
+            given = byref(of), byref(Sampling(flags=flags)), None
+            found.append(cuda.code("cuTexObjectCreate", byref(c_uint64()), *given))
+        surface = byref(resource(ARRAY, array))
+        return [*found, cuda.code("cuSurfObjectCreate", byref(c_uint64()), surface)]
+
+    first = cuda.new("cuDevicePrimaryCtxRetain", 0)
+    cuda.cuCtxSetCurrent(cuda.new("cuDevicePrimaryCtxRetain", 1))
+    elsewhere = codes()
+    cuda.cuDevicePrimaryCtxRelease_v2(1)
+    cuda.cuCtxSetCurrent(first)
+    return elsewhere + codes()
+
+
 def leave_textures(cuda: Cuda, shape: Shape) -> int:
     """Objects that the program never destroys; what is free beside their arrays."""
     for _ in range(3):

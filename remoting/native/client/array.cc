@@ -14,12 +14,14 @@ namespace {
 // Read without a lock, like all slots: what a destroy races with is stale, and the worker looks again.
 struct Array {
     uint64_t context = 0;
+    CUdevice device = 0;
     cuda::ArrayShape shape{};
     bool is_level = false;
 };
 
 struct MipmappedArray {
     uint64_t context = 0;
+    CUdevice device = 0;
     cuda::ArrayShape shape{};
     std::array<uint64_t, wire::kMaxArrayLevels> levels{};
 };
@@ -41,7 +43,9 @@ T& find(HandleTable<T>& table, Handle handle) {
 }
 
 uint64_t add_array(const cuda::ArrayShape& shape, bool is_level) {
-    return arrays().add([&](Array& array, uint64_t) { array = {current_context_id(), shape, is_level}; });
+    const CUdevice device = front::platform::require_context();
+    return arrays().add(
+        [&](Array& array, uint64_t) { array = {current_context_id(), device, shape, is_level}; });
 }
 
 void remove_levels(const MipmappedArray& array) {
@@ -109,7 +113,7 @@ CUarray make_array(const cuda::ArrayShape& shape) {
 }
 
 CUmipmappedArray make_mipmapped_array(const cuda::ArrayShape& shape) {
-    MipmappedArray made{current_context_id(), shape};
+    MipmappedArray made{current_context_id(), require_context(), shape};
     bool is_room = true;
     for (unsigned i = 0; i < shape.levels; ++i) {
         made.levels[i] = add_array(shape.level(i), true);
@@ -130,6 +134,14 @@ cuda::ArrayShape array_shape(CUarray array) {
 
 cuda::ArrayShape array_shape(CUmipmappedArray array) {
     return find(mipmapped_arrays(), array).shape;
+}
+
+CUdevice array_device(CUarray array) {
+    return find(arrays(), array).device;
+}
+
+CUdevice array_device(CUmipmappedArray array) {
+    return find(mipmapped_arrays(), array).device;
 }
 
 CUarray array_level(CUmipmappedArray array, unsigned level) {

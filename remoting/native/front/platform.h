@@ -183,6 +183,8 @@ CUarray make_array(const cuda::ArrayShape& shape);
 CUmipmappedArray make_mipmapped_array(const cuda::ArrayShape& shape);
 cuda::ArrayShape array_shape(CUarray array);
 cuda::ArrayShape array_shape(CUmipmappedArray array);
+CUdevice array_device(CUarray array);
+CUdevice array_device(CUmipmappedArray array);
 CUarray array_level(CUmipmappedArray array, unsigned level);  // of those that there are
 void end_array(CUarray array);                                // which is no level of a mipmapped one
 void end_mipmapped_array(CUmipmappedArray array);

@@ -6,30 +6,39 @@ using namespace front;
 
 namespace {
 
-// The memory from `address` on is the program's, and one piece.
-void require_memory(const cuda::texture_desc::Extent& extent) {
+// The memory from `address` on is the program's and one piece, and kernels of the device read it as their
+// own.
+void require_memory(const cuda::texture_desc::Extent& extent, CUdevice device) {
     const std::optional<Memory> memory = platform::memory_at(extent.address);
-    require(memory && memory->on_device);
+    require(memory && memory->on_device && memory->device == device);
     const uint64_t offset = extent.address - memory->base;
     require(offset <= memory->bytes && extent.bytes <= memory->bytes - offset);
 }
 
+template <class Array>
+cuda::ArrayShape shape_of(Array array, CUdevice device) {
+    const cuda::ArrayShape shape = platform::array_shape(array);
+    require(platform::array_device(array) == device);
+    return shape;
+}
+
+// What there is to make an object of, which only kernels of its own device read by.
 cuda::TextureResource resource_of(const CUDA_RESOURCE_DESC& given, CUdevice device) {
     cuda::TextureResource found;
     require(given.flags == 0);
     switch (given.resType) {
         case CU_RESOURCE_TYPE_ARRAY:
-            found.shape = platform::array_shape(given.res.array.hArray);
+            found.shape = shape_of(given.res.array.hArray, device);
             break;
         case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
-            found.shape = platform::array_shape(given.res.mipmap.hMipmappedArray);
+            found.shape = shape_of(given.res.mipmap.hMipmappedArray, device);
             break;
         case CU_RESOURCE_TYPE_LINEAR:
         case CU_RESOURCE_TYPE_PITCH2D:
             check(cuda::check_memory(
                 given, [device](CUdevice_attribute bound) { return platform::attribute(device, bound); },
                 found));
-            require_memory(found.extent);
+            require_memory(found.extent, device);
             return found;
         default:
             refuse(CUDA_ERROR_INVALID_VALUE);

@@ -177,6 +177,26 @@ def test_a_view_shows_some_layers_in_another_format(cuda: Cuda, ptx: str):
     np.testing.assert_array_equal(got, [texture.levels[0][1 + min(i, 2), 2, 1] for i in range(4)])
 
 
+def test_a_view_shows_some_cubes_of_a_layered_cubemap(cuda: Cuda, ptx: str):
+    texture = Texture("acube", "f32", [filled("acube", "f32", (18, 3, 3), 4)], normalized=True)
+    given = objects.of_array(cuda, texture)
+    view = objects.View(width=3, height=3, depth=18, first_layer=6, last_layer=11)
+    handle = objects.texture_object(cuda, given, texture, view)
+    seen = Texture("acube", "f32", [texture.levels[0][6:12]], normalized=True)
+    requests = [Request(r.at, layer) for r in directions(3, 1)[:20] for layer in (0, 1, 2)]
+    got = fetched(cuda, ptx, "fetch_acube", handle, requests)
+    expect(seen, got, [sample(seen, r) for r in requests], requests)
+
+
+def test_a_view_of_a_part_of_a_cubemap_is_refused_by_name(cuda: Cuda, capfd: pytest.CaptureFixture[str]):
+    texture = Texture("acube", "f32", [filled("acube", "f32", (18, 3, 3), 4)], normalized=True)
+    given = objects.of_array(cuda, texture)
+    for first, last in ((0, 0), (1, 6), (6, 12), (3, 8)):
+        view = objects.View(width=3, height=3, depth=18, first_layer=first, last_layer=last)
+        assert refused(cuda, given, objects.sampling(texture), view) == raw.NOT_SUPPORTED, (first, last)
+    assert "a texture object of some of a cubemap's six layers" in capfd.readouterr().err
+
+
 def test_a_view_shows_some_levels(cuda: Cuda, ptx: str):
     levels = [np.repeat(level, 4, 3) for level in pyramid("2d", 4)]
     texture = Texture("2d", "f32", levels, normalized=True)

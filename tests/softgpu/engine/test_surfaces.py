@@ -220,6 +220,30 @@ def test_threads_reduce_into_a_surface(device: Device, name: str):
     texture.free()
 
 
+@pytest.mark.parametrize("name", ["add.u32", "max.u64"])
+def test_atomics_want_rows_that_begin_at_a_multiple_of_their_bytes(device: Device, name: str):
+    size = int(name[-2:]) // 8
+    texture = Texture("2d", "u8", [np.zeros((1, 3, 14, 1), np.uint8)], surface=True)
+    handle = texture.make(device)
+    register = "%r11" if size == 4 else "%rd10"
+    opcode = f"sured.b.{name[:3]}.2d.{name[4:]}.trap"
+    text = kernel(
+        f"mov.b64 %rd10, {{%r11, %r11}}; {opcode} [%rd4, {{%r2, %r3}}], {register};",
+        "",
+    )
+    for row, fine in ((0, True), (1, False), (2, size == 4)):
+        table = rows([Request((0, row))], by_element=True)
+        table[:, 10] = 1
+        if fine:
+            run(device, text, [handle], table)
+            continue
+        with pytest.raises(LaunchError, match=f"row {row}.*rows are 14 bytes apart") as caught:
+            run(device, text, [handle], table)
+        assert caught.value.status is Status.MISALIGNED_ADDRESS
+        assert caught.value.detail.count(f"sured.b.2d of {size} bytes") == 1
+    texture.free()
+
+
 @pytest.mark.parametrize(("what", "want"), [("width", 4), ("height", 3), ("depth", 4), ("array_size", 0)])
 def test_a_surface_tells_its_shape(device: Device, what: str, want: int):
     texture = surface("3d")

@@ -79,6 +79,14 @@ cuda::ArrayShape array_shape(CUmipmappedArray array) {
     return live().handles.get<MipmappedArray>(array)->shape;
 }
 
+CUdevice array_device(CUarray array) {
+    return live().handles.get<Array>(array)->context->device;
+}
+
+CUdevice array_device(CUmipmappedArray array) {
+    return live().handles.get<MipmappedArray>(array)->context->device;
+}
+
 CUarray array_level(CUmipmappedArray array, unsigned level) {
     const auto found = live().handles.get<MipmappedArray>(array);
     require(level < found->levels.size());

@@ -114,10 +114,11 @@ void apply_view(texture::Elements& elements, const CUDA_RESOURCE_VIEW_DESC& view
     auto& levels = elements.levels;
     levels.erase(levels.begin() + view.lastMipmapLevel + 1, levels.end());
     levels.erase(levels.begin(), levels.begin() + view.firstMipmapLevel);
-    const bool layered =
-        elements.kind == texture::Kind::layers_of_one || elements.kind == texture::Kind::layers_of_two;
-    front::require_done(layered || view.firstLayer == 0,
-                        "a texture object of some of a layered cubemap's faces");
+    const bool cubes = elements.kind == texture::Kind::layered_cubemap;
+    const bool layered = elements.kind == texture::Kind::layers_of_one ||
+                         elements.kind == texture::Kind::layers_of_two || cubes;
+    const bool whole = view.firstLayer % cuda::kFaces == 0 && (view.lastLayer + 1) % cuda::kFaces == 0;
+    front::require_done(!cubes || whole, "a texture object of some of a cubemap's six layers");
     for (texture::Level& level : levels) {
         if (!layered) break;
         level.base += view.firstLayer * level.plane_pitch;

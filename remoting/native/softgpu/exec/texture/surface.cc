@@ -40,6 +40,9 @@ struct Reached {
     std::byte* at = nullptr;  // null: outside, where reads give 0 and writes are dropped
 };
 
+enum class Access : bool { plain, atomic };
+
+template <Access how>
 Reached reach(const Finder& finder, const Elements& elements, const Request& request, Place place, u32 lane) {
     const Level& level = elements.levels[0];
     const u64 row_bytes = u64{level.width} * elements.bytes(), bytes = u64{request.bytes} * request.parts;
@@ -63,12 +66,22 @@ Reached reach(const Finder& finder, const Elements& elements, const Request& req
         place = {within(place.x, s64(places * bytes)) / s64(bytes) * s64(bytes),
                  within(place.y, level.height), within(place.plane, level.depth)};
     }
-    return {false, reinterpret_cast<std::byte*>(level.base + u64(place.plane) * level.plane_pitch +
-                                                u64(place.y) * level.row_pitch + u64(place.x))};
+    const u64 address =
+        level.base + u64(place.plane) * level.plane_pitch + u64(place.y) * level.row_pitch + u64(place.x);
+    // Rows lie without gaps. Only what is atomic asks where they begin.
+    if (how == Access::atomic && (address & (bytes - 1)) != 0) {
+        finder.refuse(Status::misaligned_address, lane,
+                      "of " + std::to_string(bytes) + " bytes " + describe(place, level, row_bytes) +
+                          ", whose rows are " + std::to_string(level.row_pitch) +
+                          " bytes apart: this one begins at no multiple of " + std::to_string(bytes) +
+                          ", where atomics need it. Give the array rows of such a multiple");
+        return {true};
+    }
+    return {false, reinterpret_cast<std::byte*>(address)};
 }
 
 // f(place in memory or null, lane) for each lane.
-template <class F>
+template <Access how = Access::plain, class F>
 const Op* access(const Op* op, Warp* warp, const char* verb, const u32* coordinates, F f) {
     const Request request = Request::unpack(op->b);
     Finder finder(op, warp, verb, name_of(request.geometry), true);
@@ -79,7 +92,7 @@ const Op* access(const Op* op, Warp* warp, const char* verb, const u32* coordina
         });
         if (found == nullptr) return false;
         const Place place = place_of(warp, coordinates, request, lane);
-        const Reached reached = reach(finder, found->texture.elements, request, place, lane);
+        const Reached reached = reach<how>(finder, found->texture.elements, request, place, lane);
         if (reached.fault) return false;
         f(reached.at, lane);
         return true;
@@ -122,7 +135,7 @@ template <class T, T (*combine)(T, T)>
 const Op* reduce(const Op* op, Warp* warp) {
     const u32* const slots = slots_of(op);
     const T* const values = slot<T>(warp, slots[0]);
-    const Op* next = access(op, warp, "sured.b.", slots + 1, [&](std::byte* at, u32 lane) {
+    const Op* next = access<Access::atomic>(op, warp, "sured.b.", slots + 1, [&](std::byte* at, u32 lane) {
         if (at == nullptr) return;
         T* const place = reinterpret_cast<T*>(at);
         T before = __atomic_load_n(place, __ATOMIC_RELAXED);
