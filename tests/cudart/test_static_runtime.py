@@ -38,7 +38,10 @@ def asking(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("name", "says"),
     [
         ("_student_extension.so", "nvcc -cudart shared"),
-        ("site-packages/other/_extension.so", "the package that it came with cannot be used on this GPU"),
+        (
+            "site-packages/other/_extension.so",
+            "cannot be used on this GPU. numba, cuda.core, PyTorch, TensorFlow, JAX and Triton can use",
+        ),
         ("libcublas.so.12", "cannot be used"),
         ("libcudart.so.12", "by its name alone"),
         ("libnvrtc.so.13", None),

@@ -58,9 +58,9 @@ namespace copy_request {
 template <class Shapes>
 CUresult element_of(const CUDA_MEMCPY3D_BATCH_OP& given, uint64_t& bytes, Shapes&& shapes) {
     bytes = 0;
+    ArrayShape shape{};
     for (const CUmemcpy3DOperand* operand : {&given.src, &given.dst}) {
         if (operand->type != CU_MEMCPY_OPERAND_TYPE_ARRAY) continue;
-        ArrayShape shape;
         if (CUresult error = shapes(operand->op.array.array, shape)) return error;
         if (bytes && bytes != shape.element_bytes()) return CUDA_ERROR_INVALID_VALUE;
         bytes = shape.element_bytes();

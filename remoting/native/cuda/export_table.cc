@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "cuda_abi.h"
+#include "image_texts.h"
 
 namespace {
 
@@ -94,9 +95,8 @@ std::string advice(std::string_view path) {
     if (path.find(kInstalled) != path.npos) {
         return object +
                " contains a copy of NVIDIA's CUDA runtime, which works with NVIDIA's driver only: the "
-               "package that it "
-               "came with cannot be used on this GPU. numba, cuda.core, PyTorch, TensorFlow, JAX and Triton "
-               "can";
+               "package that it came with cannot be used on this GPU" +
+               std::string(cuda::kOtherPackages);
     }
     return object +
            " was linked with NVIDIA's static CUDA runtime, which works with NVIDIA's driver only. Link it "

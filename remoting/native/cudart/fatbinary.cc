@@ -99,8 +99,8 @@ std::string refusal_text(std::string reason, const std::string& file) {
     if (file.empty() || advice == reason.npos) return reason;
     return reason.substr(0, advice) + ". It is in " + file +
            ": the package that this came with cannot be used on a software GPU, as far as it computes with "
-           "this file. "
-           "numba, cuda.core, PyTorch, TensorFlow, JAX and Triton can";
+           "this file" +
+           std::string(cuda::kOtherPackages);
 }
 
 CUresult load_image(const Driver& driver, const void* registered, CUlibrary& library) {
