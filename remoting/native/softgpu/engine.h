@@ -141,6 +141,9 @@ class DeviceMemory {
     // False when `base` is not the start of a live allocation. The address is not handed out again until the
     // rest of the (several times larger) range has been.
     bool free(uint64_t base) noexcept;
+    // As kernels allocate and free: what has another owner, who frees it, no kernel frees.
+    uint64_t allocate_by_kernel(uint64_t bytes, uint64_t align) noexcept;
+    bool free_by_kernel(uint64_t base) noexcept;
     // Memory of the process, without an address: what works for the device takes it of what is not allocated.
     // False when less than `bytes` is left.
     bool take(uint64_t bytes) noexcept;
@@ -165,6 +168,9 @@ class DeviceMemory {
 
   private:
     struct State;
+    enum class Owner : uint8_t { host, kernel };
+    uint64_t allocate(uint64_t bytes, uint64_t align, Owner owner) noexcept;
+    bool free(uint64_t base, Owner owner) noexcept;
     explicit DeviceMemory(std::unique_ptr<State> state);
     std::unique_ptr<State> state_;
 };

@@ -252,6 +252,30 @@ def test_malloc_and_free_on_the_device(device: Device) -> None:
     assert device.used == before
 
 
+FREE = ".extern .func (.param .b64 r) malloc(.param .b64 n); .extern .func free(.param .b64 p);"
+
+
+def test_free_takes_no_memory_that_has_another_owner(device: Device) -> None:
+    out = device.buffer(np.zeros(32, np.uint32))
+    body = "mov.u32 %r0, %r1; { .param .b64 p; st.param.b64 [p], %rd1; call free, (p); }"
+    module = device.load(program(FREE, f"ld.param.u64 %rd1, [out]; {body}"))
+    before = device.used
+    with pytest.raises(
+        LaunchError, match=f"free of {out.address:#x}, which malloc .* has not given"
+    ) as caught:
+        module(out)
+    assert caught.value.status is Status.ILLEGAL_ADDRESS
+    assert device.used == before
+
+
+def test_memory_of_a_kernel_is_freed_once(device: Device) -> None:
+    free = "{ .param .b64 p; st.param.b64 [p], %rd2; call free, (p); }"
+    body = """{ .param .b64 n; .param .b64 r; st.param.b64 [n], 64; call (r), malloc, (n);
+        ld.param.b64 %rd2, [r]; }"""
+    with pytest.raises(LaunchError, match="or which is free already"):
+        run(device, program(FREE, f"mov.u32 %r0, 0; {body} {free} {free}"))
+
+
 def test_trap_stops_the_kernel(device: Device) -> None:
     with pytest.raises(LaunchError, match=r"thread \(3,0,0\): the kernel executed trap") as caught:
         run(device, program("", "mov.u32 %r0, 0; setp.eq.u32 %p1, %r1, 3; @%p1 trap;"))

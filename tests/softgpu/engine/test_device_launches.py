@@ -484,6 +484,21 @@ def test_memory_that_a_parent_allocates_is_its_childrens(device: Device) -> None
     assert device.used == before
 
 
+def test_a_kernel_frees_no_memory_that_has_another_owner(device: Device) -> None:
+    """The program's, and a launch's parameters."""
+    values = device.buffer(np.zeros(3, np.uint32))
+    other = call("__cudaCDP2Free", ("b64", "%rd0"), result="%r1")
+    own = call("__cudaCDP2Free", ("b64", "%buffer"), result="%r2")
+    stores = f"""st.u64 [%buffer], %rd0; st.u32 [%buffer+8], 5;
+        add.u64 %rd0, %rd0, 4; {own} st.u32 [%rd0], %r2;"""
+    body = f"{other} st.u32 [%rd0], %r1; {launch('append', stores)}"
+    module = device.load(DECLARED + APPEND + parent(body))
+    before = device.used
+    module(values, block=1, name="parent")
+    assert values.get().tolist() == [INVALID_VALUE + 1, INVALID_VALUE, 5]
+    assert device.used == before
+
+
 @pytest.mark.parametrize("space", ["local", "shared"])
 def test_a_child_that_is_given_its_launchers_own_memory_is_told(device: Device, space: str) -> None:
     child = parent("", "child", ".param .u64 log, .param .align 8 .b8 both[16]")

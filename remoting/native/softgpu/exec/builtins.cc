@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdio>
 #include <cstring>
 
 #include "exec/format.h"
@@ -119,6 +120,21 @@ const Op* assertion(const Op* op, Warp* warp, const CallSite& site) {
                  "assertion `" + message + "` failed in " + function + " at " + file + ":" + line);
 }
 
+// free(pointer)
+const Op* release(const Op* op, Warp* warp, const CallSite& site) {
+    for (uint32_t left = warp->mask; left != 0; left &= left - 1) {
+        const unsigned lane = unsigned(std::countr_zero(left));
+        const uint64_t address = argument(warp, site, 0, lane);
+        if (address == 0 || warp->block->launch->memory->free_by_kernel(address)) continue;
+        char place[32];
+        std::snprintf(place, sizeof place, "0x%llx", static_cast<unsigned long long>(address));
+        return fault(op, warp, Status::illegal_address, lane,
+                     "free of " + std::string(place) +
+                         ", which malloc or cudaMalloc in a kernel has not given, or which is free already");
+    }
+    return op + 1;
+}
+
 }  // namespace
 
 const Op* call_builtin(const Op* op, Warp* warp, const CallSite& site) {
@@ -131,15 +147,11 @@ const Op* call_builtin(const Op* op, Warp* warp, const CallSite& site) {
         case Builtin::allocate:
             for (uint32_t left = warp->mask; left != 0; left &= left - 1) {
                 const unsigned lane = unsigned(std::countr_zero(left));
-                give_back(warp, site, lane, memory->allocate(argument(warp, site, 0, lane), 16));
+                give_back(warp, site, lane, memory->allocate_by_kernel(argument(warp, site, 0, lane), 16));
             }
             return op + 1;
         case Builtin::release:
-            for (uint32_t left = warp->mask; left != 0; left &= left - 1) {
-                const uint64_t address = argument(warp, site, 0, unsigned(std::countr_zero(left)));
-                if (address != 0) memory->free(address);
-            }
-            return op + 1;
+            return release(op, warp, site);
         default:
             return call_device_runtime(op, warp, site);
     }

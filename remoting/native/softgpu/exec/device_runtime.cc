@@ -321,15 +321,15 @@ bool use_event(Call& call, uint64_t event, uint64_t stream) {
 }
 
 bool allocate(Call& call) {
-    const uint64_t address = call.state().memory->allocate(call.number(1), 256);
+    const uint64_t address = call.state().memory->allocate_by_kernel(call.number(1), 256);
     return call.store(call.number(0), address) &&
            call.answer(address == 0 ? DeviceError::out_of_memory : DeviceError::none);
 }
 
 bool release(Call& call) {
     const uint64_t address = call.number(0);
-    return call.answer(address == 0 || call.state().memory->free(address) ? DeviceError::none
-                                                                          : DeviceError::invalid_value);
+    const bool freed = address == 0 || call.state().memory->free_by_kernel(address);
+    return call.answer(freed ? DeviceError::none : DeviceError::invalid_value);
 }
 
 bool device_attribute(Call& call) {

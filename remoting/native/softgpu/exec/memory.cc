@@ -62,7 +62,8 @@ struct DeviceMemory::State {
     struct Entry {
         uint64_t bytes;
         uint64_t reserved;  // granules that count as used, 0 for host memory; the gap is behind them
-        bool host;
+        bool host;          // mapped with map_host
+        Owner owner;        // who frees it
     };
     mutable std::shared_mutex mutex;
     std::map<uint64_t, Entry> live;  // by base
@@ -137,7 +138,15 @@ std::unique_ptr<DeviceMemory> DeviceMemory::create(uint64_t total_bytes) noexcep
     return nullptr;
 }
 
-uint64_t DeviceMemory::allocate(uint64_t bytes, uint64_t align) noexcept try {
+uint64_t DeviceMemory::allocate(uint64_t bytes, uint64_t align) noexcept {
+    return allocate(bytes, align, Owner::host);
+}
+
+uint64_t DeviceMemory::allocate_by_kernel(uint64_t bytes, uint64_t align) noexcept {
+    return allocate(bytes, align, Owner::kernel);
+}
+
+uint64_t DeviceMemory::allocate(uint64_t bytes, uint64_t align, Owner owner) noexcept try {
     State& state = *state_;
     if (bytes == 0 || align == 0 || (align & (align - 1)) != 0 || align > kMaxAlign) return 0;
     const std::unique_lock lock(state.mutex);
@@ -152,7 +161,7 @@ uint64_t DeviceMemory::allocate(uint64_t bytes, uint64_t align) noexcept try {
     if (!found) found = state.unused.take(0, reserved + kGap, align);
     if (!found) return 0;
     const uint64_t base = *found;
-    state.live.emplace(base, State::Entry{bytes, reserved, false});
+    state.live.emplace(base, State::Entry{bytes, reserved, false, owner});
     if (reserved >= std::max(kLarge, state.total / kMostLarge)) ask_for_huge_pages(base, reserved);
     state.used += reserved;
     state.cursor = base + reserved + kGap;
@@ -162,11 +171,19 @@ uint64_t DeviceMemory::allocate(uint64_t bytes, uint64_t align) noexcept try {
     return 0;
 }
 
-bool DeviceMemory::free(uint64_t base) noexcept try {
+bool DeviceMemory::free(uint64_t base) noexcept {
+    return free(base, Owner::host);
+}
+
+bool DeviceMemory::free_by_kernel(uint64_t base) noexcept {
+    return free(base, Owner::kernel);
+}
+
+bool DeviceMemory::free(uint64_t base, Owner owner) noexcept try {
     State& state = *state_;
     const std::unique_lock lock(state.mutex);
     auto it = state.live.find(base);
-    if (it == state.live.end() || it->second.host) return false;
+    if (it == state.live.end() || it->second.host || it->second.owner != owner) return false;
     const uint64_t reserved = it->second.reserved;
     state.live.erase(it);
     state.used -= reserved;
@@ -201,7 +218,7 @@ bool DeviceMemory::map_host(void* memory, uint64_t bytes) noexcept try {
     auto next = state.live.lower_bound(base);
     if (next != state.live.end() && next->first < base + bytes) return false;
     if (state.holder(base) != nullptr) return false;
-    state.live.emplace(base, State::Entry{bytes, 0, true});
+    state.live.emplace(base, State::Entry{bytes, 0, true, Owner::host});
     state.generation.fetch_add(1, std::memory_order_release);
     return true;
 } catch (const std::bad_alloc&) {
