@@ -208,7 +208,7 @@ def test_copies_without_a_wait_take_no_memory_of_the_worker(software: Client) ->
     assert seen[1] - seen[0] < 16
 
 
-NEXT_COPY = 44
+NEXT_COPY = 49
 HEADER = struct.Struct("<IHBBQ")
 
 
