@@ -47,8 +47,20 @@ CUresult CopiesBack::submit(Call& call, const wire::Box& to, const wire::Box& fr
     }
     const wire::CopyBack message{{from, stream}, ticket};
     const CUresult result = call.post(wire::kOpCopyBack, 0, &message, sizeof message);
-    if (result != CUDA_SUCCESS) end(ticket);
+    if (result != CUDA_SUCCESS) give_up(ticket);
     return result;
+}
+
+// It could not be asked for. A worker may answer all the same, and bytes that arrive are waited for.
+void CopiesBack::give_up(uint64_t ticket) {
+    Lock lock(mutex_);
+    const auto found = copies_.find(ticket);
+    if (found == copies_.end()) return;
+    if (!found->second.arriving) {
+        end(lock, found);
+    } else {
+        wait(lock, [ticket](uint64_t other, const Copy&) { return other == ticket; });
+    }
 }
 
 void CopiesBack::settle(uint64_t start, uint64_t bytes) {
@@ -126,30 +138,30 @@ bool CopiesBack::receive_next(Call& call, uint64_t& done) {
     wire::CopyBackReply next{};
     if (!call.next_copy_back(done, next)) return false;
     done = next.ticket;
-    const wire::Box* const to = expect(next);
+    const std::optional<wire::Box> to = expect(next);
     if (!to) {
         Session::get().lose("it has sent what nobody has asked for");
         return false;
     }
     if (next.status == CUDA_SUCCESS) call.receive_box(*to);
-    end(next.ticket);
+    const Lock lock(mutex_);
+    if (const auto found = copies_.find(next.ticket); found != copies_.end()) end(lock, found);
     return true;
 }
 
-// Where it goes: null when nothing of the kind is under way.
-const wire::Box* CopiesBack::expect(const wire::CopyBackReply& next) {
+// Where it goes: nothing when nothing of the kind is under way.
+std::optional<wire::Box> CopiesBack::expect(const wire::CopyBackReply& next) {
     const std::lock_guard lock(mutex_);
     const auto found = copies_.find(next.ticket);
-    if (found == copies_.end()) return nullptr;
+    if (found == copies_.end()) return std::nullopt;
     Copy& copy = found->second;
-    if (next.status == CUDA_SUCCESS && !copy.awaited) return nullptr;
+    if (next.status == CUDA_SUCCESS && !copy.awaited) return std::nullopt;
     copy.arriving = true;
-    return &copy.to;
+    return copy.to;
 }
 
-void CopiesBack::end(uint64_t ticket) {
-    const std::lock_guard lock(mutex_);
-    copies_.erase(ticket);
+void CopiesBack::end(const Lock&, Copies::iterator copy) {
+    copies_.erase(copy);
     count_.store(copies_.size(), std::memory_order_release);
     changed_.notify_all();
 }

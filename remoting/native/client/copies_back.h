@@ -17,6 +17,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "box.h"
 #include "cuda_abi.h"
@@ -54,6 +55,7 @@ class CopiesBack {
         bool arriving = false;
     };
     using Lock = std::unique_lock<std::mutex>;
+    using Copies = std::map<uint64_t, Copy>;  // by ticket
     using Concerns = std::function<bool(uint64_t ticket, const Copy& copy)>;
 
     CopiesBack() = default;
@@ -62,8 +64,9 @@ class CopiesBack {
     void wait(Lock& lock, const Concerns& concerns);
     void receive(uint64_t life);
     bool receive_next(Call& call, uint64_t& done);
-    const wire::Box* expect(const wire::CopyBackReply& next);
-    void end(uint64_t ticket);
+    std::optional<wire::Box> expect(const wire::CopyBackReply& next);
+    void give_up(uint64_t ticket);
+    void end(const Lock& lock, Copies::iterator copy);
     void forget();
 
     static CopiesBack* const present_;
@@ -71,8 +74,8 @@ class CopiesBack {
     enum class Receiver : uint8_t { none, begins, there };
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::map<uint64_t, Copy> copies_;  // by ticket
-    std::atomic<size_t> count_{0};     // of them
+    Copies copies_;
+    std::atomic<size_t> count_{0};  // of them
     uint64_t last_ = 0;
     uint64_t life_ = 0;  // a receiver that comes late is none of the next one's
     Receiver receiver_ = Receiver::none;
