@@ -203,6 +203,21 @@ def copies_without_a_wait(cuda: Cuda, count: int, size: int) -> object:
     return there
 
 
+def copies_while_the_oldest_is_held(cuda: Cuda, count: int) -> object:
+    """More than may be under way, all of them done but the first."""
+    held_stream, stream = (cuda.new("cuStreamCreate", NON_BLOCKING) for _ in range(2))
+    source, first, second = filled(cuda, 4), Pinned(cuda, 4), Pinned(cuda, 4)
+    held = Held(cuda, held_stream)
+    cuda.cuMemcpyDtoHAsync_v2(first.address, source, 4, held_stream)
+    for _ in range(count):
+        cuda.cuMemcpyDtoHAsync_v2(second.address, source, 4, stream)
+    cuda.cuStreamSynchronize(stream)
+    early = held.goes_on
+    held.let()
+    cuda.cuCtxSynchronize()
+    return early, bytes(first.bytes) == bytes(second.bytes) == pattern(4)
+
+
 def copies_in_one_stream_while_another_is_held(cuda: Cuda) -> object:
     held_stream, stream = (cuda.new("cuStreamCreate", NON_BLOCKING) for _ in range(2))
     source, first, second = filled(cuda, SIZE), Pinned(cuda, SIZE), Pinned(cuda, SIZE)

@@ -53,6 +53,10 @@ def test_more_copies_than_may_be_under_way(both: BothWays) -> None:
     assert both.run("copies_without_a_wait", 3000, 4)
 
 
+def test_more_copies_than_may_be_under_way_wait_for_none_that_is_held(both: BothWays) -> None:
+    assert both.run("copies_while_the_oldest_is_held", 2000) == (False, True)
+
+
 def test_a_copy_goes_on_while_another_stream_is_held(both: BothWays) -> None:
     assert both.run("copies_in_one_stream_while_another_is_held") == ((False, True, True), True)
 

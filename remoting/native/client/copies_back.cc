@@ -89,11 +89,9 @@ bool CopiesBack::has_receiver(Lock& lock) {
 }
 
 bool CopiesBack::make_room(Lock& lock) {
-    while (copies_.size() >= wire::kMostCopiesBack && Session::get().error() == CUDA_SUCCESS) {
-        const uint64_t oldest = copies_.begin()->first;
-        wait(lock, [oldest](uint64_t ticket, const Copy&) { return ticket == oldest; });
-    }
-    return copies_.size() < wire::kMostCopiesBack;
+    const auto is_full = [&] { return copies_.size() >= wire::kMostCopiesBack; };
+    if (is_full()) wait(lock, [&](uint64_t, const Copy&) { return is_full(); });
+    return !is_full();
 }
 
 void CopiesBack::wait(Lock& lock, const Concerns& concerns) {
