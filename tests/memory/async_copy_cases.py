@@ -15,6 +15,7 @@ from ctypes import byref, c_uint, c_uint64
 
 from tests.softgpu.driver.raw import HOST_FUNCTION, NON_BLOCKING, NOT_READY, Cuda
 
+from .array_cases import array_of, set_array
 from .cases import DEVICE, HOST, Copy2D, Copy3D
 from .shared_cases import KERNELS
 
@@ -117,6 +118,31 @@ def a_copy_returns_before_its_stream_has_come_to_it(cuda: Cuda, form: str, regis
     there = bytes(pinned.bytes) == expected(form)
     pinned.end()
     return early, there
+
+
+def a_copy_of_an_array_returns_before_its_stream_has_come_to_it(cuda: Cuda) -> object:
+    stream, whole = cuda.new("cuStreamCreate", NON_BLOCKING), pattern(WIDTH * ROWS)
+    pinned = Pinned(cuda, len(whole))
+    with array_of(cuda, (WIDTH, ROWS, 0, 1, 1, 0)) as array:
+        box = Copy2D()
+        box.WidthInBytes, box.Height = WIDTH, ROWS
+        box.srcMemoryType, box.srcHost, box.srcPitch = HOST, ctypes.cast(whole, ctypes.c_void_p).value, WIDTH
+        set_array(box, "dst", array)
+        cuda.cuMemcpy2D_v2(byref(box))
+        back = Copy2D()
+        back.WidthInBytes, back.Height = WIDTH, ROWS
+        set_array(back, "src", array)
+        back.dstMemoryType, back.dstHost, back.dstPitch = HOST, pinned.address, WIDTH
+        held = Held(cuda, stream)
+        cuda.cuMemcpy2DAsync_v2(byref(back), stream)
+        early = held.goes_on
+        with held.let_soon():
+            pinned.end()  # it waits for the copy
+        again = Pinned(cuda, len(whole))
+        back.dstHost = again.address
+        cuda.cuMemcpy2DAsync_v2(byref(back), stream)
+        cuda.cuStreamSynchronize(stream)
+        return early, held.goes_on, bytes(again.bytes) == whole
 
 
 def copied_when_waited_for(cuda: Cuda, how: str) -> object:

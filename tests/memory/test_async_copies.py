@@ -27,6 +27,11 @@ def test_a_copy_returns_before_its_stream_has_come_to_it(both: BothWays, form: s
     assert there
 
 
+def test_a_copy_of_an_array_returns_before_its_stream_has_come_to_it(both: BothWays) -> None:
+    seen = both.run("a_copy_of_an_array_returns_before_its_stream_has_come_to_it")
+    assert seen == (False, True, True)
+
+
 @pytest.mark.parametrize("how", WAITS)
 def test_the_bytes_are_there_for_who_has_waited(both: BothWays, how: str) -> None:
     assert both.run("copied_when_waited_for", how) == (False, [True])

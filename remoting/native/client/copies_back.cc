@@ -21,7 +21,9 @@ bool overlap(const wire::Box& box, uint64_t start, uint64_t bytes) {
 }
 
 // A worker that has failed, of which this thread has not heard, says so; what the byte is does not matter.
+// An array has no address to look at.
 void hear_from_worker(uint8_t device, uint64_t address) {
+    if (!address) return;
     Call call;
     std::byte any;
     if (call.begin_on(device) == CUDA_SUCCESS) call.look(address, &any, sizeof any);
@@ -42,7 +44,7 @@ CUresult CopiesBack::submit(Call& call, const wire::Box& to, const wire::Box& fr
         }
         if (!make_room(lock)) return Session::get().error();
         ticket = ++last_;
-        copies_[ticket] = {.to = to, .from = from.address, .device = call.device()};
+        copies_[ticket] = {.to = to, .from = from.array ? 0 : from.address, .device = call.device()};
         count_.store(copies_.size(), std::memory_order_release);
     }
     const wire::CopyBack message{{from, stream}, ticket};

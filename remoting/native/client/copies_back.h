@@ -49,7 +49,7 @@ class CopiesBack {
   private:
     struct Copy {
         wire::Box to;
-        uint64_t from = 0;
+        uint64_t from = 0;  // of an array 0
         uint8_t device = 0;
         bool awaited = true;  // else its memory is no longer there to be written
         bool arriving = false;

@@ -145,7 +145,7 @@ CUresult copy(const cuda::CopyRequest& request, CUstream stream, bool per_thread
             if (CUresult error = HostCalls::get().wait_for(on, call)) return error;
             CopiesBack::get().settle(at.from.address, wire::span(at.from));
             result = call.copy_box_in(at.to, at.from, on, wait == Wait::yes);
-        } else if (at.from_device && !at.from.array && at.to_pinned && wait == Wait::no) {
+        } else if (at.from_device && at.to_pinned && wait == Wait::no) {
             result = CopiesBack::get().submit(call, at.to, at.from, on);
         } else if (at.from_device) {
             result = call.copy_box_out(at.to, at.from, on);
