@@ -19,7 +19,7 @@ from tests.native_build import Build, build
 
 from .interrupts import pressing
 from .lives import software
-from .minimal_agent import MinimalAgent
+from .minimal_agent import WRONG_SECRET, MinimalAgent
 from .recorded import Client
 from .test_hostile_frames import REPLY
 
@@ -303,3 +303,40 @@ def test_a_worker_writes_only_what_was_asked_for_where_it_was_and_once(between: 
     first, second = (46 if how in ("of nobody", "larger") else 0), (46 if how == "twice" else 0)
     assert out == f"{first} {second} {{0}} 0\n", errors
     assert ("the connection to the GPU server was lost" in errors) == bool(how)
+
+
+class OneLane(MinimalAgent):
+    """Has no connection for the receiver of copies."""
+
+    refused = 0
+
+    def _answer(self, connection: socket.socket, hello: bytes) -> None:
+        if struct.unpack_from("<I", hello, 12)[0] == 0:
+            super()._answer(connection, hello)
+            return
+        self.refused += 1
+        text = b"no more connections"
+        connection.sendall(struct.pack("<II", WRONG_SECRET, len(text)) + text)
+
+
+def test_without_a_lane_for_the_receiver_copies_are_waited_for(tmp_path: Path, native: Build) -> None:
+    """It is asked for once in a life, and the user, whose threads all have theirs, is told nothing."""
+    build(native.folder, "softgpu")
+    settings = {"GPU_KERNELS_SOFTGPU_MEMORY_MIB": "64"}
+    driver = native.folder / "softgpu" / "libcuda.so.1"
+    with OneLane(tmp_path, native.worker, driver, environment=settings) as agent:
+        done = Client(agent, native).run(
+            PRELUDE
+            + f"""
+    for life in range(2):
+        c = Cuda()
+        source, pinned = filled(c, {SMALL}), host(c, {SMALL})
+        for _ in range(5):
+            ctypes.memset(pinned, 0, {SMALL})
+            assert back(c, pinned, source, {SMALL}) == 0
+            assert ctypes.string_at(pinned, {SMALL}) == b"\\7" * {SMALL}
+        assert c.library.gkNewLife() == SUCCESS
+    """
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        assert agent.refused == 2

@@ -79,11 +79,12 @@ bool CopiesBack::has_receiver(Lock& lock) {
         auto entry = [](void* life) -> void* {
             pthread_setname_np(pthread_self(), "gpu-copies");
             Thread::current().of_library = true;
+            Thread::current().told = true;  // without a lane nothing is lost: calls wait for their copies
             get().receive(reinterpret_cast<uint64_t>(life));
             return nullptr;
         };
         receiver_ = Receiver::begins;
-        if (!start_service_thread(entry, reinterpret_cast<void*>(life_))) receiver_ = Receiver::none;
+        if (!start_service_thread(entry, reinterpret_cast<void*>(life_))) receiver_ = Receiver::refused;
     }
     while (receiver_ == Receiver::begins && Session::get().error() == CUDA_SUCCESS)
         changed_.wait_for(lock, kLook);
@@ -126,7 +127,7 @@ void CopiesBack::receive(uint64_t life) {
     const bool begins = call.begin_on(0) == CUDA_SUCCESS;
     {
         const std::lock_guard lock(mutex_);
-        receiver_ = begins ? Receiver::there : Receiver::none;
+        receiver_ = begins ? Receiver::there : Receiver::refused;
         changed_.notify_all();
     }
     for (uint64_t done = 0; begins && receive_next(call, done);) {

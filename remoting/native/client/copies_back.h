@@ -71,7 +71,8 @@ class CopiesBack {
 
     static CopiesBack* const present_;
 
-    enum class Receiver : uint8_t { none, begins, there };
+    // Refused: for as long as the life lasts there can be none.
+    enum class Receiver : uint8_t { none, begins, there, refused };
     std::mutex mutex_;
     std::condition_variable changed_;
     Copies copies_;
