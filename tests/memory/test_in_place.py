@@ -44,6 +44,28 @@ def files():
             pass
     maps, pinned = open("/proc/self/maps").read(), "gpu-kernels pinned"
     return pinned in " ".join(names), pinned in maps, "gpu-kernels slice" in maps
+
+LATCH = """.version 8.0
+.target sm_70
+.address_size 64
+.visible .entry latch(.param .u64 x) {
+    .reg .b32 %r<2>; .reg .b64 %d<2>; .reg .pred %p<2>;
+    ld.param.u64 %d1, [x];
+again: ld.volatile.global.u32 %r1, [%d1]; setp.ne.u32 %p1, %r1, 7; @%p1 bra again; ret;
+}
+"""
+
+def made(c, stream, captured):
+    """An executable graph of what `captured` does."""
+    c.call("cuStreamBeginCapture_v2", U64(stream), UINT(2))
+    captured()
+    graph, ready = U64(), U64()
+    c.call("cuStreamEndCapture", U64(stream), ctypes.byref(graph))
+    c.call("cuGraphInstantiateWithFlags", ctypes.byref(ready), graph, U64(0))
+    return ready
+
+def number(c, address):
+    return int.from_bytes(c.copy_out(address, 4), "little")
 '''
 
 
@@ -173,3 +195,27 @@ def test_memory_that_is_freed_while_a_kernel_uses_it_hits_nobody(shared: Client)
         print(seen(pinned_and_managed(c)[2]))
     """)
     assert out == "[(42, 0, 7), (42, 0, 7)]\n"
+
+
+def test_memory_comes_in_place_while_a_copy_to_it_waits_for_the_host(shared: Client) -> None:
+    """The kernel before the copy ends when the host writes, which happens after the call."""
+    out = shared.check(
+        """
+        c = Mapped()
+        stream, source = c.stream(1), c.allocate(MB)
+        c.copy_in(source, b"\\7" * MB)
+        p, q = (c.out("cuMemHostAlloc", SIZE(MB), UINT(0)) for _ in range(2))
+        word, seen = ctypes.c_uint32.from_address(p), ctypes.c_uint64.from_address(q)
+        late = threading.Timer(10, lambda: setattr(word, "value", 7))
+        c.launch(c.kernel(c.library_of(LATCH), "latch"), [U64(p)], stream=stream)
+        c.call("cuMemcpyDtoHAsync_v2", U64(q), U64(source), SIZE(MB), U64(stream))
+        late.start()
+        c.call("cuMemHostGetDevicePointer_v2", ctypes.byref(U64()), U64(q), UINT(0))
+        print(word.value, seen.value)
+        late.cancel()
+        word.value = 7
+        c.call("cuStreamSynchronize", U64(stream))
+        print(ctypes.string_at(q, MB) == b"\\7" * MB)
+        """
+    )
+    assert out == "0 0\nTrue\n"

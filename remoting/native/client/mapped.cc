@@ -66,6 +66,51 @@ CUresult ordinary_twin(Call& call, Memory& known) {
     return CUDA_SUCCESS;
 }
 
+// Of the threads that look for a place for memory.
+std::mutex& one_at_a_time() {
+    static auto* made = new std::mutex;
+    return *made;
+}
+
+// What the map has of it now.
+CUresult look_again(Memory& known) {
+    const auto now = MemoryMap::get().find(known.base);
+    if (!now || now->base != known.base) return CUDA_ERROR_INVALID_VALUE;
+    known = *now;
+    return CUDA_SUCCESS;
+}
+
+// In place what is under way to the host's side lands in the same pages: nothing waits for it, which the
+// program itself may have to let go on.
+CUresult place_in_place(Call& call, Memory& known) {
+    const std::lock_guard lock(one_at_a_time());
+    if (CUresult error = look_again(known)) return error;
+    if (known.device_address) return CUDA_SUCCESS;
+    if (!in_window(known.base)) return CUDA_ERROR_NOT_SUPPORTED;
+    if (CUresult error = share(call, known)) return error;
+    known.device_address = known.base;
+    MemoryMap::get().set_twin(known);
+    return CUDA_SUCCESS;
+}
+
+// Memory of the device beside the host's.
+CUresult place_beside(Call& call, Memory& known) {
+    const std::lock_guard lock(one_at_a_time());
+    if (CUresult error = look_again(known)) return error;
+    if (known.device_address) return CUDA_SUCCESS;
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    if (in_window(known.base)) {
+        result = place_memory(call, known.base, round_up(known.bytes), known.bytes, known.physical);
+        if (result == CUDA_SUCCESS) known.device_address = known.base;
+    }
+    if (result == CUDA_ERROR_NOT_SUPPORTED) result = ordinary_twin(call, known);
+    if (result != CUDA_SUCCESS) return result;
+    MemoryMap::get().set_twin(known);
+    SharedMemory::get().add(reinterpret_cast<void*>(known.base), known.device_address, known.bytes,
+                            call.device(), SharedMemory::Host::works_beside);
+    return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 void* map_pinned(uint64_t bytes) {
@@ -107,27 +152,10 @@ void unmap_pinned(void* memory, uint64_t bytes) {
 }
 
 CUresult give_twin(Call& call, Memory& known) {
-    static auto* one_at_a_time = new std::mutex;
-    const std::lock_guard lock(*one_at_a_time);
-    const auto now = MemoryMap::get().find(known.base);
-    if (!now || now->base != known.base) return CUDA_ERROR_INVALID_VALUE;
-    known = *now;
-    if (known.device_address) return CUDA_SUCCESS;
+    const CUresult result = place_in_place(call, known);
+    if (result != CUDA_ERROR_NOT_SUPPORTED) return result;
     CopiesBack::get().settle(known.base, known.bytes);  // they go to the host's side
-    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
-    if (in_window(known.base)) {
-        result = share(call, known);
-        if (result == CUDA_ERROR_NOT_SUPPORTED)
-            result = place_memory(call, known.base, round_up(known.bytes), known.bytes, known.physical);
-        if (result == CUDA_SUCCESS) known.device_address = known.base;
-    }
-    if (result == CUDA_ERROR_NOT_SUPPORTED) result = ordinary_twin(call, known);
-    if (result != CUDA_SUCCESS) return result;
-    MemoryMap::get().set_twin(known);
-    if (known.in_place) return CUDA_SUCCESS;
-    SharedMemory::get().add(reinterpret_cast<void*>(known.base), known.device_address, known.bytes,
-                            call.device(), SharedMemory::Host::works_beside);
-    return CUDA_SUCCESS;
+    return place_beside(call, known);
 }
 
 void drop_twin(const Memory& memory) {
