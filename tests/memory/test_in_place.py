@@ -219,3 +219,20 @@ def test_memory_comes_in_place_while_a_copy_to_it_waits_for_the_host(shared: Cli
         """
     )
     assert out == "0 0\nTrue\n"
+
+
+def test_a_program_with_a_limit_for_files_has_memory_of_its_own(shared: Client) -> None:
+    out = shared.check("""
+        import resource, signal
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it
+        resource.setrlimit(resource.RLIMIT_FSIZE, (MB // 2, MB // 2))
+        c = Mapped()
+        add = c.kernel(c.library_of(TEXT), "add")
+        small, large = (c.out("cuMemHostAlloc", SIZE(size), UINT(0)) for size in (MB // 2, MB))
+        for address in (small, large):
+            c.launch(add, [U64(address), UINT(2)])
+        c.synchronize()
+        maps = [line.split()[0] for line in open("/proc/self/maps") if "gpu-kernels pinned" in line]
+        print(*(ctypes.c_uint32.from_address(address).value for address in (small, large)), len(maps))
+    """)
+    assert out == "2 2 1\n"

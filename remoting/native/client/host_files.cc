@@ -39,6 +39,12 @@ bool worker_has(int passage) {
            recv(passage, &here, 1, MSG_DONTWAIT) == 1;
 }
 
+// A program that makes a file larger than its limit (ulimit -f) is sent SIGXFSZ, and ends.
+bool file_may_have(uint64_t bytes) {
+    rlimit limit{};
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes <= limit.rlim_cur;
+}
+
 }  // namespace
 
 HostFiles& HostFiles::get() {
@@ -66,7 +72,7 @@ size_t HostFiles::room() const {
 }
 
 int HostFiles::make(uint64_t bytes) {
-    if (!is_open()) return -1;
+    if (!file_may_have(bytes) || !is_open()) return -1;
     {
         const std::lock_guard lock(mutex_);
         if (count_ >= room()) return -1;
