@@ -236,3 +236,94 @@ def test_a_program_with_a_limit_for_files_has_memory_of_its_own(shared: Client) 
         print(*(ctypes.c_uint32.from_address(address).value for address in (small, large)), len(maps))
     """)
     assert out == "2 2 1\n"
+
+
+@pytest.mark.parametrize("shares", ["1", "0"], ids=["in place", "beside"])
+def test_a_graph_copies_what_kernels_have_come_to_use_since_it_was_made(shared: Client, shares: str) -> None:
+    out = shared.check(
+        """
+c = Mapped()
+stream, device, library = c.stream(1), c.allocate(MB), c.library_of(TEXT)
+add, slow = c.kernel(library, "add"), c.kernel(library, "slow_add")
+p, q = (c.out("cuMemHostAlloc", SIZE(MB), UINT(0)) for _ in range(2))
+words = [ctypes.c_uint32.from_address(address) for address in (p, q)]
+words[0].value = 40
+take = made(c, stream, lambda: c.call("cuMemcpyAsync", U64(device), U64(p), SIZE(16), U64(stream)))
+c.launch(slow, [U64(p), UINT(2)], stream=stream)
+c.call("cuGraphLaunch", take, U64(stream))
+c.call("cuStreamSynchronize", U64(stream))
+print(words[0].value, number(c, device))
+c.copy_in(device, (100).to_bytes(4, "little"))
+give = made(c, stream, lambda: c.call("cuMemcpyAsync", U64(q), U64(device), SIZE(16), U64(stream)))
+for _ in range(2):
+    c.call("cuGraphLaunch", give, U64(stream))
+    c.launch(add, [U64(q), UINT(2)], stream=stream)
+    c.call("cuStreamSynchronize", U64(stream))
+    print(words[1].value)
+""",
+        GPU_KERNELS_MAP=shares,
+    )
+    assert out == "42 42\n102\n102\n"
+
+
+@pytest.mark.parametrize("shares", ["1", "0"], ids=["in place", "beside"])
+@pytest.mark.parametrize("way", ["captured", "added"])
+def test_a_kernel_of_a_graph_uses_pinned_memory(shared: Client, shares: str, way: str) -> None:
+    out = shared.check(
+        f"""
+c = Mapped()
+stream, add = c.stream(1), c.kernel(c.library_of(TEXT), "add")
+p = c.out("cuMemHostAlloc", SIZE(MB), UINT(0))
+word = ctypes.c_uint32.from_address(p)
+word.value = 40
+if {way == "captured"}:
+    ready = made(c, stream, lambda: c.launch(add, [U64(p), UINT(2)], stream=stream))
+else:
+    class Node(ctypes.Structure):
+        _fields_ = [("function", POINTER), ("shape", UINT * 7), ("parameters", POINTER), ("extra", POINTER),
+                    ("kernel", POINTER), ("context", POINTER)]
+    values = [U64(p), UINT(2)]
+    pointers = (POINTER * 2)(*(ctypes.addressof(value) for value in values))
+    node = Node(add, (UINT * 7)(1, 1, 1, 1, 1, 1, 0), ctypes.addressof(pointers))
+    graph, ready = U64(), U64()
+    c.call("cuGraphCreate", ctypes.byref(graph), UINT(0))
+    c.call("cuGraphAddKernelNode_v2", ctypes.byref(U64()), graph, None, SIZE(0), ctypes.byref(node))
+    c.call("cuGraphInstantiateWithFlags", ctypes.byref(ready), graph, U64(0))
+for _ in range(2):
+    c.call("cuGraphLaunch", ready, U64(stream))
+    c.call("cuStreamSynchronize", U64(stream))
+    print(word.value)
+""",
+        GPU_KERNELS_MAP=shares,
+    )
+    assert out == "42\n44\n"
+
+
+def test_a_kernel_set_later_may_not_share_memory_with_the_graph_s_copies(shared: Client) -> None:
+    done = shared.run("""
+        class Node(ctypes.Structure):
+            _fields_ = [("function", POINTER), ("shape", UINT * 7), ("parameters", POINTER),
+                        ("extra", POINTER), ("kernel", POINTER), ("context", POINTER)]
+        c = Mapped()
+        stream, device, add = c.stream(1), c.allocate(MB), c.kernel(c.library_of(TEXT), "add")
+        p, q = (c.out("cuMemHostAlloc", SIZE(MB), UINT(0)) for _ in range(2))
+        kept = []
+        def node_of(address):
+            values = [U64(address), UINT(2)]
+            pointers = (POINTER * 2)(*(ctypes.addressof(value) for value in values))
+            kept.extend((values, pointers))
+            return ctypes.byref(Node(add, (UINT * 7)(1, 1, 1, 1, 1, 1, 0), ctypes.addressof(pointers)))
+        c.call("cuStreamBeginCapture_v2", U64(stream), UINT(2))
+        c.call("cuMemcpyAsync", U64(device), U64(p), SIZE(16), U64(stream))
+        graph, kernel, ready = U64(), U64(), U64()
+        c.call("cuStreamEndCapture", U64(stream), ctypes.byref(graph))
+        c.call("cuGraphAddKernelNode_v2", ctypes.byref(kernel), graph, None, SIZE(0), node_of(device + 64))
+        c.call("cuGraphInstantiateWithFlags", ctypes.byref(ready), graph, U64(0))
+        for address in (p, q):
+            print(c.status("cuGraphExecKernelNodeSetParams_v2", ready, kernel, node_of(address)))
+        c.call("cuGraphLaunch", ready, U64(stream))
+        c.call("cuStreamSynchronize", U64(stream))
+        print(ctypes.c_uint32.from_address(q).value, number(c, device + 64))
+    """)
+    assert done.stdout == "801\n0\n2 0\n", done.stderr
+    assert done.stderr.count("the same graph copies from or to") == 1

@@ -11,6 +11,9 @@
 #include "graph_platform.h"
 #include "host_calls.h"
 #include "launch.h"
+#include "log.h"
+#include "mapped.h"
+#include "memory_map.h"
 #include "stream_event.h"
 
 namespace client {
@@ -26,6 +29,22 @@ void put_kernel(const graphs::KernelParams& params, wire::Writer& payload) {
     payload.put(launch_head(shape_of(params), kernel, 0, params.attributes.size()));
     payload.put_bytes(sent, params.attributes.size() * sizeof *sent);
     payload.put_bytes(params.packed.data(), params.packed.size());
+}
+
+// Before the graph's copies are looked at: what a kernel is given is on the device for them, too.
+void reach_kernel(Call& call, const graphs::Node& node) {
+    const auto* kernel = std::get_if<graphs::KernelParams>(&node.params);
+    if (kernel) graphs::check(reach_parameters(call, kernel->packed.data(), kernel->packed.size()));
+}
+
+// Whether kernels use pinned memory there, since the graph was made: its copies are of the host's side.
+bool has_come_to_device(const wire::Box& box) {
+    const auto memory = MemoryMap::get().find(box.address);
+    return memory && memory->kind == Memory::Kind::pinned && memory->device_address;
+}
+
+bool lies_in(const wire::Box& box, const Memory& memory) {
+    return box.address < memory.base + memory.bytes && memory.base < box.address + wire::span(box);
 }
 
 }  // namespace
@@ -113,6 +132,12 @@ void ForwardedGraph::describe(std::span<const graphs::Step> steps, uint64_t flag
     graphs::require(steps.size() <= wire::kMaxGraphSteps, CUDA_ERROR_OUT_OF_MEMORY);
     std::vector<wire::Writer> payloads(steps.size());
     recorded_.resize(steps.size());
+    Call call;
+    graphs::check(call.begin());
+    device_ = call.device();
+    for (const graphs::Step& step : steps) {
+        if (step.node) reach_kernel(call, *step.node);
+    }
     for (size_t i = 0; i < steps.size(); ++i) {
         steps_.push_back(steps[i].node ? work_of(*steps[i].node, payloads[i]) : Work{});
         if (const auto* record =
@@ -135,9 +160,6 @@ void ForwardedGraph::describe(std::span<const graphs::Step> steps, uint64_t flag
         description.put_bytes(payloads[i].bytes().data(), payloads[i].size());
     }
     graphs::require(description.size() <= wire::kMaxGraphBytes, CUDA_ERROR_OUT_OF_MEMORY);
-    Call call;
-    graphs::check(call.begin());
-    device_ = call.device();
     auto rest = description.bytes();
     while (!rest.empty()) {
         const auto part = rest.first(std::min<size_t>(rest.size(), wire::kMaxPayload / 2));
@@ -164,10 +186,33 @@ ForwardedGraph::~ForwardedGraph() {
     if (reachable) call.post(wire::kOpGraphEnd, 0, &handle_, sizeof handle_);
 }
 
+// Within a launch a copy of the host's side is in no order with a kernel that uses the same memory.
+void ForwardedGraph::check_kernel(const graphs::KernelParams& kernel) const {
+    const std::vector<std::byte>& packed = kernel.packed;
+    for (size_t at = 0; at + sizeof(uint64_t) <= packed.size(); at += sizeof(uint64_t)) {
+        uint64_t value;
+        std::memcpy(&value, packed.data() + at, sizeof value);
+        const auto memory = MemoryMap::get().find(value);
+        if (!memory || memory->kind != Memory::Kind::pinned) continue;
+        const bool copied = std::any_of(host_copies_.begin(), host_copies_.end(), [&](uint32_t which) {
+            const wire::GraphCopy& copy = steps_[which].copy;
+            return (copy.to_image && lies_in(copy.to, *memory)) ||
+                   (copy.from_image && lies_in(copy.from, *memory));
+        });
+        if (!copied) continue;
+        tell_user(
+            "A kernel of an executable graph was given pinned host memory that the same graph copies from or "
+            "to, and that no kernel used when it was made; instantiate the graph again with this kernel.");
+        graphs::refuse(CUDA_ERROR_NOT_SUPPORTED);
+    }
+}
+
 void ForwardedGraph::set(uint32_t step, const graphs::Node& node) {
-    const std::lock_guard lock(mutex_);
     Call call;
     graphs::check(call.begin());
+    reach_kernel(call, node);
+    const std::lock_guard lock(mutex_);
+    if (const auto* kernel = std::get_if<graphs::KernelParams>(&node.params)) check_kernel(*kernel);
     wire::Writer payload;
     const Work work = work_of(node, payload);
     const Work before = steps_[step];
@@ -240,6 +285,8 @@ void ForwardedGraph::launch(const graphs::Stream& stream, std::shared_ptr<void> 
     Call call;
     graphs::check(call.begin_for(reinterpret_cast<CUstream>(stream.wire)));
     graphs::check(call.uses_memory());
+    const bool beside_kernels = copies_what_kernels_use();
+    if (beside_kernels) graphs::check(call.wait_for_stream(stream.wire));
     if (!inputs_.empty()) {
         graphs::check(GraphOutputs::get().settle(call, inputs_));
         graphs::check(HostCalls::get().wait_for(stream.wire, call));
@@ -259,8 +306,20 @@ void ForwardedGraph::launch(const graphs::Stream& stream, std::shared_ptr<void> 
         graphs::check(call.post(wire::kOpGraphRun, 0, &run, sizeof run));
         kept_.swap(keep);
         undelivered_ = writes_host_;
+        if (beside_kernels) graphs::check(deliver_locked(call, true));
     }
     if (writes_host_) GraphOutputs::get().add(this);
+}
+
+// Then what kernels did before the launch is waited for, and what it writes is there when the next ones
+// begin.
+bool ForwardedGraph::copies_what_kernels_use() {
+    const std::lock_guard lock(mutex_);
+    return std::any_of(host_copies_.begin(), host_copies_.end(), [&](uint32_t step) {
+        const wire::GraphCopy& copy = steps_[step].copy;
+        return (copy.to_image && has_come_to_device(copy.to)) ||
+               (copy.from_image && has_come_to_device(copy.from));
+    });
 }
 
 void ForwardedGraph::make_room(Call& call) {

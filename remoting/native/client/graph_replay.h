@@ -47,6 +47,8 @@ class ForwardedGraph : public graphs::Replay {
     void describe(std::span<const graphs::Step> steps, uint64_t flags);
     void find_what_functions_see(std::span<const graphs::Step> steps);
     void check_functions() const;
+    void check_kernel(const graphs::KernelParams& kernel) const;
+    bool copies_what_kernels_use();
     void renew_ticket(uint32_t step);
     void release_tickets();
     void send_inputs(Call& call);

@@ -94,12 +94,12 @@ CUresult launch(CUfunction function, const Shape& shape, CUstream stream, bool p
     if (CUresult error = cuda::pack_parameters(kernel->params, bytes, params, extra, packed)) return error;
     const wire::DeviceSnapshot& device = Session::get().devices()[call.device()];
     if (CUresult error = check_launch(shape, *kernel, device, attributes)) return error;
+    if (CUresult error = reach_parameters(call, packed, bytes)) return error;
     auto node = [&] { return node_params(function, shape, {packed, bytes}, attributes); };
     if (auto answer = captured(stream, per_thread, node)) return *answer;
     wire::LaunchHead head = launch_head(shape, *kernel, on, attributes.size());
     wire::LaunchAttribute sent[wire::kMaxLaunchAttributes];
     to_wire(attributes, sent);
-    if (CUresult error = reach_parameters(call, packed, bytes)) return error;
     if (CUresult error = call.uses_memory()) return error;
     const iovec parts[3] = {{&head, sizeof head}, {sent, attributes.size() * sizeof *sent}, {packed, bytes}};
     return call.post_parts(wire::kOpLaunch, 0, parts, 3);

@@ -11,6 +11,7 @@
 
 #include "calls_wire.h"
 #include "copies_back.h"
+#include "graph_replay.h"
 #include "host_files.h"
 #include "log.h"
 #include "session.h"
@@ -152,6 +153,10 @@ void unmap_pinned(void* memory, uint64_t bytes) {
 }
 
 CUresult give_twin(Call& call, Memory& known) {
+    if (known.device_address == 0) {
+        const HostRange range{known.base, known.bytes};
+        if (CUresult error = GraphOutputs::get().settle(call, {&range, 1})) return error;
+    }
     const CUresult result = place_in_place(call, known);
     if (result != CUDA_ERROR_NOT_SUPPORTED) return result;
     CopiesBack::get().settle(known.base, known.bytes);  // they go to the host's side
