@@ -238,6 +238,21 @@ def test_a_program_with_a_limit_for_files_has_memory_of_its_own(shared: Client) 
     assert out == "2 2 1\n"
 
 
+def test_a_child_of_a_fork_has_memory_of_its_own_that_is_larger_than_the_machine_s(shared: Client) -> None:
+    out = shared.check("""
+        c = Mapped()
+        c.allocate(1)
+        size = 2 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        words = (ctypes.c_uint32 * 2).from_address(c.out("cuMemHostAlloc", SIZE(size), UINT(0)))
+        words[0] = 40
+        if (child := os.fork()) == 0:
+            seen, words[0] = words[0], 5
+            os._exit(seen)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), words[0], files()[1])
+    """)
+    assert out == "40 40 True\n"
+
+
 @pytest.mark.parametrize("shares", ["1", "0"], ids=["in place", "beside"])
 def test_a_graph_copies_what_kernels_have_come_to_use_since_it_was_made(shared: Client, shares: str) -> None:
     out = shared.check(

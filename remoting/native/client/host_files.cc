@@ -133,6 +133,15 @@ void HostFiles::end_life() {
     state_.store(State::unknown, std::memory_order_release);
 }
 
+// The copy that the child of a fork has, whose pages are made where it writes. The parent's pages may not
+// stay: where there can be no copy, nothing is there.
+void HostFiles::detach(uint64_t base, uint64_t bytes, int file) {
+    void* const at = reinterpret_cast<void*>(base);
+    constexpr int kCopy = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE;
+    if (mmap(at, bytes, kAccess, kCopy, file, 0) != MAP_FAILED) return;
+    mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS, -1, 0);
+}
+
 // No lock: another thread of the parent may have held it. Memory that was just being made or dropped was
 // nobody's to look at.
 void HostFiles::forget_after_fork() {
@@ -140,8 +149,7 @@ void HostFiles::forget_after_fork() {
     for (Entry& entry : entries_) {
         const int file = entry.file.exchange(-1);
         if (file < 0) continue;
-        mmap(reinterpret_cast<void*>(entry.base.load()), entry.bytes, kAccess, MAP_PRIVATE | MAP_FIXED, file,
-             0);
+        detach(entry.base, entry.bytes, file);
         close(file);
     }
     count_ = 0;

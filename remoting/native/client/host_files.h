@@ -39,6 +39,7 @@ class HostFiles {
     enum class State { unknown, none, open };
     bool is_open();
     size_t room() const;
+    static void detach(uint64_t base, uint64_t bytes, int file);
 
     // A child of a fork reads them without the lock. An entry without a file is nobody's.
     struct Entry {
