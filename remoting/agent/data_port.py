@@ -11,13 +11,18 @@ import asyncio
 import contextlib
 import logging
 import socket
-import struct
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from gpu_kernels.limits.connections import ConnectionLimit, Full
 from gpu_kernels.limits.logs import RateLimitedLogger
 from gpu_kernels.remoting.agent.settings import Limits
+from gpu_kernels.remoting.agent.side_threads import (
+    SideThreads,
+    account_of,
+    may_carry_descriptors,
+    refuse_descriptors,
+)
 from gpu_kernels.remoting.agent.slice_file import SliceFile
 from gpu_kernels.remoting.agent.ticket_office import TicketOffice
 from gpu_kernels.remoting.agent.worker import WorkerGone
@@ -65,8 +70,9 @@ as that is known. Raises ``Refusal``.
 class _Connection:
     """One accepted connection; it is answered once."""
 
-    def __init__(self, connected: socket.socket, peer: str) -> None:
+    def __init__(self, connected: socket.socket, peer: str, threads: SideThreads) -> None:
         self.socket = connected
+        self.threads = threads
         self.peer = peer
         self.task: asyncio.Task[None] | None = None
         self.evicted = False
@@ -100,7 +106,7 @@ class _Connection:
             # A connection that was just opened has room for eight bytes.
             socket.send_fds(self.socket, [answer(Status.OK)], [descriptor], socket.MSG_NOSIGNAL)
         else:
-            with TicketOffice(descriptor) as office:
+            async with TicketOffice(descriptor, self.threads) as office:
                 async with asyncio.timeout(within_s):
                     loop = asyncio.get_running_loop()
                     await loop.sock_sendall(self.socket, answer(Status.OK, office.text))
@@ -116,18 +122,16 @@ class _Connection:
                 await loop.sock_sendall(self.socket, data)
                 self.socket.shutdown(socket.SHUT_WR)
                 left = LINGER_BYTES
-                while left > 0 and (part := await loop.sock_recv(self.socket, min(left, 4096))):
+                while left > 0 and (part := await self.threads.receive(self.socket, min(left, 4096))):
                     left -= len(part)
 
     def refuse_at_once(self, data: bytes) -> None:
-        """Make room: answer if that takes no wait, and close."""
+        """Make room: answer if that takes no wait. Who called closes it, or the end of its task does."""
         self.evicted = True
         if not self._answered:
             with contextlib.suppress(OSError):
                 self.socket.send(data, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-        if self.task is None:
-            self.socket.close()
-        else:
+        if self.task is not None:
             self.task.cancel()
 
 
@@ -146,7 +150,9 @@ class DataPort:
             in_all=limits.pending,
         )
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closing: set[asyncio.Task[None]] = set()
         self._listeners: list[socket.socket] = []
+        self._threads = SideThreads()
 
     def listen(self, listener: socket.socket) -> None:
         """Accept from this listening socket until ``close``, which closes it."""
@@ -158,12 +164,14 @@ class DataPort:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for listener in self._listeners:
-            listener.close()
+        await asyncio.gather(*self._closing, *map(self._threads.close, self._listeners))
+        self._threads.end()
 
     async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         while True:
+            while listener.family == socket.AF_UNIX and len(self._closing) >= self._limits.pending:
+                await asyncio.wait(self._closing, return_when=asyncio.FIRST_COMPLETED)
             try:
                 connection, name = await loop.sock_accept(listener)
             except OSError as error:
@@ -171,7 +179,7 @@ class DataPort:
                 self._strangers.line(logging.WARNING, f"cannot accept a connection: {error}")
                 await asyncio.sleep(ACCEPT_PAUSE_S)
                 continue
-            self._let_in(_Connection(connection, _peer(connection, name)))
+            self._let_in(_Connection(connection, _peer(connection, name), self._threads))
 
     def _let_in(self, connection: _Connection) -> None:
         try:
@@ -182,34 +190,42 @@ class DataPort:
             self._strangers.line(logging.WARNING, f"too many connections; refused one of {evicted.peer}")
             evicted.refuse_at_once(answer(Status.TOO_MANY, TOO_MANY))
         if evicted is connection:
+            self._close(connection)
             return
         connection.task = asyncio.ensure_future(self._converse(connection))
-        # One that gives way before it has begun to run does not close its socket itself.
-        connection.task.add_done_callback(lambda _: connection.socket.close())
+        connection.task.add_done_callback(lambda _: self._close(connection))
         self._keep(connection.task)
+
+    def _close(self, connection: _Connection) -> None:
+        """It is pending until it is closed."""
+        if not may_carry_descriptors(connection.socket):
+            connection.socket.close()
+            self._pending.leave(connection)
+            return
+        closing = asyncio.ensure_future(self._threads.close(connection.socket))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+        closing.add_done_callback(lambda _: self._pending.leave(connection))
 
     def _keep(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _converse(self, connection: _Connection) -> None:
-        """One connection from its first byte until it is closed here or its worker has it."""
+        """One connection from its first byte until it is to be closed here, or its worker has it."""
         try:
-            with connection.socket:
-                try:
-                    await self._open(connection)
-                except Refusal as refusal:
-                    self._strangers.line(logging.WARNING, f"refused {connection.peer}: {refusal.log_text}")
-                    await connection.answer_and_linger(answer(refusal.status, refusal.text))
-                except OSError as error:
-                    self._strangers.line(logging.WARNING, f"lost {connection.peer}: {error}")
+            try:
+                await self._open(connection)
+            except Refusal as refusal:
+                self._strangers.line(logging.WARNING, f"refused {connection.peer}: {refusal.log_text}")
+                await connection.answer_and_linger(answer(refusal.status, refusal.text))
+            except OSError as error:
+                self._strangers.line(logging.WARNING, f"lost {connection.peer}: {error}")
         except asyncio.CancelledError:
             if not connection.evicted:
                 raise
         except Exception:
             self._log.exception("a connection of %s failed in a way that it should not", connection.peer)
-        finally:
-            self._pending.leave(connection)
 
     async def _open(self, connection: _Connection) -> None:
         data = await self._read_hello(connection.socket)
@@ -244,26 +260,26 @@ class DataPort:
             given = what.file if what.file and connection.is_here and what.file.may_be_given() else None
             await connection.give(given.descriptor if given else None, within_s)
         elif connection.is_here and what.may_be_given():
-            ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            with ends[0] as ours, ends[1] as theirs:
-                try:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            refuse_descriptors(ours)  # descriptors go to the worker alone
+            try:
+                with theirs:
                     await what.hand_over(without_secret(hello), theirs)
-                except WorkerGone:
-                    await connection.give(None, within_s)
-                else:
-                    theirs.close()
-                    await connection.give(ours.fileno(), within_s)
+                await connection.give(ours.fileno(), within_s)
+            except WorkerGone:
+                await connection.give(None, within_s)
+            finally:
+                await self._threads.close(ours)
         else:
             await connection.give(None, within_s)
 
     async def _read_hello(self, connection: socket.socket) -> bytearray:
         """Exactly the Hello: what follows is the worker's to read. Raises ``Refusal``."""
-        loop = asyncio.get_running_loop()
         data = bytearray()
         try:
             async with asyncio.timeout(self._limits.hello_bytes_within_s):
                 while len(data) < HELLO_BYTES:
-                    part = await loop.sock_recv(connection, HELLO_BYTES - len(data))
+                    part = await self._threads.receive(connection, HELLO_BYTES - len(data))
                     data += part
                     if not part:
                         raise Refusal(Status.MALFORMED, f"The connection ended after {len(data)} bytes.")
@@ -280,6 +296,7 @@ class DataPort:
 
 
 def _more_is_waiting(connection: socket.socket) -> bool:
+    # Descriptors stay with what is only looked at: nothing is closed here.
     try:
         return bool(connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
     except BlockingIOError:
@@ -289,7 +306,5 @@ def _more_is_waiting(connection: socket.socket) -> bool:
 def _peer(connection: socket.socket, name: object) -> str:
     """Who counts as one peer: an address without its port, or a local account."""
     if connection.family == socket.AF_UNIX:
-        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        _, uid, _ = struct.unpack("3i", credentials)
-        return f"local uid {uid}"
+        return f"local uid {account_of(connection)}"
     return str(name[0]) if isinstance(name, tuple) else "unknown"

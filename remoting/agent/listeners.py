@@ -9,6 +9,8 @@ import stat
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from gpu_kernels.remoting.agent.side_threads import refuse_descriptors
+
 BACKLOG = 128
 PORT_FILE = "port"
 
@@ -71,6 +73,7 @@ def _unix(path: str) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         _remove_stale(path)
+        refuse_descriptors(listener)
         listener.bind(path)
         os.chmod(path, 0o666)  # noqa: S103 - see above
         listener.listen(BACKLOG)

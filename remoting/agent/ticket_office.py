@@ -14,6 +14,8 @@ import secrets
 import socket
 from types import TracebackType
 
+from gpu_kernels.remoting.agent.side_threads import SideThreads, refuse_descriptors
+
 PREFIX = b"\0gpu-kernels slice "
 TICKET_BYTES = 32
 STRANGER_S = 0.5
@@ -29,30 +31,34 @@ class _Given(Exception):
 class TicketOffice:
     """A context manager; the socket is there within. ``text`` is what the client is told."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, threads: SideThreads) -> None:
         self._of = descriptor
+        self._threads = threads
+        self._visitors: set[socket.socket] = set()
         self._ticket = secrets.token_bytes(TICKET_BYTES)
         self._name = secrets.token_hex(16)
         self.text = self._name + self._ticket.hex()
 
-    def __enter__(self) -> TicketOffice:
+    async def __aenter__(self) -> TicketOffice:
         with contextlib.ExitStack() as undo:
             self._file = os.dup(self._of)  # the worker may end meanwhile
             undo.callback(os.close, self._file)
             self._listener = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
             self._listener.setblocking(False)
+            refuse_descriptors(self._listener)
             self._listener.bind(PREFIX + self._name.encode())
             self._listener.listen(16)
-            self._close = undo.pop_all().close
+            undo.pop_all()
         return self
 
-    def __exit__(
+    async def __aexit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._close()
+        os.close(self._file)
+        await asyncio.gather(*map(self._threads.close, [self._listener, *self._visitors]))
 
     async def serve(self) -> None:
         """Wait for the ticket, and give the descriptor for it. The caller bounds the time."""
@@ -67,29 +73,32 @@ class TicketOffice:
         seats = asyncio.Semaphore(SEATS)
         while await seats.acquire():
             connected, _ = await loop.sock_accept(self._listener)
+            self._visitors.add(connected)
+            visits.create_task(self._visit(connected, seats))
 
-            def leave(_: object, connected: socket.socket = connected) -> None:
-                connected.close()
-                seats.release()
-
-            visits.create_task(self._answer(connected)).add_done_callback(leave)
+    async def _visit(self, connected: socket.socket, seats: asyncio.Semaphore) -> None:
+        try:
+            await self._answer(connected)
+        finally:
+            self._visitors.discard(connected)
+            await self._threads.close(connected)
+            seats.release()
 
     async def _answer(self, connected: socket.socket) -> None:
-        if not secrets.compare_digest(await _read(connected), self._ticket):
+        if not secrets.compare_digest(await self._read(connected), self._ticket):
             return
         with contextlib.suppress(OSError):
             socket.send_fds(connected, [b"\0"], [self._file], socket.MSG_NOSIGNAL)
         raise _Given
 
-
-async def _read(connected: socket.socket) -> bytes:
-    """What of a ticket comes in time."""
-    data = b""
-    with contextlib.suppress(OSError, TimeoutError):
-        async with asyncio.timeout(STRANGER_S):
-            while len(data) < TICKET_BYTES:
-                part = await asyncio.get_running_loop().sock_recv(connected, TICKET_BYTES - len(data))
-                if not part:
-                    break
-                data += part
-    return data
+    async def _read(self, connected: socket.socket) -> bytes:
+        """What of a ticket comes in time."""
+        data = b""
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(STRANGER_S):
+                while len(data) < TICKET_BYTES:
+                    part = await self._threads.receive(connected, TICKET_BYTES - len(data))
+                    if not part:
+                        break
+                    data += part
+        return data

@@ -24,6 +24,7 @@ from gpu_kernels.limits.logs import RateLimitedLogger
 from gpu_kernels.remoting.agent.cells import BETWEEN_LOOKS_S, Cell
 from gpu_kernels.remoting.agent.clock import clock
 from gpu_kernels.remoting.agent.grants import Grant
+from gpu_kernels.remoting.agent.side_threads import refuse_descriptors
 from gpu_kernels.remoting.agent.slice_file import MOST_GIVEN, SliceFile
 
 MAX_PACKET = 4096
@@ -106,6 +107,7 @@ class Worker:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             ours.setblocking(False)
+            refuse_descriptors(ours)
             self._process = subprocess.Popen(
                 command(theirs.fileno()),
                 env=dict(env),

@@ -16,6 +16,7 @@ import pytest
 
 from gpu_kernels.remoting.agent import slice_file as module
 from gpu_kernels.remoting.agent import ticket_office
+from gpu_kernels.remoting.agent.side_threads import SideThreads
 from gpu_kernels.remoting.agent.slice_file import SEALS, SliceFile, slice_file
 from gpu_kernels.remoting.agent.ticket_office import PREFIX, TicketOffice
 from tests.agent.lanes import hello, lane
@@ -143,7 +144,10 @@ async def test_over_tcp_on_this_host_it_is_to_be_had_for_a_ticket_once(controlle
 async def test_strangers_who_say_nothing_do_not_hold_up_a_client(monkeypatch) -> None:
     monkeypatch.setattr(ticket_office, "STRANGER_S", 600.0)
     file = SliceFile(1)
-    with TicketOffice(file.descriptor) as office, contextlib.ExitStack() as strangers:
+    async with (
+        TicketOffice(file.descriptor, SideThreads()) as office,
+        contextlib.AsyncExitStack() as strangers,
+    ):
         serving = asyncio.ensure_future(office.serve())
         for _ in range(ticket_office.SEATS - 1):
             stranger = strangers.enter_context(socket.socket(socket.AF_UNIX))
