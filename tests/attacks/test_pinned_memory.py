@@ -17,15 +17,17 @@ from pathlib import Path
 
 import pytest
 
+from gpu_kernels.remoting.hello import PASSAGE
 from tests.forwarding.driver_api import INVALID_VALUE, NOT_SUPPORTED
 from tests.forwarding.minimal_agent import HELLO, MinimalAgent
+from tests.forwarding.opcodes import handmade
 from tests.forwarding.recorded import native
 from tests.forwarding.test_hostile_frames import ALLOCATE, RawLane, opcodes
 from tests.forwarding.test_hostile_sessions import software_agent
 
 __all__ = ["native", "opcodes", "software_agent"]
 pytestmark = pytest.mark.native
-MAP_HOST, MEMORY_LOOK, PASSAGE = 43, 26, 4
+MAP_HOST, MEMORY_LOOK = handmade()["MapHost"], handmade()["MemoryLook"]
 PAGE, SIZE = 4096, 4 * 4096
 FIRST, END = 0x3000_0000_0000, 0x5000_0000_0000
 ADDRESS = 0x4000_0000_0000
@@ -194,11 +196,14 @@ def test_nobody_takes_pages_out_of_what_is_mapped(session: Passing) -> None:
         assert session.look(ADDRESS, 2) == (0, b"\7\5")
 
 
-def test_what_is_freed_may_be_mapped_anew(session: Passing, opcodes: dict[str, int]) -> None:
+def test_what_is_freed_may_be_mapped_anew(
+    session: Passing, software_agent: MinimalAgent, opcodes: dict[str, int]
+) -> None:
     assert session.is_served()
     session.post(opcodes["cuMemFree_v2"], struct.pack("<Q", ADDRESS))
     assert session.ask(opcodes["cuCtxSynchronize"])[0] == 0
     assert session.look(ADDRESS, 4)[0] == INVALID_VALUE
+    assert unmapped(software_agent)
     assert session.is_served()
 
 
@@ -207,15 +212,20 @@ def mappings(agent: MinimalAgent) -> int:
     return Path(f"/proc/{agent.worker.pid}/maps").read_text().count("memfd:pinned")
 
 
+def unmapped(agent: MinimalAgent) -> bool:
+    """In time: the worker lets go of it when all that runs has ended."""
+    until = time.monotonic() + LONG_S
+    while mappings(agent) and time.monotonic() < until:
+        time.sleep(0.05)
+    return mappings(agent) == 0
+
+
 def test_the_worker_keeps_nothing_of_a_session_that_has_gone(software_agent: MinimalAgent) -> None:
     bystander = RawLane(software_agent)
     with contextlib.closing(Passing(software_agent)) as session:
         assert session.is_served()
         assert mappings(software_agent) == 1
-    until = time.monotonic() + LONG_S
-    while mappings(software_agent) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert mappings(software_agent) == 0
+    assert unmapped(software_agent)
     assert bystander.ask(ALLOCATE, struct.pack("<IIQQQQ", 0, 0, 64, 0, 0, 0))[0] == 0
 
 

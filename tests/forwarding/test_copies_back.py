@@ -20,6 +20,7 @@ from tests.native_build import Build, build
 from .interrupts import pressing
 from .lives import software
 from .minimal_agent import WRONG_SECRET, MinimalAgent
+from .opcodes import handmade
 from .recorded import Client
 from .test_hostile_frames import REPLY
 
@@ -208,7 +209,7 @@ def test_copies_without_a_wait_take_no_memory_of_the_worker(software: Client) ->
     assert seen[1] - seen[0] < 16
 
 
-NEXT_COPY = 49
+NEXT_COPY = handmade()["NextCopyBack"]
 HEADER = struct.Struct("<IHBBQ")
 
 
@@ -220,6 +221,7 @@ class Between(MinimalAgent):
 
     def __enter__(self) -> Between:
         self.again = threading.Event()
+        self.asked = 0  # how often for the next copy
         super().__enter__()
         return self
 
@@ -237,6 +239,7 @@ class Between(MinimalAgent):
             length, opcode = HEADER.unpack(head)[:2]
             payload = client.recv(length, socket.MSG_WAITALL) if length else b""
             state["receiver"] = opcode == NEXT_COPY
+            self.asked += opcode == NEXT_COPY
             worker.sendall(head + payload)
             if opcode == NEXT_COPY and self.how == "twice" and state["first"]:
                 self.again.wait(60)
@@ -303,6 +306,7 @@ def test_a_worker_writes_only_what_was_asked_for_where_it_was_and_once(between: 
     first, second = (46 if how in ("of nobody", "larger") else 0), (46 if how == "twice" else 0)
     assert out == f"{first} {second} {{0}} 0\n", errors
     assert ("the connection to the GPU server was lost" in errors) == bool(how)
+    assert between.agent.asked > 0
 
 
 class OneLane(MinimalAgent):
