@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,8 +90,7 @@ def test_nothing_of_it_is_copied_and_nothing_is_left_when_it_is_freed(shared: Cl
     same = "(42, 0, 7)"
     assert out == f"[{same}, {same}] (0, 0) (True, True, True)\n(False, False, False)\n"
     assert shared.agent.worker
-    maps = Path(f"/proc/{shared.agent.worker.pid}/maps").read_text()
-    assert "gpu-kernels pinned" not in maps
+    assert leaves_nothing(shared.agent.worker.pid)
 
 
 def test_it_goes_over_tcp_on_one_host_too(tmp_path: Path, native: Build) -> None:
@@ -342,3 +342,58 @@ def test_a_kernel_set_later_may_not_share_memory_with_the_graph_s_copies(shared:
     """)
     assert done.stdout == "801\n0\n2 0\n", done.stderr
     assert done.stderr.count("the same graph copies from or to") == 1
+
+
+def used_and_freed(shared: Client, sessions: int) -> None:
+    """A program that frees pinned memory, and one that leaves it to its end: each ends while others go on."""
+    program = """
+        c = Mapped()
+        pinned = c.out("cuMemHostAlloc", SIZE(MB), UINT(0))
+        stream = c.stream(1)
+        c.launch(c.kernel(c.library_of(TEXT), "add"), [U64(pinned), UINT(2)], stream=stream)
+        c.call("cuStreamSynchronize", U64(stream))
+        if {frees}:
+            c.call("cuMemFreeHost", U64(pinned))
+            again = c.out("cuMemHostAlloc", SIZE(MB), UINT(0))
+            c.launch(c.kernel(c.library_of(TEXT), "add"), [U64(again), UINT(2)], stream=stream)
+            c.call("cuStreamSynchronize", U64(stream))
+        print("through")
+    """
+    assert shared.agent.worker
+    for frees in (True, False):
+        assert shared.check(program.format(frees=frees)) == "through\n"
+        until = time.monotonic() + 20
+        told: object = None
+        while told != sessions and time.monotonic() < until:
+            told = next((p["sessions"] for p in reversed(shared.agent.packets()) if "sessions" in p), told)
+            time.sleep(0.05)
+        assert told == sessions, frees
+
+
+def test_memory_is_freed_and_a_program_ends_while_a_kernel_of_another_never_does(shared: Client) -> None:
+    endless = """
+        c = Mapped()
+        c.launch(c.kernel(c.library_of(TEXT), "spin"))
+        c.status("cuStreamQuery", U64(0))
+        print("spins", flush=True)
+        sys.stdin.readline()
+    """
+    with shared.start(endless) as other:
+        try:
+            assert other.stdout
+            assert other.stdout.readline() == "spins\n"
+            used_and_freed(shared, 1)
+        finally:
+            other.kill()
+    assert shared.agent.worker
+    assert leaves_nothing(shared.agent.worker.pid)
+
+
+def leaves_nothing(worker: int) -> bool:
+    """The worker lets go of pinned memory when all that runs has ended."""
+    until = time.monotonic() + 30
+    while "gpu-kernels pinned" in Path(f"/proc/{worker}/maps").read_text():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
+    return True

@@ -9,6 +9,8 @@
 
 #include <array>
 #include <bit>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "descriptor.h"
@@ -51,6 +53,7 @@ CUresult HostMapping::make(Worker& worker, int file, uint64_t address, uint64_t 
     constexpr int kFlags = MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
     if (!may_lie(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
     if (!is_whole(file, bytes)) return CUDA_ERROR_NOT_SUPPORTED;
+    if (!worker.ending_mappings.start()) return CUDA_ERROR_NOT_SUPPORTED;
     if (worker.mappings.fetch_add(1) >= VirtualMemory::kMaxMappings) {
         worker.mappings.fetch_sub(1);
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -87,11 +90,47 @@ CUresult HostMapping::give_to_driver() {
     return same ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-// What the driver does not let go of stays mapped.
 HostMapping::~HostMapping() {
-    const InContext context(worker_, device_);
-    if (registered_ && invoke(worker_.driver.cuMemHostUnregister, memory_) != CUDA_SUCCESS) return;
-    munmap(memory_, whole_pages(bytes_));
+    if (registered_) {
+        worker_.ending_mappings.add(memory_, bytes_, device_);
+    } else {
+        munmap(memory_, whole_pages(bytes_));
+        worker_.mappings.fetch_sub(1);
+    }
+}
+
+bool EndingMappings::start() try {
+    const std::lock_guard lock(mutex_);
+    if (!runs_) std::thread([this] { run(); }).detach();
+    runs_ = true;
+    return true;
+} catch (const std::system_error&) {
+    return false;
+}
+
+void EndingMappings::add(void* memory, uint64_t bytes, uint8_t device) {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back({memory, bytes, device});
+    changed_.notify_one();
+}
+
+void EndingMappings::run() {
+    for (;;) {
+        std::vector<Ending> all;
+        {
+            std::unique_lock lock(mutex_);
+            changed_.wait(lock, [this] { return !waiting_.empty(); });
+            all.swap(waiting_);
+        }
+        for (const Ending& ending : all) end(ending);
+    }
+}
+
+// What the driver does not let go of stays mapped.
+void EndingMappings::end(const Ending& ending) {
+    const InContext context(worker_, ending.device);
+    if (invoke(worker_.driver.cuMemHostUnregister, ending.memory) != CUDA_SUCCESS) return;
+    munmap(ending.memory, whole_pages(ending.bytes));
     worker_.mappings.fetch_sub(1);
 }
 

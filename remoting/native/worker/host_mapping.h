@@ -3,8 +3,11 @@
 // has all of them before it is mapped here, and a seal keeps whoever has it from taking one out.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <vector>
 
 #include "cuda_abi.h"
 
@@ -18,7 +21,7 @@ class HostMapping {
     // context is that of `device`.
     static CUresult make(Worker& worker, int file, uint64_t address, uint64_t bytes, uint8_t device,
                          std::shared_ptr<HostMapping>& made);
-    // Nothing of the session's uses it any more.
+    // Nothing of the session's uses it any more. What the driver knows of goes by way of the ending mappings.
     ~HostMapping();
     HostMapping(const HostMapping&) = delete;
     HostMapping& operator=(const HostMapping&) = delete;
@@ -34,6 +37,31 @@ class HostMapping {
     const uint64_t bytes_;
     const uint8_t device_;
     bool registered_ = false;
+};
+
+// Mappings that their sessions have let go of. The driver lets go of one when the work of all sessions has
+// ended, some of which may never end: no lane waits for that, but a thread that does nothing else.
+class EndingMappings {
+  public:
+    explicit EndingMappings(Worker& worker) : worker_(worker) {}
+    // False when the thread cannot be started.
+    bool start();
+    void add(void* memory, uint64_t bytes, uint8_t device);
+
+  private:
+    struct Ending {
+        void* memory;
+        uint64_t bytes;
+        uint8_t device;
+    };
+    [[noreturn]] void run();
+    void end(const Ending& ending);
+
+    Worker& worker_;
+    std::mutex mutex_;  // of what follows
+    std::condition_variable changed_;
+    std::vector<Ending> waiting_;
+    bool runs_ = false;
 };
 
 }  // namespace worker

@@ -127,9 +127,14 @@ CUresult run_cuMemFree_v2(Context& context, uint8_t, const wire::cuMemFree_v2_me
     // The driver's call waits for the whole context, whose other sessions may run kernels that never end.
     OwnWork& own_work = context.session().own_work;
     const bool alone = context.worker().status.sessions.load() == 1;
-    const CUresult error = alone ? CUDA_SUCCESS : own_work.wait(allocation->device);
+    CUresult error = CUDA_SUCCESS;
+    for (size_t i = 0; i < context.worker().devices.size() && error == CUDA_SUCCESS; ++i) {
+        const bool waits =
+            allocation->host || (!alone && i == allocation->device);  // all kernels reach a host's
+        if (waits) error = own_work.wait(static_cast<uint8_t>(i));
+    }
     if (error != CUDA_SUCCESS) return free(context, *allocation, error);
-    if (allocation->host) return CUDA_SUCCESS;  // the driver lets go of it with the last that says so
+    if (allocation->host) return CUDA_SUCCESS;  // its end takes the mapping away
     return free(context, *allocation,
                 alone ? invoke(context.driver().cuMemFree_v2, static_cast<CUdeviceptr>(message.dptr))
                       : own_work.free(allocation->device, message.dptr));

@@ -12,6 +12,7 @@
 #include "devices.h"
 #include "driver.h"
 #include "ending_frees.h"
+#include "host_mapping.h"
 #include "host_memory.h"
 #include "image_cache.h"
 #include "local_memory.h"
@@ -38,6 +39,7 @@ struct Worker {
     MemoryLedger memory;
     Pools pools;
     EndingFrees ending_frees{*this};
+    EndingMappings ending_mappings{*this};
     SliceRoom room{*this};  // asked before memory
     ContextLimits limits;
     LocalMemory local_memory;
@@ -76,7 +78,7 @@ struct Worker {
     // Ends this process; the agent starts another for whoever comes next.
     [[noreturn]] void end(const std::string& why);
 
-    std::atomic<size_t> mappings{0};  // by cuMemMap, of all sessions
+    std::atomic<size_t> mappings{0};  // by cuMemMap and of pinned memory, of all sessions
 
   private:
     std::mutex mutex_;
