@@ -397,3 +397,38 @@ def leaves_nothing(worker: int) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+@pytest.mark.parametrize("work", ["from it", "to it"])
+def test_a_graph_that_uses_memory_that_was_freed_faults_and_the_worker_goes_on(
+    shared: Client, work: str
+) -> None:
+    calls = {
+        "from it": 'c.call("cuMemcpyAsync", U64(device), U64(pinned), SIZE(MB), U64(stream))',
+        "to it": 'c.call("cuMemcpyAsync", U64(pinned), U64(device), SIZE(MB), U64(stream))',
+    }
+    assert shared.agent.worker
+    worker = shared.agent.worker
+    pid = worker.pid
+    out = shared.check(f"""
+        c = Mapped()
+        pinned, device = c.out("cuMemHostAlloc", SIZE(MB), UINT(0)), c.allocate(MB)
+        stream = c.stream(1)
+        c.launch(c.kernel(c.library_of(TEXT), "add"), [U64(pinned), UINT(2)], stream=stream)
+        c.call("cuStreamSynchronize", U64(stream))
+        c.call("cuStreamBeginCapture_v2", U64(stream), UINT(2))
+        {calls[work]}
+        graph, built = U64(), U64()
+        c.call("cuStreamEndCapture", U64(stream), ctypes.byref(graph))
+        c.call("cuGraphInstantiateWithFlags", ctypes.byref(built), graph, U64(0))
+        c.call("cuGraphLaunch", built, U64(stream))
+        c.call("cuStreamSynchronize", U64(stream))
+        c.call("cuMemFreeHost", U64(pinned))
+        while "gpu-kernels pinned" in open("/proc/{pid}/maps").read():
+            c.status("cuStreamQuery", U64(stream))
+            time.sleep(0.01)
+        print(c.status("cuGraphLaunch", built, U64(stream)) or c.status("cuStreamSynchronize", U64(stream)))
+    """)
+    assert out == "700\n"
+    worker.wait(60)
+    assert worker.returncode >= 0, "a signal"

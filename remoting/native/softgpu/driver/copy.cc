@@ -31,8 +31,8 @@ size_t extent(size_t width, size_t height, size_t depth, size_t pitch, size_t sl
     return sum(sum(product(depth - 1, slice), product(height - 1, pitch)), width);
 }
 
-// Allocations stay readable when they are freed. A mapping may have gone since the request was made, in a
-// graph most of all, and its addresses with it.
+// Device memory stays readable when it is freed. A mapping, or memory of the host, may have gone since the
+// request was made, in a graph most of all, and its addresses with it.
 void require_still_there(const std::byte* base, size_t bytes) try {
     Driver* driver = Driver::live();
     require(driver != nullptr);
@@ -125,14 +125,18 @@ End device_end(Context& context, CUdeviceptr address, size_t bytes) {
     if (bytes == 0) return {};
     Memory& memory = context.driver.memory;
     std::byte* base = memory.checked(address, bytes);
-    return {.base = base, .may_go = !memory.find(address)};
+    const auto block = memory.find(address);
+    return {.base = base, .may_go = !block || !block->on_device()};
 }
 
 End host_end(Context& context, const void* memory, size_t bytes) {
     if (bytes == 0) return {};
     require(memory != nullptr);
     auto* base = static_cast<std::byte*>(const_cast<void*>(memory));
-    return {.base = base, .pageable = !context.driver.memory.is_pinned(memory, bytes)};
+    const Memory& known = context.driver.memory;
+    const bool pageable = !known.is_pinned(memory, bytes);
+    const auto block = known.find(reinterpret_cast<uint64_t>(memory));
+    return {.base = base, .pageable = pageable, .may_go = !pageable && !block->on_device()};
 }
 
 End unified_end(Context& context, CUdeviceptr address, size_t bytes) {
@@ -203,7 +207,7 @@ Fill fill_of(Context& context, CUdeviceptr address, size_t pitch, uint32_t value
     require(address % unit == 0 && (height == 1 || (pitch % unit == 0 && pitch >= bytes)));
     fill.base = context.driver.memory.checked(address, extent(bytes, height, 1, height == 1 ? 0 : pitch, 0));
     const auto block = context.driver.memory.find(address);
-    fill.may_go = !block;
+    fill.may_go = !block || !block->on_device();
     fill.visible_to_host = block && block->place != Place::device && block->place != Place::pool;
     return fill;
 }

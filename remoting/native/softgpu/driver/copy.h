@@ -12,7 +12,7 @@ struct End {
     std::byte* base = nullptr;
     size_t pitch = 0, slice = 0;
     bool pageable = false;                 // memory of the program that the driver knows nothing of
-    bool may_go = false;                   // a mapping perhaps, which is looked up again when the copy runs
+    bool may_go = false;                   // no device memory: it is looked up again when the copy runs
     std::shared_ptr<const Array> array{};  // that it lies in: it is there as long as the copy
     cuda::ArrayPlace place{};              // where in it
 };
