@@ -244,3 +244,49 @@ def test_only_one_passage_of_a_session_counts(session: Passing, software_agent: 
             closed.settimeout(LONG_S)
             assert closed.recv(1) == b""
     assert session.is_served()
+
+
+@contextlib.contextmanager
+def lingering() -> Iterator[socket.socket]:
+    """A connection whose peer reads nothing: who closes the last descriptor waits for that."""
+    with socket.socket() as listener, socket.socket() as ours:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(1)
+        ours.connect(listener.getsockname())
+        peer, _ = listener.accept()
+        with peer:
+            ours.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    ours.send(bytes(65536))
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 3600))
+            ours.setblocking(True)
+            try:
+                yield ours
+            finally:
+                reset = struct.pack("ii", 1, 0)
+                peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+
+
+def test_a_descriptor_that_takes_long_to_close_holds_up_its_own_lane_alone(
+    session: Passing, software_agent: MinimalAgent
+) -> None:
+    with lingering() as slow:
+        session.send(slow.fileno(), ADDRESS + SIZE)
+        slow.close()
+        session.socket.sendall(session.frame(MAP_HOST, struct.pack("<QQ", ADDRESS, SIZE), session.order))
+        session.socket.settimeout(1)
+        with pytest.raises(TimeoutError):
+            session.reply()
+        again, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        hello = list(HELLO.unpack(software_agent.hello(session.session, 0)))
+        hello[2] = PASSAGE
+        with again, theirs:
+            software_agent.hand_over(theirs, HELLO.pack(*hello))
+        bystander = RawLane(software_agent)
+        bystander.socket.settimeout(20)
+        assert bystander.ask(ALLOCATE, struct.pack("<IIQQQQ", 0, 0, 64, 0, 0, 0))[0] == 0
+    session.socket.settimeout(LONG_S)
+    assert session.reply()[0] == NOT_SUPPORTED
+    assert session.is_served()

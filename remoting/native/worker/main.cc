@@ -65,7 +65,9 @@ void serve(Worker& worker, int fd, const wire::Hello& hello) {
     session->own_work.thread_ends();
     worker.ending_frees.thread_ends();
     if (worker.driver.software) worker.driver.software->enter_session(nullptr);
-    if (session->remove_lane(hello.lane)) worker.leave(id, session);
+    if (!session->remove_lane(hello.lane)) return;
+    worker.leave(id, session);
+    session->close_passage();
 }
 
 constexpr char kLive[] = {'G', 'P', 'U', 'K', 'L', 'I', 'V', 'E'};

@@ -94,23 +94,32 @@ void Session::end() {
 }
 
 void Session::use_passage(int socket) {
+    auto passage = std::make_shared<wire::Descriptor>(socket);
     const std::lock_guard lock(passage_mutex_);
-    if (passage_.fd() >= 0) {
-        close(socket);
-    } else {
-        passage_.reset(socket);
-        const char here = 0;
-        send(socket, &here, sizeof here, MSG_DONTWAIT | MSG_NOSIGNAL);
-    }
+    if (passage_ || ended()) return;
+    const char here = 0;
+    send(socket, &here, sizeof here, MSG_DONTWAIT | MSG_NOSIGNAL);
+    passage_ = std::move(passage);
+}
+
+std::shared_ptr<wire::Descriptor> Session::passage() {
+    const std::lock_guard lock(passage_mutex_);
+    return passage_;
+}
+
+void Session::close_passage() {
+    std::shared_ptr<wire::Descriptor> gone;
+    const std::lock_guard lock(passage_mutex_);
+    gone.swap(passage_);
 }
 
 int Session::take_passed(uint64_t name) {
-    const std::lock_guard lock(passage_mutex_);
-    if (passage_.fd() < 0) return -1;
+    const auto passage = this->passage();
+    if (!passage) return -1;
     for (;;) {
         std::array<uint8_t, sizeof name> of{};
         wire::Descriptor passed;
-        const ssize_t got = wire::receive_with_descriptor(passage_.fd(), of, MSG_DONTWAIT, passed);
+        const ssize_t got = wire::receive_with_descriptor(passage->fd(), of, MSG_DONTWAIT, passed);
         if (got <= 0) return -1;
         if (got == sizeof name && std::bit_cast<uint64_t>(of) == name) return passed.release();
     }

@@ -151,6 +151,8 @@ class Session : public std::enable_shared_from_this<Session> {
     // The descriptor that came by that with this name; -1 when there is none. What came before it and was not
     // taken is closed.
     int take_passed(uint64_t name);
+    // For the last lane's thread, when the session has ended.
+    void close_passage();
 
     // What it has, roughly by what the kinds of things cost: to compare sessions.
     uint64_t weight();
@@ -182,8 +184,11 @@ class Session : public std::enable_shared_from_this<Session> {
     std::optional<std::chrono::steady_clock::time_point> abandoned_since_;  // of end_if_abandoned alone
     std::mutex mutex_;
     std::map<uint32_t, wire::Transport*> lanes_;
+    // Who receives or closes a descriptor may wait, for what the client has made of it: without the lock,
+    // which the thread that takes connections holds too.
+    std::shared_ptr<wire::Descriptor> passage();
     std::mutex passage_mutex_;  // of passage_
-    wire::Descriptor passage_;
+    std::shared_ptr<wire::Descriptor> passage_;
     std::mutex pools_mutex_;                                  // of default_pools_
     std::map<uint8_t, std::shared_ptr<Pool>> default_pools_;  // by device
     std::map<wire::Digest, std::shared_ptr<Upload>> uploads_;
