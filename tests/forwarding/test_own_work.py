@@ -187,3 +187,32 @@ def test_a_mark_that_cannot_be_made_is_no_wait_for_others(
     lane.post(opcodes["cuStreamDestroy_v2"], struct.pack("<Q", stream))  # is waited for, by itself
     assert other.ask(opcodes["cuStreamQuery"], struct.pack("<Q", 2))[0] == 0
     assert "cuCtxSynchronize" not in record.read_text()
+
+
+ENDS = {"an array": ("cuArrayDestroy", "array"), "a texture": ("cuTexObjectDestroy", "texture")}
+
+
+@pytest.mark.parametrize("what", ENDS)
+def test_what_is_destroyed_waits_for_the_gpu_that_it_is_on(two_gpus: Client, what: str) -> None:
+    """Whichever is the thread's."""
+    name, which = ENDS[what]
+    out = two_gpus.check(
+        PRELUDE
+        + f"""
+one.use()
+array = c.out("cuArrayCreate_v2", ctypes.byref((U64 * 3)(16, 8, 1 << 32 | 32)))
+found, sampling = (U64 * 18)(0, array), (U64 * 13)()
+texture = c.out("cuTexObjectCreate", found, sampling, None)
+go = threading.Event()
+held = ctypes.CFUNCTYPE(None, POINTER)(lambda _: go.wait(30) and None)
+c.call("cuLaunchHostFunc", U64(one.stream(NON_BLOCKING)), held, None)
+other.use()
+c.call("{name}", U64({which}))
+wait = Wait(other, "cuMemGetInfo_v2", ctypes.byref(U64()), ctypes.byref(U64()))
+lasts = wait.lasts()
+go.set()
+print(lasts, wait.result(), flush=True)
+os._exit(0)
+"""
+    )
+    assert out == "True 0\n"

@@ -116,8 +116,19 @@ CUresult handle_make_array(Context& context, uint8_t, wire::Reader& payload, wir
 CUresult handle_end_array(Context& context, uint8_t, wire::Reader& payload, wire::Writer&) {
     uint64_t handle;
     if (!payload.take(handle) || !payload.finished()) return kMalformed;
-    const CUresult result = context.session().own_work.wait(context.device());
-    return context.session().end_array(handle) ? result : CUDA_ERROR_INVALID_HANDLE;
+    Session& session = context.session();
+    Array array;
+    MipmappedArray mipmapped;
+    uint8_t device;
+    if (session.arrays.find(handle, array)) {
+        device = array.device;
+    } else if (session.mipmapped_arrays.find(handle, mipmapped)) {
+        device = mipmapped.device;
+    } else {
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    const CUresult result = session.own_work.wait(device);
+    return session.end_array(handle) ? result : CUDA_ERROR_INVALID_HANDLE;
 }
 
 bool Session::end_array(uint64_t handle) {

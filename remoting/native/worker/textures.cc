@@ -165,11 +165,11 @@ CUresult handle_end_texture(Context& context, uint8_t, wire::Reader& payload, wi
     wire::TextureEnd message;
     if (!payload.take(message) || !payload.finished() || message.is_surface > 1) return kMalformed;
     Session& session = context.session();
+    auto& objects = message.is_surface ? session.surfaces : session.textures;
     std::shared_ptr<TextureObject> object;
-    const CUresult result = session.own_work.wait(context.device());
-    if (!(message.is_surface ? session.surfaces : session.textures).take(message.value, object))
-        return CUDA_ERROR_INVALID_VALUE;
-    return result;
+    if (!objects.find(message.value, object)) return CUDA_ERROR_INVALID_VALUE;
+    const CUresult result = session.own_work.wait(object->device());
+    return objects.take(message.value, object) ? result : CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // namespace worker
