@@ -147,6 +147,29 @@ def test_a_box_beyond_its_array_is_refused(
         assert lane.ask(opcodes["cuCtxSynchronize"])[0] == INVALID_VALUE
 
 
+@pytest.mark.parametrize(("pitch", "rows"), [(1 << 20, 64), (8192, 1 << 40), (HUGE, HUGE), (4096, 512)])
+def test_rows_lie_as_the_array_has_them_whatever_a_box_says(
+    software_agent: MinimalAgent, pitch: int, rows: int
+) -> None:
+    """Also in the later pieces of a box that is larger than one frame."""
+    lane = RawLane(software_agent)
+    width, height = 1024, 2048  # of four bytes
+    assert lane.ask(MAKE, head(size=(width, height, 0)))[0] == 0
+    stream = struct.pack("<Q", 0)
+    numbered = b"".join(struct.pack("<I", row) * width for row in range(height))
+    for first in range(0, height, 128):
+        part = struct.pack("<7Q", first * 4 * width, 4 * width, height, 4 * width, 128, 1, ONE)
+        lane.post(BOX_IN, part + stream + numbered[first * 4 * width : (first + 128) * 4 * width])
+    whole = struct.pack("<7Q", 0, pitch, rows, 4 * width, height, 1, ONE)
+    lane.socket.sendall(lane.frame(BOX_OUT, whole + stream, lane.order))
+    found = b""
+    while len(found) < len(numbered):
+        status, piece = lane.reply()
+        assert status == 0
+        found += piece
+    assert found == numbered
+
+
 def test_an_array_of_another_session_is_none(software_agent: MinimalAgent, opcodes: dict[str, int]) -> None:
     owner, stranger = RawLane(software_agent), RawLane(software_agent)
     assert owner.ask(MAKE, head())[0] == 0

@@ -56,6 +56,8 @@ CUresult find_in_array(const Context& context, const wire::Box& box, CopyPlace& 
     if (!context.session().arrays.find(box.array, place.array)) return CUDA_ERROR_INVALID_HANDLE;
     const cuda::ArrayShape& shape = place.array.shape;
     place.place = cuda::place_of(shape, box.address);
+    place.box.pitch = shape.row_bytes();  // whatever the client says: pieces are found by it
+    place.box.rows = shape.rows();
     place.type = CU_MEMORYTYPE_ARRAY;
     place.device = place.array.device;
     return cuda::holds(shape, place.place, box.width, box.height, box.depth) ? CUDA_SUCCESS
