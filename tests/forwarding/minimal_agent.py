@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
+from gpu_kernels.remoting.agent.side_threads import SideThreads
 from gpu_kernels.remoting.agent.slice_file import SliceFile
 from gpu_kernels.remoting.agent.ticket_office import TicketOffice
 from gpu_kernels.remoting.hello import PASSAGE, SLICE_FILE
@@ -153,7 +154,7 @@ class MinimalAgent:
                     self._answer(connection, hello)
 
     async def _give_for_a_ticket(self, connection: socket.socket, descriptor: int) -> None:
-        with TicketOffice(descriptor) as office:
+        async with TicketOffice(descriptor, SideThreads()) as office:
             text = office.text.encode()
             connection.sendall(struct.pack("<II", OK, len(text)) + text)
             async with asyncio.timeout(60):

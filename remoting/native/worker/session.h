@@ -169,10 +169,10 @@ class Session : public std::enable_shared_from_this<Session> {
     // the session, and what it runs, when no lane has a client any more. Asked now and then, by one thread;
     // true when a call has lasted since and its kernel cannot be stopped alone.
     bool end_if_abandoned();
-
-  private:
     // No lane's client is there.
     bool abandoned();
+
+  private:
     void reset(uint8_t device);
     void free(const Allocation& allocation);
 

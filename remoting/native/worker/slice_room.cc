@@ -31,6 +31,12 @@ bool SliceRoom::waits_for_program() {
                        [](const auto& session) { return session->host_calls->waits(); });
 }
 
+bool SliceRoom::another_ends(const Session& session) {
+    const auto sessions = worker_.all_sessions();
+    return std::any_of(sessions.begin(), sessions.end(),
+                       [&](const auto& other) { return other.get() != &session && other->abandoned(); });
+}
+
 bool SliceRoom::take(Session& session, uint8_t device, uint64_t charge) {
     MemoryLedger& memory = worker_.memory;
     if (memory.reserve(device, charge)) return true;
@@ -42,11 +48,13 @@ bool SliceRoom::take(Session& session, uint8_t device, uint64_t charge) {
     const auto began = moved;
     for (;;) {
         const uint64_t waiting = worker_.ending_frees.bytes(device);
-        if (charge > memory.limit(device) || waiting == 0 || charge > memory.left(device) + waiting)
-            return false;
+        const bool in_streams = waiting > 0 && charge <= memory.left(device) + waiting;
         const auto now = Clock::now();
+        const bool in_a_session = now - began < kPatienceWithSession && another_ends(session);
+        if (charge > memory.limit(device) || !(in_streams || in_a_session)) return false;
         if (!waits_for_program()) moved = now;
-        if (now - moved > kPatienceWithProgram || now - began > kPatience || session.ended()) {
+        const bool too_long = now - moved > kPatienceWithProgram || now - began > kPatience;
+        if ((in_streams && !in_a_session && too_long) || session.ended()) {
             session.notices.add(wire::NoticeKind::lines,
                                 "this slice has no room for " + std::to_string((charge + 1048575) >> 20) +
                                     " MiB more: " + std::to_string(waiting >> 20) +

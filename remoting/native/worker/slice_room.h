@@ -7,7 +7,8 @@
 // where the pool has a piece that is large enough, so the slice does not count on it: a program that frees
 // and allocates in one stream at the slice's size goes on, at the speed of its stream. Frees behind a
 // function of the program's own may wait for this very call: then, and after kPatience, the request is
-// refused.
+// refused. So are sessions waited for whose programs have gone: who begins a new life of its process finds
+// the room that the old one had.
 #pragma once
 
 #include <atomic>
@@ -36,9 +37,11 @@ class SliceRoom {
   private:
     static constexpr std::chrono::seconds kPatience{10};
     static constexpr std::chrono::milliseconds kPatienceWithProgram{200};
+    static constexpr std::chrono::seconds kPatienceWithSession{2};
 
     bool take_after_trim(uint8_t device, uint64_t charge);
     bool waits_for_program();
+    bool another_ends(const Session& session);
 
     Worker& worker_;
     std::atomic<bool> changed_{false};

@@ -23,7 +23,7 @@ struct Bench {
     bool cooperative = false;
     texture::Objects objects;
     uint64_t next_object = 0x9000'0000'0000;
-    bool machine_code = getenv("GPU_KERNELS_SOFTGPU_MACHINE_CODE") != nullptr;
+    bool machine_code = getenv("SOFTGPU_BENCH_MACHINE_CODE") != nullptr;
     std::string text;  // of the last error or output
 };
 
