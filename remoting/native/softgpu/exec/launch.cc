@@ -225,6 +225,9 @@ LaunchResult run_grid(const Launch& launch, DeviceLaunches& children) {
     state.shared_bytes = uint32_t(launch.dynamic_shared_bytes == 0
                                       ? fixed
                                       : (fixed + align - 1) / align * align + launch.dynamic_shared_bytes);
+    // Compilers read whole vectors of what they know to be aligned, beyond its end: no GPU shares out less.
+    constexpr uint32_t kVector = 16;
+    state.shared_bytes = (state.shared_bytes + kVector - 1) / kVector * kVector;
     size_stack(state, launch);
     const check::Request nothing;
     const check::Request* const request = check::current_request();
