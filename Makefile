@@ -123,7 +123,7 @@ sanitizers: .venv/.ready
 	@$(PY) -m tests.sanitizers thread
 
 # Those with processes that are killed or attacked take the longest, and come last.
-BENCHMARKS := forwarding kernel_start kernel_import queue pool lab_pages softgpu softgpu_checks placement simulate lab_load kills siege worker_start run_memory frameworks libraries classroom
+BENCHMARKS := forwarding kernel_start kernel_import queue pool lab_pages softgpu softgpu_checks machine_code placement simulate lab_load kills siege worker_start run_memory frameworks libraries classroom
 
 bench: $(READY)
 	@for name in $(BENCHMARKS); do echo; echo "== $$name"; $(PY) -m benchmarks.$$name || exit 1; done
