@@ -10,6 +10,7 @@ bool is_special_stream(uint64_t handle) {
     return handle <= kPerThread;
 }
 
+// By opcode, as wire/protocol.h numbers them.
 const Handler kByHand[wire::kFirstGenerated] = {
     {},
     {"cuLaunchKernel", How::post, handle_launch},
@@ -41,18 +42,6 @@ const Handler kByHand[wire::kFirstGenerated] = {
     {"a wait in a stream", How::sync, handle_wait_in_stream, Keeps::nothing},
     {"call of a maths library", How::post, handle_library_call},
     {"look for a maths library", How::fetch, handle_library_look, Keeps::little},
-};
-const Handler kArrays[] = {
-    {"cuArray3DCreate", How::ask, handle_make_array, Keeps::little},
-    {"cuArrayDestroy", How::post, handle_end_array, Keeps::nothing},
-    {"cuTexObjectCreate", How::ask, handle_make_texture, Keeps::little},
-    {"cuTexObjectDestroy", How::post, handle_end_texture, Keeps::nothing},
-};
-const Handler kSetChecks{"checks", How::ask, handle_set_checks};
-const Handler kMapHost{"cuMemHostRegister", How::ask, handle_map_host, Keeps::little};
-const Handler kCopyBack{"cuMemcpyDtoHAsync", How::post, handle_copy_back, Keeps::nothing};
-
-const Handler kGraphs[] = {
     {"graph description", How::post, handle_graph_part, Keeps::nothing},
     {"cuGraphInstantiate", How::ask, handle_graph_make, Keeps::much},
     {"cuGraphExecNodeSetParams", How::post, handle_graph_set},
@@ -61,6 +50,17 @@ const Handler kGraphs[] = {
     {"cuGraphLaunch", How::post, handle_graph_run},
     {"graph output", How::fetch, handle_graph_output, Keeps::nothing},
     {"cuGraphExecDestroy", How::post, handle_graph_end, Keeps::nothing},
+    {},  // kOpGraphLook: the lane's
+    {},  // none has 39
+    {},  // kOpTakeNotices: the lane's
+    {"checks", How::ask, handle_set_checks},
+    {},  // kOpInterrupt: the lane's
+    {"cuArray3DCreate", How::ask, handle_make_array, Keeps::little},
+    {"cuArrayDestroy", How::post, handle_end_array, Keeps::nothing},
+    {"cuTexObjectCreate", How::ask, handle_make_texture, Keeps::little},
+    {"cuTexObjectDestroy", How::post, handle_end_texture, Keeps::nothing},
+    {"cuMemHostRegister", How::ask, handle_map_host, Keeps::little},
+    {"cuMemcpyDtoHAsync", How::post, handle_copy_back, Keeps::nothing},
 };
 
 }  // namespace
@@ -68,13 +68,6 @@ const Handler kGraphs[] = {
 const Handler* find_handler(uint16_t opcode) {
     if (opcode >= wire::kEndOfOpcodes) return nullptr;
     if (opcode >= wire::kFirstGenerated) return &kGeneratedHandlers[opcode - wire::kFirstGenerated];
-    if (opcode == wire::kOpSetChecks) return &kSetChecks;
-    if (opcode >= wire::kOpMakeArray && opcode <= wire::kOpEndTexture)
-        return &kArrays[opcode - wire::kOpMakeArray];
-    if (opcode == wire::kOpMapHost) return &kMapHost;
-    if (opcode == wire::kOpCopyBack) return &kCopyBack;
-    if (opcode >= wire::kOpGraphPart && opcode <= wire::kOpGraphEnd)
-        return &kGraphs[opcode - wire::kOpGraphPart];
     return kByHand[opcode].run ? &kByHand[opcode] : nullptr;
 }
 
